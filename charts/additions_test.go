@@ -26,18 +26,24 @@ func TestProxyOfExtraEnv(t *testing.T) {
 	t.Parallel()
 	const own = "$(KUBERNETES_SERVICE_HOST),localhost,127.0.0.1,::1,.svc,.cluster.local"
 	for given, want := range map[string]string{
-		"": "", "HTTPS_PROXY=a": own, "https_proxy=a": own, "HTTPS_PROXY=a NO_PROXY=x": "x", "http_proxy=a no_proxy=x": "x",
+		"":                         "",
+		"HTTPS_PROXY=a":            own,
+		"https_proxy=a":            own,
+		"HTTPS_PROXY=a NO_PROXY=x": "x",
+		"http_proxy=a no_proxy=x":  "x",
 	} {
 		env, have := []any{}, ""
 		for pair := range strings.FieldsSeq(given) {
 			name, value, _ := strings.Cut(pair, "=")
 			env = append(env, values{"name": name, "value": value})
 		}
+
 		for _, e := range workload(t, values{"extraEnv": env}).Spec.Containers[0].Env {
 			if strings.EqualFold(e.Name, "NO_PROXY") {
 				have += e.Value
 			}
 		}
+
 		assert.Equal(t, want, have, given)
 	}
 }
@@ -52,9 +58,18 @@ func TestTwiceInAnUmbrellaChart(t *testing.T) {
 	require.NoError(t, err)
 	version := first.Metadata.Version
 	const alias = "services-of-a-chart-with-a-name-that-is-rather-long-for-a-label"
-	umbrella := &chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "platform", Version: "1.0.0", Dependencies: []*chart.Dependency{
-		{Name: charts.Name, Version: version, Condition: charts.Name + ".enabled"}, {Name: charts.Name, Version: version, Alias: alias},
-	}}}
+	umbrella := &chart.Chart{
+		Metadata: &chart.Metadata{
+			APIVersion: chart.APIVersionV2,
+			Name:       "platform",
+			Version:    "1.0.0",
+			Dependencies: []*chart.Dependency{
+				{Name: charts.Name, Version: version, Condition: charts.Name + ".enabled"},
+				{Name: charts.Name, Version: version, Alias: alias},
+			},
+		},
+	}
+
 	umbrella.SetDependencies(first, second)
 	install := action.NewInstall(&action.Configuration{})
 	install.DryRun, install.ClientOnly, install.ReleaseName, install.Namespace = true, true, "platform", "infra"
@@ -62,7 +77,10 @@ func TestTwiceInAnUmbrellaChart(t *testing.T) {
 	rel, err := install.Run(umbrella, values{
 		"global":    values{"imageRegistry": "registry.example.org"},
 		charts.Name: values{"enabled": true, "resources": values{"limits": nil}},
-		alias:       values{"fullnameOverride": "services-cloud-controller-manager", "leaderElection": values{"leaseName": "services"}},
+		alias: values{
+			"fullnameOverride": "services-cloud-controller-manager",
+			"leaderElection":   values{"leaseName": "services"},
+		},
 	})
 	require.NoError(t, err)
 	pods, budgets := map[string]labels.Set{}, map[string]labels.Selector{}
@@ -76,6 +94,7 @@ func TestTwiceInAnUmbrellaChart(t *testing.T) {
 			assert.Equal(t, "infra", o.Namespace)
 		}
 	}
+
 	require.Len(t, pods, 2)
 	require.Len(t, budgets, 2)
 	for owner, set := range pods {

@@ -32,8 +32,12 @@ import (
 // sameInThePolicy are the annotations for which the policy denies exactly the values that the parser refuses, as far as
 // this test tries them.
 var sameInThePolicy = map[string]bool{
-	annotation.Address: true, annotation.Hostname: true, annotation.NodeSelector: true, annotation.SourceCIDRs: true, annotation.SSLCertificate: true,
-	annotation.KeepIP: true, annotation.Internal: true, annotation.Algorithm: true, annotation.ShareWith: true,
+	annotation.Address:        true,
+	annotation.Hostname:       true,
+	annotation.NodeSelector:   true,
+	annotation.SourceCIDRs:    true,
+	annotation.SSLCertificate: true,
+	annotation.KeepIP:         true, annotation.Internal: true, annotation.Algorithm: true, annotation.ShareWith: true,
 	annotation.Mode: true, annotation.DirectSpread: true,
 }
 
@@ -56,13 +60,22 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 		return out
 	}
 	texts := []string{
-		"", " ", "true", "Enabled", " off ", "maybe", "http", "443, http", "80;443", "v2", "203.0.113.9", "203.0.113", "1.2.3.256", "01.2.3.4", "2001:db8::1", "10.0.0.0/8",
-		"10.0.0.0/8, 192.168.0.0/16", "1.2.3.4/40", "10.1.2.3/8", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104", "fe80::1%eth0",
-		"10.0.0.0/8 11.0.0.0/8,\n12.0.0.0/8", "010.008.0.0/08", "::ffff:203.0.113.0/120", " , ", "10.0.0.0/255.0.0.0", "256.0.0.0/8", "10.0.0.0 / 8",
-		"10.0.0.0/8;10.0.0.0/9", "::/0", "::/129", "anyone", "LeastConn", "round-robin", "lb.example.org", "LB.example.org", "a_b", "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", "my-cert",
-		"lb-cookie", "cookie", "none", "cookie-name=x,nocache", "Cookie-Name=x", "k8s-net", "a=b", "a=b=c", "a in (b,c),!d", "a notin(b)", "! a , b", "a>5,b < 6", "a in b", "a,,b", "a=",
-		"x.y/z!=w", "a in (b", "=a", "a\nb", "a==b", "in in (in)", "a in ()", "shop, blog", "*", "Shop", "shop,", strings.Repeat("a", 256), "a\x00b", "a\u0085b", "cookie-name=a b", "cookie-name = x",
-		"a in (b c)", "a in (b,)", "a in (-b)", "a notin (b, c )", "-a", "a b", "a<x", "a!b", "10.0.0.1", "example.org.", "Direct", "auto ", "dsr", "1", "32", "33", "08", " 8", "cookie-name=x\n", "cookie-name=\"x\"", "indirect=true", "indirect=no", "domain=.example.org", "domain=a..b", "expire=30m", "expire=30y", "tablesize=1g", strings.Repeat("1.2.3.4,", 3000) + "1.2.3.4",
+		"", " ", "true", "Enabled", " off ", "maybe", "http", "443, http", "80;443", "v2", "203.0.113.9", "203.0.113",
+		"1.2.3.256", "01.2.3.4", "2001:db8::1", "10.0.0.0/8",
+		"10.0.0.0/8, 192.168.0.0/16", "1.2.3.4/40", "10.1.2.3/8", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104",
+		"fe80::1%eth0",
+		"10.0.0.0/8 11.0.0.0/8,\n12.0.0.0/8", "010.008.0.0/08", "::ffff:203.0.113.0/120", " , ", "10.0.0.0/255.0.0.0",
+		"256.0.0.0/8", "10.0.0.0 / 8",
+		"10.0.0.0/8;10.0.0.0/9", "::/0", "::/129", "anyone", "LeastConn", "round-robin", "lb.example.org",
+		"LB.example.org", "a_b", "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", "my-cert",
+		"lb-cookie", "cookie", "none", "cookie-name=x,nocache", "Cookie-Name=x", "k8s-net", "a=b", "a=b=c",
+		"a in (b,c),!d", "a notin(b)", "! a , b", "a>5,b < 6", "a in b", "a,,b", "a=",
+		"x.y/z!=w", "a in (b", "=a", "a\nb", "a==b", "in in (in)", "a in ()", "shop, blog", "*", "Shop", "shop,",
+		strings.Repeat("a", 256), "a\x00b", "a\u0085b", "cookie-name=a b", "cookie-name = x",
+		"a in (b c)", "a in (b,)", "a in (-b)", "a notin (b, c )", "-a", "a b", "a<x", "a!b", "10.0.0.1",
+		"example.org.", "Direct", "auto ", "dsr", "1", "32", "33", "08", " 8", "cookie-name=x\n", "cookie-name=\"x\"",
+		"indirect=true", "indirect=no", "domain=.example.org", "domain=a..b", "expire=30m", "expire=30y",
+		"tablesize=1g", strings.Repeat("1.2.3.4,", 3000) + "1.2.3.4",
 	}
 	var all []judged
 	add := func(exact bool, annotations map[string]string, change ...func(*corev1.Service)) {
@@ -73,7 +86,8 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 			continue
 		}
 		for _, value := range append(texts, d.Example) {
-			exact := sameInThePolicy[d.Name] && (d.Name != annotation.NodeSelector || len(value) < 63) // the policy does not count the items
+			// the policy does not count the items
+			exact := sameInThePolicy[d.Name] && (d.Name != annotation.NodeSelector || len(value) < 63)
 			switch d.Name {
 			case annotation.SSLPorts:
 				add(exact, with(d.Name, value, annotation.SSLCertificate, certificate))
@@ -83,13 +97,17 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 				add(exact, with(d.Name, value))
 			}
 		}
-		refuses := func(value string) bool { return len(p.denies(t, write{now: loadBalancer(with(d.Name, value))})) > 0 }
+		refuses := func(value string) bool {
+			return len(p.denies(t, write{now: loadBalancer(with(d.Name, value))})) > 0
+		}
 		assert.True(t, slices.ContainsFunc(texts, refuses), d.Name)
 		assert.True(t, refuses(strings.Repeat("a", 200000)), "%s is too long", d.Name)
 	}
 	for name, values := range map[string][]string{ // mode direct beside what needs a load balancer
-		annotation.ProxyProtocol: {"true", "off"}, annotation.Internal: {"yes", "No"}, annotation.StickinessMethod: {"source", " None"},
-		annotation.Algorithm: {"source"}, annotation.SSLCertificate: {certificate},
+		annotation.ProxyProtocol:    {"true", "off"},
+		annotation.Internal:         {"yes", "No"},
+		annotation.StickinessMethod: {"source", " None"},
+		annotation.Algorithm:        {"source"}, annotation.SSLCertificate: {certificate},
 	} {
 		for _, value := range values {
 			for _, mode := range []string{" Direct", "auto", "proxy"} {
@@ -97,7 +115,8 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 			}
 		}
 	}
-	for _, value := range []string{"", "203.0.113.9", "nonsense", "2001:db8::1", "1.2.3.4.5", strings.Repeat("1", 100000)} {
+	for _, value := range []string{"", "203.0.113.9", "nonsense", "2001:db8::1", "1.2.3.4.5",
+		strings.Repeat("1", 100000)} {
 		add(true, nil, func(s *corev1.Service) { s.Spec.LoadBalancerIP = value })
 	}
 	list := func(n int, more ...string) []string {
@@ -132,7 +151,8 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 		add(true, direct(), func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = strings.Split(short(n), ",") })
 		add(true, nil, func(s *corev1.Service) {
 			for i := range n {
-				s.Spec.Ports = append(s.Spec.Ports[:i], corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1)})
+				s.Spec.Ports = append(s.Spec.Ports[:i],
+					corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1)})
 			}
 		})
 	}
@@ -147,7 +167,8 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 		what := fmt.Sprintf("%.200v, loadBalancerIP %.20q", j.Annotations, j.Spec.LoadBalancerIP)
 		spec, refusal := annotation.Parse(j.Service)
 		if refusal == nil {
-			if r := plan.CheckService(plan.Service{Ports: []plan.Port{{Protocol: "TCP", Port: 80, NodePort: 30080}}}, spec); r != nil {
+			if r := plan.CheckService(plan.Service{Ports: []plan.Port{{Protocol: "TCP", Port: 80, NodePort: 30080}}},
+				spec); r != nil {
 				refusal = r
 			}
 		}
@@ -169,7 +190,8 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 	}
 	assert.Greater(t, denied, 300)
 	// TLS without a certificate is also denied when the certificate is removed, but in no other write.
-	both, alone := loadBalancer(with(annotation.SSLPorts, "443", annotation.SSLCertificate, certificate)), loadBalancer(with(annotation.SSLPorts, "443"))
+	both, alone := loadBalancer(with(annotation.SSLPorts, "443", annotation.SSLCertificate,
+		certificate)), loadBalancer(with(annotation.SSLPorts, "443"))
 	assert.Len(t, p.denies(t, write{now: alone, was: both}), 1)
 	assert.Empty(t, p.denies(t, write{now: loadBalancer(nil), was: both}))
 	// A mistake that the policy could have left to the controller.
@@ -184,10 +206,15 @@ func TestPolicyLimitsSourceRanges(t *testing.T) {
 	for i := range annotation.MaxSourceRanges + 1 {
 		list = append(list, fmt.Sprintf("10.%d.0.0/17", i))
 	}
+
 	for what, with := range map[string]func(*corev1.Service){
-		annotation.SourceCIDRs:      func(s *corev1.Service) { s.Annotations[annotation.SourceCIDRs] = strings.Join(list, ",") },
-		annotation.SourceRangesBeta: func(s *corev1.Service) { s.Annotations[annotation.SourceRangesBeta] = strings.Join(list, ",") },
-		"spec":                      func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = list },
+		annotation.SourceCIDRs: func(s *corev1.Service) {
+			s.Annotations[annotation.SourceCIDRs] = strings.Join(list, ",")
+		},
+		annotation.SourceRangesBeta: func(s *corev1.Service) {
+			s.Annotations[annotation.SourceRangesBeta] = strings.Join(list, ",")
+		},
+		"spec": func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = list },
 	} {
 		of := func(pairs ...string) *corev1.Service {
 			svc := loadBalancer(map[string]string{})
@@ -197,15 +224,19 @@ func TestPolicyLimitsSourceRanges(t *testing.T) {
 			with(svc)
 			return svc
 		}
+
 		direct, internal, plain := of(annotation.Mode, "direct"), of(annotation.Internal, "yes"), of()
 		for _, w := range []write{
-			{now: plain}, {now: plain, was: direct}, {now: plain, was: internal}, {now: of(annotation.Mode, "auto"), was: direct},
+			{now: plain}, {now: plain, was: direct}, {now: plain, was: internal},
+			{now: of(annotation.Mode, "auto"), was: direct},
 			{now: of(annotation.Mode, "proxy"), was: direct}, {now: of(annotation.Internal, "no"), was: internal},
 		} {
 			require.Len(t, p.denies(t, w), 1, "%s: %v", what, w)
 		}
+
 		for _, w := range []write{
-			{now: direct}, {now: internal}, {now: direct, was: plain}, {now: direct, was: internal}, {now: plain, was: plain},
+			{now: direct}, {now: internal}, {now: direct, was: plain}, {now: direct, was: internal},
+			{now: plain, was: plain},
 			{now: of(annotation.Mode, "proxy"), was: plain},
 		} {
 			assert.Empty(t, p.denies(t, w), "%s: %v", what, w)
@@ -225,9 +256,12 @@ func TestPolicyProtectsRecords(t *testing.T) {
 			protected = append(protected, d.Name)
 		}
 	}
+
 	require.Subset(t, protected, []string{
-		annotation.Addresses, annotation.Allocation, annotation.AssociatedByController, annotation.LeasewebID, annotation.LeasewebNetworkID,
+		annotation.Addresses, annotation.Allocation, annotation.AssociatedByController, annotation.LeasewebID,
+		annotation.LeasewebNetworkID,
 	})
+
 	for _, name := range protected {
 		for _, kind := range []corev1.ServiceType{"", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"} {
 			of := func(value string, change ...func(*corev1.Service)) *corev1.Service {
@@ -236,7 +270,8 @@ func TestPolicyProtectsRecords(t *testing.T) {
 			generated := func(s *corev1.Service) { s.Name, s.GenerateName = "", "web-" }
 			plain, a, b, empty := loadBalancer(nil, ofType(kind)), of("a"), of("b"), of("")
 			for _, w := range []write{
-				{now: a}, {now: empty}, {now: of("a", generated)}, {now: a, was: plain}, {now: b, was: a}, {now: plain, was: a}, {now: empty, was: a},
+				{now: a}, {now: empty}, {now: of("a", generated)}, {now: a, was: plain}, {now: b, was: a},
+				{now: plain, was: a}, {now: empty, was: a},
 				{now: loadBalancer(a.Annotations, otherClass)},
 			} {
 				messages := p.denies(t, w)
@@ -246,7 +281,13 @@ func TestPolicyProtectsRecords(t *testing.T) {
 				w.who = "writer"
 				assert.Empty(t, p.denies(t, w), "%s of a %s by the controller: %v", name, kind, w)
 			}
-			for _, w := range []write{{now: plain}, {now: a, was: a}, {now: plain, was: plain}, {now: loadBalancer(a.Annotations), was: a}} {
+
+			for _, w := range []write{
+				{now: plain},
+				{now: a, was: a},
+				{now: plain, was: plain},
+				{now: loadBalancer(a.Annotations), was: a},
+			} {
 				assert.Empty(t, p.denies(t, w), "%s of a %s: %v", name, kind, w)
 			}
 		}
@@ -261,17 +302,22 @@ func TestPoliciesLetOtherServicesThrough(t *testing.T) {
 	for i := range 5000 {
 		many[fmt.Sprintf("example.org/%d", i)] = strings.Repeat("x", 40)
 	}
+
 	for i := range 1000 {
 		wide.Spec.Ports = append(wide.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(1000 + i)})
 	}
+
 	shapes := map[string]*corev1.Service{
-		"empty":                {TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}},
-		"only a name":          {ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}},
-		"no annotations":       loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP)),
-		"empty annotations":    loadBalancer(map[string]string{}, ofType(corev1.ServiceTypeNodePort)),
-		"headless":             loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP), func(s *corev1.Service) { s.Spec.ClusterIP = "None" }),
-		"without ports":        loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP), func(s *corev1.Service) { s.Spec.Ports = nil }),
-		"external name":        loadBalancer(nil, ofType(corev1.ServiceTypeExternalName), func(s *corev1.Service) { s.Spec.ExternalName, s.Spec.Ports = "example.org", nil }),
+		"empty":             {TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}},
+		"only a name":       {ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}},
+		"no annotations":    loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP)),
+		"empty annotations": loadBalancer(map[string]string{}, ofType(corev1.ServiceTypeNodePort)),
+		"headless": loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP),
+			func(s *corev1.Service) { s.Spec.ClusterIP = "None" }),
+		"without ports": loadBalancer(nil, ofType(corev1.ServiceTypeClusterIP),
+			func(s *corev1.Service) { s.Spec.Ports = nil }),
+		"external name": loadBalancer(nil, ofType(corev1.ServiceTypeExternalName),
+			func(s *corev1.Service) { s.Spec.ExternalName, s.Spec.Ports = "example.org", nil }),
 		"many annotations":     loadBalancer(many, ofType(corev1.ServiceTypeClusterIP)),
 		"a balancer with many": loadBalancer(many),
 		"many ports":           wide,
@@ -279,8 +325,10 @@ func TestPoliciesLetOtherServicesThrough(t *testing.T) {
 		"balancer, no ports":   loadBalancer(nil, func(s *corev1.Service) { s.Spec.Ports = nil }),
 		"labels":               loadBalancer(nil, func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} }),
 		"another class":        loadBalancer(map[string]string{annotation.Network: ""}, otherClass),
-		"deleted":              loadBalancer(nil, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{}; s.Finalizers = []string{"x"} }),
+		"deleted": loadBalancer(nil,
+			func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{}; s.Finalizers = []string{"x"} }),
 	}
+
 	for _, name := range []string{"annotations", "records"} {
 		p := policyOf(t, name, nil)
 		require.NotNil(t, p, name)
@@ -322,27 +370,37 @@ func policyOf(t *testing.T, name string, v values) *admissionPolicy {
 func compilePolicy(t *testing.T, p *admissionregistrationv1.ValidatingAdmissionPolicy) *admissionPolicy {
 	t.Helper()
 	assert.Equal(t, admissionregistrationv1.Fail, *p.Spec.FailurePolicy, p.Name)
-	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	compiler, err := plugincel.NewCompositedCompiler(base)
 	require.NoError(t, err)
 	compile := func(all ...plugincel.ExpressionAccessor) plugincel.ConditionEvaluator {
-		return compiler.CompileCondition(all, plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
+		return compiler.CompileCondition(all, plugincel.OptionalVariableDeclarations{HasAuthorizer: true},
+			environment.NewExpressions)
 	}
+
 	var conditions, validations []plugincel.ExpressionAccessor
 	for i := range p.Spec.MatchConditions {
 		conditions = append(conditions, (*matchconditions.MatchCondition)(&p.Spec.MatchConditions[i]))
 	}
-	match := matchconditions.NewMatcher(compile(conditions...), p.Spec.FailurePolicy, "policy", "validate", p.Name) // match conditions cannot use variables
+
+	// match conditions cannot use variables
+	match := matchconditions.NewMatcher(compile(conditions...), p.Spec.FailurePolicy, "policy", "validate", p.Name)
 	for _, v := range p.Spec.Variables {
 		variable := &validating.Variable{Name: v.Name, Expression: v.Expression}
-		result := compiler.CompileAndStoreVariable(variable, plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
+		result := compiler.CompileAndStoreVariable(variable,
+			plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
 		require.Nil(t, result.Error, v.Name)
 	}
+
 	for _, v := range p.Spec.Validations {
 		assert.NotContains(t, v.Message, "\n", "the API server refuses it")
-		validations = append(validations, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason})
+		validations = append(validations,
+			&validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason})
 	}
+
 	require.NotEmpty(t, validations)
-	return &admissionPolicy{validating.NewValidator(compile(validations...), match, compile(), compile(), p.Spec.FailurePolicy, nil), compiler}
+	return &admissionPolicy{validating.NewValidator(compile(validations...), match, compile(), compile(),
+		p.Spec.FailurePolicy, nil), compiler}
 }
 
 // mayPatchStatus is the authorizer of the tests.
@@ -359,21 +417,29 @@ func mayPatchStatus(_ context.Context, a authorizer.Attributes) (authorizer.Deci
 func (p *admissionPolicy) denies(t *testing.T, w write) (denied []string) {
 	t.Helper()
 	resource := apischema.GroupVersionResource{Version: "v1", Resource: "services"}
-	attributes := &admission.VersionedAttributes{VersionedKind: serviceKind, VersionedObject: admission.NewLazyObject(w.now)}
+	attributes := &admission.VersionedAttributes{
+		VersionedKind:   serviceKind,
+		VersionedObject: admission.NewLazyObject(w.now),
+	}
+
 	operation := admission.Create
 	if w.was != nil {
 		attributes.VersionedOldObject, operation = admission.NewLazyObject(w.was), admission.Update
 	}
+
 	caller := &user.DefaultInfo{Name: w.who}
-	attributes.Attributes = admission.NewAttributesRecord(w.now, nil, serviceKind, "default", w.now.Name, resource, "", operation, nil, false, caller)
+	attributes.Attributes = admission.NewAttributesRecord(w.now, nil, serviceKind, "default", w.now.Name, resource, "",
+		operation, nil, false, caller)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	result := p.Validate(p.compiler.CreateContext(t.Context()), resource, attributes, nil, namespace, celconfig.RuntimeCELCostBudget, authorizer.AuthorizerFunc(mayPatchStatus))
+	result := p.Validate(p.compiler.CreateContext(t.Context()), resource, attributes, nil, namespace,
+		celconfig.RuntimeCELCostBudget, authorizer.AuthorizerFunc(mayPatchStatus))
 	for _, d := range result.Decisions {
 		require.NotEqual(t, validating.EvalError, d.Evaluation, d.Message)
 		if d.Action == validating.ActionDeny {
 			denied = append(denied, d.Message)
 		}
 	}
+
 	return denied
 }
 

@@ -39,6 +39,7 @@ func loadAPISchemas(t *testing.T, minor string, more map[string]any) *apiSchemas
 		Version string
 		Kinds   map[string]string
 	}
+
 	require.NoError(t, json.Unmarshal(raw, &index))
 	require.True(t, strings.HasPrefix(index.Version, minor+"."))
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
@@ -47,7 +48,14 @@ func loadAPISchemas(t *testing.T, minor string, more map[string]any) *apiSchemas
 		index.Kinds[kind] = kind
 		document.(map[string]any)["$defs"].(map[string]any)[kind] = schema
 	}
-	s := &apiSchemas{kinds: index.Kinds, compiler: jsonschema.NewCompiler(), url: "mem:///" + minor, compiled: map[string]*jsonschema.Schema{}}
+
+	s := &apiSchemas{
+		kinds:    index.Kinds,
+		compiler: jsonschema.NewCompiler(),
+		url:      "mem:///" + minor,
+		compiled: map[string]*jsonschema.Schema{},
+	}
+
 	require.NoError(t, s.compiler.AddResource(s.url, document))
 	return s
 }
@@ -72,16 +80,20 @@ func definitions(t *testing.T, file string) map[string]any {
 		require.NoError(t, yaml.Unmarshal([]byte(doc), &definition))
 		for _, version := range definition.Spec.Versions {
 			closed(version.Schema.OpenAPIV3Schema)
-			schemas[fmt.Sprintf("%s/%s %s", definition.Spec.Group, version.Name, definition.Spec.Names.Kind)] = version.Schema.OpenAPIV3Schema
+			schemas[fmt.Sprintf("%s/%s %s", definition.Spec.Group, version.Name,
+				definition.Spec.Names.Kind)] = version.Schema.OpenAPIV3Schema
 		}
 	}
+
 	return schemas
 }
 
 // closed forbids fields that a schema does not define, like an API server with strict validation.
 func closed(schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
-	if properties != nil && schema["additionalProperties"] == nil && schema["x-kubernetes-preserve-unknown-fields"] == nil {
+	if properties != nil &&
+		schema["additionalProperties"] == nil &&
+		schema["x-kubernetes-preserve-unknown-fields"] == nil {
 		schema["additionalProperties"] = false
 	}
 	for _, property := range properties {
@@ -115,20 +127,24 @@ func (s *apiSchemas) checkAs(kind, document string) error {
 	if err != nil {
 		return err
 	}
+
 	name, ok := s.kinds[kind]
 	if !ok {
 		return fmt.Errorf("this version does not have %s", kind)
 	}
+
 	if s.compiled[kind] == nil {
 		pointer := strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 		if s.compiled[kind], err = s.compiler.Compile(s.url + "#/$defs/" + url.PathEscape(pointer)); err != nil {
 			return err
 		}
 	}
+
 	object, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return err
 	}
+
 	return s.compiled[kind].Validate(object)
 }
 
@@ -149,6 +165,7 @@ func TestRenderingsFitEachMinorOfKubernetes(t *testing.T) {
 					seen[of.APIVersion+" "+of.Kind] = true
 				}
 			}
+
 			for kind := range schemas.kinds {
 				assert.True(t, seen[kind], "no rendering has a %s", kind)
 			}

@@ -34,6 +34,7 @@ func TestPodsAreRestricted(t *testing.T) {
 		if name == "openshift" {
 			continue // its SCC gives the Pods their user: the script openshift of test/e2e
 		}
+
 		pod := workload(t, values).Spec
 		require.NotNil(t, pod.SecurityContext, name)
 		assert.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type, name)
@@ -42,7 +43,8 @@ func TestPodsAreRestricted(t *testing.T) {
 		assert.False(t, pod.HostPID || pod.HostIPC, name)
 		require.Len(t, pod.Containers, 1, name)
 		c := pod.Containers[0].SecurityContext
-		assert.True(t, !*c.AllowPrivilegeEscalation && *c.ReadOnlyRootFilesystem && *c.RunAsNonRoot && c.Privileged == nil, name)
+		assert.True(t,
+			!*c.AllowPrivilegeEscalation && *c.ReadOnlyRootFilesystem && *c.RunAsNonRoot && c.Privileged == nil, name)
 		assert.Equal(t, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, c.Capabilities, name)
 		for _, v := range pod.Volumes {
 			assert.True(t, v.Secret != nil || v.ConfigMap != nil || v.EmptyDir != nil, "%s: volume %s", name, v.Name)
@@ -64,7 +66,8 @@ func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 		require.NoError(t, err)
 		ours, sections := flags()
 		initializer := func(*config.CompletedConfig) cloudprovider.Interface { return nil }
-		command := app.NewCloudControllerManagerCommand(o, initializer, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), sections, nil)
+		command := app.NewCloudControllerManagerCommand(o, initializer, app.DefaultInitFuncConstructors,
+			names.CCMControllerAliases(), sections, nil)
 
 		var given []string
 		for _, arg := range args(t, values) {
@@ -91,9 +94,12 @@ func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 // nodes the operator must allow it.
 func TestSecurityPodsOnControlPlaneNodesOnly(t *testing.T) {
 	t.Parallel()
-	required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-		{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.NodeSelectorOpExists},
-	}}}}
+	required := &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.NodeSelectorOpExists},
+		}}},
+	}
+
 	for name, tc := range map[string]struct {
 		values   values
 		required *corev1.NodeSelector
@@ -107,7 +113,8 @@ func TestSecurityPodsOnControlPlaneNodesOnly(t *testing.T) {
 		test := find[*corev1.Pod](t, objects(t, render(t, tc.values)))
 		for _, affinity := range []*corev1.Affinity{workload(t, tc.values).Spec.Affinity, test.Spec.Affinity} {
 			assert.Equal(t, tc.required, affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, name)
-			assert.Equal(t, tc.required == nil, len(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0, name)
+			assert.Equal(t, tc.required == nil,
+				len(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0, name)
 		}
 	}
 }
@@ -128,6 +135,7 @@ func TestPermissionsShrink(t *testing.T) {
 			"discovery.k8s.io endpointslices list;discovery.k8s.io endpointslices watch"
 		one, all, gone = ";kube-system namespaces get", "; namespaces get", "; nodes delete"
 	)
+
 	const node, lifecycle, service = "cloud-node-controller", "cloud-node-lifecycle-controller", "service-lb-controller"
 	of := func(controllers ...any) values { return values{"controllers": controllers} }
 	tenancy := func(v values) values { return values{"tenancy": v} }
@@ -154,7 +162,8 @@ func TestPermissionsShrink(t *testing.T) {
 		}
 		assert.ElementsMatch(t, strings.Split(tc.want, ";"), have, "%v", tc.values)
 		if strings.Contains(tc.want, services) {
-			assert.Equal(t, strings.Contains(tc.want, all), tenancyArgument(t, tc.values).NeedsLabels(), "%v", tc.values)
+			assert.Equal(t, strings.Contains(tc.want, all), tenancyArgument(t, tc.values).NeedsLabels(), "%v",
+				tc.values)
 		}
 	}
 }

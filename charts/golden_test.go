@@ -81,7 +81,8 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			have := render(t, sets[name])
-			golden.File(t, filepath.Join("testdata", "golden", name+".golden.yaml"), have, *update, "go test ./charts -update")
+			golden.File(t, filepath.Join("testdata", "golden", name+".golden.yaml"), have, *update,
+				"go test ./charts -update")
 		})
 	}
 }
@@ -106,7 +107,8 @@ func objects(t *testing.T, manifest string) []runtime.Object {
 	for _, doc := range documents(manifest) {
 		object, _, err := decoder.Decode([]byte(doc), nil, nil)
 		if runtime.IsNotRegisteredError(err) {
-			require.Contains(t, err.Error(), "monitoring.coreos.com", "the only kinds that Kubernetes itself does not have")
+			require.Contains(t, err.Error(), "monitoring.coreos.com",
+				"the only kinds that Kubernetes itself does not have")
 			continue
 		}
 		require.NoError(t, err, doc)

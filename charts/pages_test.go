@@ -41,22 +41,29 @@ func pageSchemas(t *testing.T) (all *apiSchemas, kinds []string) {
 	return loadAPISchemas(t, "v1.37", more), slices.Sorted(maps.Keys(more))
 }
 
-// kubeadmSchemas are those of kubeadm's v1beta4, which has no schema of its own: v1beta2 of Cluster API has the fields of its
-// InitConfiguration and JoinConfiguration.
+// kubeadmSchemas are those of kubeadm's v1beta4, which has no schema of its own: v1beta2 of Cluster API has the fields
+// of its InitConfiguration and JoinConfiguration.
 func kubeadmSchemas(t *testing.T, template any) map[string]any {
 	t.Helper()
 	for _, key := range []string{"spec", "template", "spec"} {
 		template = template.(map[string]any)["properties"].(map[string]any)[key]
 	}
+
 	out := map[string]any{}
-	for field, kind := range map[string]string{"initConfiguration": "InitConfiguration", "joinConfiguration": "JoinConfiguration"} {
+	for field, kind := range map[string]string{
+		"initConfiguration": "InitConfiguration",
+		"joinConfiguration": "JoinConfiguration",
+	} {
 		schema := template.(map[string]any)["properties"].(map[string]any)[field].(map[string]any)
 		properties := maps.Clone(schema["properties"].(map[string]any))
-		properties["apiVersion"], properties["kind"] = map[string]any{"type": "string"}, map[string]any{"type": "string"}
+		properties["apiVersion"], properties["kind"] = map[string]any{
+			"type": "string",
+		}, map[string]any{"type": "string"}
 		schema = maps.Clone(schema)
 		schema["properties"] = properties
 		out["kubeadm.k8s.io/v1beta4 "+kind] = schema
 	}
+
 	return out
 }
 
@@ -100,8 +107,10 @@ func TestManifestsOfTheDistributions(t *testing.T) {
 			}
 		}
 	}
+
 	for _, kind := range kinds {
-		if !strings.HasSuffix(kind, "/v1beta2 KubeadmControlPlane") && !strings.HasSuffix(kind, "/v1beta2 ClusterResourceSet") {
+		if !strings.HasSuffix(kind, "/v1beta2 KubeadmControlPlane") &&
+			!strings.HasSuffix(kind, "/v1beta2 ClusterResourceSet") {
 			assert.True(t, seen[kind], "no page has a %s", kind)
 		}
 	}
@@ -122,6 +131,7 @@ func checkShown(t *testing.T, schemas *apiSchemas, page, document string) string
 	default:
 		require.NoError(t, schemas.check(document), "%s\n%s", page, document)
 	}
+
 	var references, values []string
 	switch s.Kind {
 	case "HelmChart":
@@ -135,10 +145,12 @@ func checkShown(t *testing.T, schemas *apiSchemas, page, document string) string
 	case "KubeInlineManifestConfig":
 		checkSecret(t, page, s.Manifest)
 	}
+
 	for i := range references {
 		assert.Equal(t, chartReference, references[i], page)
 		assert.NoError(t, checkValues(t, values[i]), "%s: %s", page, values[i])
 	}
+
 	return kind
 }
 

@@ -45,7 +45,10 @@ func TestTenancyDefaults(t *testing.T) {
 	written, err := tenancy.Parse(text)
 	require.NoError(t, err)
 	assert.Equal(t, tenancy.Default(), written)
-	assert.Nil(t, tenancyArgument(t, values{"tenancy": values{"limits": values{"keepIP": values{"maxPerNamespace": nil}}}}).Limits.KeepIP.MaxPerNamespace)
+	assert.Nil(t,
+		tenancyArgument(t, values{
+			"tenancy": values{"limits": values{"keepIP": values{"maxPerNamespace": nil}}},
+		}).Limits.KeepIP.MaxPerNamespace)
 }
 
 func TestTenancyKnowsTheAnnotations(t *testing.T) {
@@ -56,5 +59,6 @@ func TestTenancyKnowsTheAnnotations(t *testing.T) {
 	}
 	render(t, values{"tenancy": values{"annotations": rules}})
 	_, err := renderWith(values{"tenancy": values{"annotations": values{"networks": values{"deny": true}}}}, load(t))
-	require.ErrorContains(t, err, "tenancy.annotations: networks is not known; use one of "+strings.Join(annotation.UserNames(), ", "))
+	require.ErrorContains(t, err,
+		"tenancy.annotations: networks is not known; use one of "+strings.Join(annotation.UserNames(), ", "))
 }

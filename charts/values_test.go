@@ -50,6 +50,7 @@ func TestWrongValues(t *testing.T) {
 			assert.Equal(t, wrong.Says, says, "%v", wrong.Values)
 		}
 	}
+
 	if *update {
 		raw, err := yaml.Marshal(list)
 		require.NoError(t, err)
@@ -66,6 +67,7 @@ func TestSchemaCoversTheValues(t *testing.T) {
 		require.NoError(t, yaml.Unmarshal(raw, &out))
 		return out
 	}
+
 	var open []string
 	var compare func(path string, schema, values map[string]any)
 	compare = func(path string, schema, values map[string]any) {
@@ -82,9 +84,12 @@ func TestSchemaCoversTheValues(t *testing.T) {
 			}
 		}
 	}
+
 	compare("", read("values.schema.json"), read("values.yaml"))
 	assert.ElementsMatch(t, []string{
-		"affinity", "commonLabels", "grafanaDashboard.labels", "nodeSelector", "podAnnotations", "podSecurityContext", "prometheusRule.labels", "resources",
-		"securityContext", "serviceMonitor.endpoint", "serviceMonitor.labels", "tenancy.annotations", "tenancy.sourceNATAddress",
+		"affinity", "commonLabels", "grafanaDashboard.labels", "nodeSelector", "podAnnotations", "podSecurityContext",
+		"prometheusRule.labels", "resources",
+		"securityContext", "serviceMonitor.endpoint", "serviceMonitor.labels", "tenancy.annotations",
+		"tenancy.sourceNATAddress",
 	}, open)
 }

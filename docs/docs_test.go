@@ -89,6 +89,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			}
 		}
 	}
+
 	require.Greater(t, seen, 50)
 }
 
@@ -104,6 +105,7 @@ func TestEveryFileIsNamed(t *testing.T) {
 			}
 		}
 	}
+
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(file) == ".go" {
 			return err
@@ -131,6 +133,7 @@ func TestMakefile(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(raw), -1) {
 		targets[m[1]] = true
 	}
+
 	commands, err := pages.Commands(all, "make")
 	require.NoError(t, err)
 	require.Greater(t, len(commands), 10)
@@ -141,6 +144,7 @@ func TestMakefile(t *testing.T) {
 			}
 		}
 	}
+
 	lists := regexp.MustCompile(`(?m)^(\w+) :=((?: \./[\w./-]+)+)$`).FindAllStringSubmatch(string(raw), -1)
 	require.NotEmpty(t, lists)
 	for _, list := range lists {
@@ -148,7 +152,8 @@ func TestMakefile(t *testing.T) {
 			dir := strings.TrimSuffix(pkg, "/...")
 			_, err := os.Stat(filepath.Join(root, dir))
 			_, inTest := os.Stat(filepath.Join(root, "test", dir))
-			require.False(t, err != nil && inTest != nil, "%s names %s, which is neither in the main module nor in test/", list[1], pkg)
+			require.False(t, err != nil && inTest != nil,
+				"%s names %s, which is neither in the main module nor in test/", list[1], pkg)
 		}
 	}
 }
@@ -172,9 +177,11 @@ func TestPromisesHaveTheirTests(t *testing.T) {
 		tests := namedTest.FindAllStringSubmatch(line, -1)
 		require.NotEmpty(t, tests, "a row without a test: %s", line)
 		for _, m := range tests {
-			require.True(t, hasTest(t, filepath.Join(root, filepath.FromSlash(m[2])), m[1]), "there is no %s in %s", m[1], m[2])
+			require.True(t, hasTest(t, filepath.Join(root, filepath.FromSlash(m[2])), m[1]), "there is no %s in %s",
+				m[1], m[2])
 		}
 	}
+
 	require.Equal(t, 9+9+5, seen)
 }
 
@@ -208,8 +215,10 @@ func TestDockerfileIsPinned(t *testing.T) {
 	require.Regexp(t, `^golang:1\.\d+\.\d+@sha256:[0-9a-f]{64}$`, outside[0][1])
 	release, err := os.ReadFile(filepath.Join(root, "release", "goreleaser.yaml"))
 	require.NoError(t, err)
-	for _, both := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-s -w -buildid=", "version.Version=", "version.Commit=", "version.Date=", "65532:65532"} {
-		require.True(t, bytes.Contains(raw, []byte(both)) && bytes.Contains(release, []byte(both)), "%s is not in both", both)
+	for _, both := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-s -w -buildid=",
+		"version.Version=", "version.Commit=", "version.Date=", "65532:65532"} {
+		require.True(t, bytes.Contains(raw, []byte(both)) && bytes.Contains(release, []byte(both)), "%s is not in both",
+			both)
 	}
 }
 
@@ -222,7 +231,8 @@ func hasTest(t *testing.T, dir, name string) bool {
 	for _, f := range append(files, scenarios...) {
 		text, err := os.ReadFile(f) // #nosec G304 -- a source of this repository
 		require.NoError(t, err)
-		if strings.Contains(string(text), "func "+name+"(t *testing.T)") || strings.Contains("\n"+string(text), "\n== "+name+"\n") {
+		if strings.Contains(string(text), "func "+name+"(t *testing.T)") ||
+			strings.Contains("\n"+string(text), "\n== "+name+"\n") {
 			return true
 		}
 	}
@@ -247,7 +257,10 @@ func servicesOf(t *testing.T, name string, manifest []byte) (out []*corev1.Servi
 				}
 			}
 			svc.Spec.Type = corev1.ServiceTypeLoadBalancer
-			svc.Spec.Ports = []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}, {Port: 443, Protocol: corev1.ProtocolTCP}}
+			svc.Spec.Ports = []corev1.ServicePort{
+				{Port: 80, Protocol: corev1.ProtocolTCP},
+				{Port: 443, Protocol: corev1.ProtocolTCP},
+			}
 			if strings.Contains(name, "http3") {
 				svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Port: 443, Protocol: corev1.ProtocolUDP})
 			}
@@ -256,6 +269,7 @@ func servicesOf(t *testing.T, name string, manifest []byte) (out []*corev1.Servi
 			}
 		}
 	}
+
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
 	for {
 		raw, err := documents.Read()
@@ -281,8 +295,10 @@ func servicesOf(t *testing.T, name string, manifest []byte) (out []*corev1.Servi
 func serves(t *testing.T, name string, svc *corev1.Service) {
 	t.Helper()
 	for key := range svc.Annotations {
-		known := slices.ContainsFunc(annotation.Table(), func(d annotation.Definition) bool { return d.Name == key && d.Writer == annotation.ByUser })
-		require.True(t, known || !strings.HasPrefix(key, annotation.Prefix), "%s: %s is no annotation that a user sets", name, key)
+		known := slices.ContainsFunc(annotation.Table(),
+			func(d annotation.Definition) bool { return d.Name == key && d.Writer == annotation.ByUser })
+		require.True(t, known || !strings.HasPrefix(key, annotation.Prefix), "%s: %s is no annotation that a user sets",
+			name, key)
 	}
 	for i := range svc.Spec.Ports {
 		svc.Spec.Ports[i].NodePort = int32(30000 + i) // as the API server gives them
@@ -311,17 +327,20 @@ func TestServicesAreValid(t *testing.T) {
 	require.NoError(t, err)
 	for _, file := range files {
 		name := filepath.Base(filepath.Dir(file))
-		if !strings.Contains(string(played), name) && !slices.ContainsFunc(playedElsewhere, func(e string) bool { return strings.HasPrefix(name, e) }) {
+		if !strings.Contains(string(played), name) &&
+			!slices.ContainsFunc(playedElsewhere, func(e string) bool { return strings.HasPrefix(name, e) }) {
 			t.Errorf("nothing plays the example %s", name)
 		}
 		raw, err := os.ReadFile(file)
 		require.NoError(t, err)
 		services := servicesOf(t, file, raw)
-		require.True(t, len(services) > 0 || strings.Contains(file, "gitops-"), "%s shows no Service of type LoadBalancer", file)
+		require.True(t, len(services) > 0 || strings.Contains(file, "gitops-"),
+			"%s shows no Service of type LoadBalancer", file)
 		for _, svc := range services {
 			serves(t, file, svc)
 		}
 	}
+
 	_, all, _ := read(t)
 	for _, p := range all {
 		for _, c := range p.Code {

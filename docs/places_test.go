@@ -32,8 +32,10 @@ var mentioned = regexp.MustCompile(`(?:^|[\s("\x60;,])(docs/[\w-]+\.(?:md|yaml|s
 // wrong returns what is wrong with an address of this project, or "".
 func wrong(root string, byPath map[string]pages.Page, address string) string {
 	address = strings.TrimRight(strings.TrimPrefix(address, "oci://"), ".,;:*")
-	for _, place := range [][2]string{ // addresses begin so, and the rest is a file of this folder; images are named after their programs
-		{version.Registry + "/charts", "charts"}, {version.Registry + "/", "cmd/"}, {version.Pages, ""}, {version.Raw, ""},
+	// addresses begin so, and the rest is a file of this folder; images are named after their programs
+	for _, place := range [][2]string{
+		{version.Registry + "/charts", "charts"}, {version.Registry + "/", "cmd/"}, {version.Pages, ""},
+		{version.Raw, ""},
 		{version.Repository + "/tree/main/", ""}, {version.Repository + "/.github/workflows/", ".github/workflows/"},
 	} {
 		rest, is := strings.CutPrefix(address, place[0])
@@ -50,19 +52,23 @@ func wrong(root string, byPath map[string]pages.Page, address string) string {
 		}
 		return ""
 	}
+
 	for _, place := range []string{version.Downloads, version.Charts} {
 		if address == place || strings.HasPrefix(address, place+"/") {
 			return ""
 		}
 	}
+
 	for _, page := range []string{"", "/", ".git", "/issues", "/releases", "/security/advisories/new"} {
 		if address == version.Repository+page {
 			return ""
 		}
 	}
+
 	if ending.ReplaceAllString(address, "") == version.Registry {
 		return ""
 	}
+
 	return "pkg/version/version.go has no such place"
 }
 
@@ -80,20 +86,24 @@ func TestPublishedPlaces(t *testing.T) {
 		if err != nil {
 			return err
 		}
+
 		rel, err := filepath.Rel(root, file)
 		if err != nil {
 			return err
 		}
+
 		if rel = filepath.ToSlash(rel); d.IsDir() {
 			if slices.Contains([]string{".git", "bin", "dist", "testdata"}, d.Name()) && rel != "charts/testdata" {
 				return filepath.SkipDir
 			}
 			return nil
 		}
+
 		raw, err := os.ReadFile(file) // #nosec G304 G122 -- files of the repository
 		if err != nil || !utf8.Valid(raw) || d.Name() == "go.sum" || rel == "pkg/version/version.go" {
 			return err
 		}
+
 		test := strings.HasSuffix(rel, "_test.go")
 		for n, line := range strings.Split(string(raw), "\n") {
 			for _, m := range mentioned.FindAllStringSubmatch(line, -1) {
@@ -111,8 +121,10 @@ func TestPublishedPlaces(t *testing.T) {
 				}
 			}
 		}
+
 		return nil
 	}))
+
 	for _, part := range []string{"Dockerfile", "charts", "cmd", "docs", "installer", ".github"} {
 		assert.Positive(t, seen[part], "no address was found in %s", part)
 	}

@@ -29,7 +29,8 @@ func TestSchemas(t *testing.T) {
 		sources           []string
 	}{
 		{"ui.schema.json", "What the page of csccm ui shows", "Snapshot", []string{"../pkg/ui/model/model.go"}},
-		{"../pkg/simulator/world.schema.json", "World of cloudstack-sim", "World", []string{"../pkg/simulator/world.go"}},
+		{"../pkg/simulator/world.schema.json", "World of cloudstack-sim", "World",
+			[]string{"../pkg/simulator/world.go"}},
 	} {
 		defs := definitions{}
 		for _, source := range s.sources {
@@ -37,8 +38,12 @@ func TestSchemas(t *testing.T) {
 			require.NoError(t, err)
 			defs.add(t, file)
 		}
+
 		want, err := json.MarshalIndent(map[string]any{
-			"$schema": "https://json-schema.org/draft/2020-12/schema", "title": s.title, "$ref": "#/$defs/" + s.root, "$defs": defs,
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"title":   s.title,
+			"$ref":    "#/$defs/" + s.root,
+			"$defs":   defs,
 		}, "", "  ")
 		require.NoError(t, err)
 		golden.File(t, s.file, string(want)+"\n", *update, "make generate")
@@ -56,6 +61,7 @@ func (defs definitions) add(t *testing.T, file *ast.File) {
 		if gen == nil {
 			continue
 		}
+
 		for _, spec := range gen.Specs {
 			switch s := spec.(type) {
 			case *ast.ValueSpec:
@@ -63,14 +69,17 @@ func (defs definitions) add(t *testing.T, file *ast.File) {
 				if gen.Tok != token.CONST || kind == nil || defs[kind.Name] == nil || len(s.Values) != 1 {
 					continue
 				}
+
 				if literal, ok := s.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
 					enum, _ := defs[kind.Name]["enum"].([]string)
 					defs[kind.Name]["enum"] = append(enum, strings.Trim(literal.Value, `"`))
 				}
+
 			case *ast.TypeSpec:
 				if !s.Name.IsExported() {
 					continue
 				}
+
 				switch is := s.Type.(type) {
 				case *ast.Ident:
 					if is.Name == "string" {
@@ -99,17 +108,26 @@ func object(t *testing.T, st *ast.StructType, doc string) map[string]any {
 			required = append(required, name)
 		}
 	}
+
 	def := map[string]any{"type": "object", "additionalProperties": false, "properties": props}
 	if doc != "" {
 		def["description"] = doc
 	}
+
 	if len(required) > 0 {
 		def["required"] = required
 	}
+
 	return def
 }
 
-var types = map[string]string{"string": "string", "bool": "boolean", "int": "integer", "int64": "integer", "float64": "number"}
+var types = map[string]string{
+	"string":  "string",
+	"bool":    "boolean",
+	"int":     "integer",
+	"int64":   "integer",
+	"float64": "number",
+}
 
 func typeOf(t *testing.T, e ast.Expr) map[string]any {
 	t.Helper()
@@ -134,6 +152,7 @@ func typeOf(t *testing.T, e ast.Expr) map[string]any {
 	case *ast.MapType:
 		return map[string]any{"type": "object", "additionalProperties": typeOf(t, is.Value)}
 	}
+
 	require.Fail(t, "a type that the schema has no word for")
 	return nil
 }

@@ -51,7 +51,9 @@ const (
 // newCommand makes the command: the framework's with upstream's defaults, its flags and ours.
 func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	noWebhooks := 0 // there are none; the framework would open a port and make a certificate for them
-	o, err := options.NewCloudControllerManagerOptionsWithProviderDefaults(options.ProviderDefaults{WebhookBindPort: &noWebhooks})
+	o, err := options.NewCloudControllerManagerOptionsWithProviderDefaults(options.ProviderDefaults{
+		WebhookBindPort: &noWebhooks,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("framework options: %w", err)
 	}
@@ -60,7 +62,8 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	o.NodeController.ConcurrentNodeSyncs = concurrentNodeSyncs
 	o.Generic.ClientConnection.QPS, o.Generic.ClientConnection.Burst = kubeAPIQPS, kubeAPIBurst
 
-	// Health checks, and what csccm doctor compares with CloudStack: the API server hands on nobody's identity to a Pod.
+	// Health checks, and what csccm doctor compares with CloudStack: the API server hands on nobody's identity to a
+	// Pod.
 	o.Authorization.AlwaysAllowPaths = append(o.Authorization.AlwaysAllowPaths, configz.DefaultConfigzPath)
 
 	ours := provider.DefaultOptions()
@@ -69,16 +72,19 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	var sections cliflag.NamedFlagSets
 	ours.AddFlags(sections.FlagSet("cloudstack"))
 	test := sections.FlagSet("cloudstack").Bool("self-test", false,
-		"Prove with the cloud-config what the controller needs of CloudStack, and exit: the API answers here, takes the keys, allows each command, shows project, zone and VMs. Nothing is changed.")
+		"Prove with the cloud-config what the controller needs of CloudStack, and exit: the API answers here, takes "+
+			"the keys, allows each command, shows project, zone and VMs. Nothing is changed.")
 	balancer := &lbTest{}
 	balancer.add(sections.FlagSet("cloudstack"))
 
 	c := &initializer{fence: leader.NewFence(clock.RealClock{}), stop: stop}
 	ours.WriteGate = c.fence.Enter
-	command := app.NewCloudControllerManagerCommand(o, c.cloud, controllers(), names.CCMControllerAliases(), sections, stop)
+	command := app.NewCloudControllerManagerCommand(o, c.cloud, controllers(), names.CCMControllerAliases(), sections,
+		stop)
 	c.flags = command.Flags()
 	command.Use = "cloudstack-ccm"
-	command.Long = "The cloud controller manager for clusters on Apache CloudStack: it initialises Nodes, follows the life of their VMs\n" +
+	command.Long = "The cloud controller manager for clusters on Apache CloudStack: it initialises Nodes, follows " +
+		"the life of their VMs\n" +
 		"and gives Services of type LoadBalancer their addresses."
 	// Guest networks route no Pods, so there is nothing for the route controller to do. The framework
 	// sets this default when it makes the flag.
@@ -104,7 +110,8 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 		limitMemory()
 		ours.ClusterName = o.KubeCloudShared.ClusterName
 		ours.ConfigFile = o.KubeCloudShared.CloudProvider.CloudConfigFile
-		if err := c.load(o.KubeCloudShared.CloudProvider.Name, o.KubeCloudShared.CloudProvider.CloudConfigFile); err != nil {
+		if err := c.load(o.KubeCloudShared.CloudProvider.Name,
+			o.KubeCloudShared.CloudProvider.CloudConfigFile); err != nil {
 			return err
 		}
 		if *test {
@@ -131,16 +138,22 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 func controllers() map[string]app.ControllerInitFuncConstructor {
 	out := maps.Clone(app.DefaultInitFuncConstructors)
 	out[names.ServiceLBController] = app.ControllerInitFuncConstructor{
-		Constructor: func(_ app.ControllerInitContext, c *config.CompletedConfig, cloud cloudprovider.Interface) app.InitFunc {
-			return func(ctx context.Context, _ genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {
+		Constructor: func(
+			_ app.ControllerInitContext, c *config.CompletedConfig, cloud cloudprovider.Interface,
+		) app.InitFunc {
+			return func(
+				ctx context.Context, _ genericcontrollermanager.ControllerContext,
+			) (controller.Interface, bool, error) {
 				p, ok := cloud.(*provider.Provider)
 				if !ok {
 					return nil, false, nil
 				}
-				return nil, true, p.StartServices(ctx, c.SharedInformers, int(c.ComponentConfig.ServiceController.ConcurrentServiceSyncs))
+				return nil, true, p.StartServices(ctx, c.SharedInformers,
+					int(c.ComponentConfig.ServiceController.ConcurrentServiceSyncs))
 			}
 		},
 	}
+
 	return out
 }
 
@@ -163,7 +176,11 @@ func (i *initializer) cloud(c *config.CompletedConfig) cloudprovider.Interface {
 	logs.Escape(i.flags, os.Stderr)
 	if e := c.ComponentConfig.Generic.LeaderElection; e.LeaderElect {
 		i.unfenced = rest.CopyConfig(c.Kubeconfig)
-		i.fence.Guard(leader.Lease{Namespace: e.ResourceNamespace, Name: e.ResourceName, Duration: e.LeaseDuration.Duration})
+		i.fence.Guard(leader.Lease{
+			Namespace: e.ResourceNamespace,
+			Name:      e.ResourceName,
+			Duration:  e.LeaseDuration.Duration,
+		})
 	}
 	c.Kubeconfig.Wrap(i.fence.Wrap)
 	go i.provider.FollowConfig(wait.ContextForChannel(i.stop))

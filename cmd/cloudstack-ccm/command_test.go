@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 const (
 	apiKey    = "the-api-key-of-the-test"
 	secretKey = "the-secret-key-of-the-test"
-	goodINI   = "[Global]\napi-url = http://127.0.0.1:1/client/api\napi-key = " + apiKey + "\nsecret-key = " + secretKey + "\n"
+	goodINI   = "[Global]\napi-url = http://127.0.0.1:1/client/api\napi-key = " + apiKey + "\nsecret-key = " +
+		secretKey + "\n"
 )
 
 // raceNotice is what apimachinery logs when it is built with the race detector.
@@ -75,7 +76,8 @@ func TestVersionAndHelp(t *testing.T) {
 	o := run(t, "--help")
 	assert.Zero(t, o.code)
 	for _, want := range []string{
-		"cloudstack-ccm [flags]", `(default "external-cloudstack")`, "--provider-id-format", "--instance-type-format", "--drift-period", "--cluster-id",
+		"cloudstack-ccm [flags]", `(default "external-cloudstack")`, "--provider-id-format", "--instance-type-format",
+		"--drift-period", "--cluster-id",
 		"--node-deletion-limit", "--node-internal-cidrs", "--node-labels", "--ca-bundle",
 		"apiserver. (default 200)", "apiserver. (default 400)", "(default 20)",
 		`leader election. (default "cloud-controller-manager")`, `leader election. (default "kube-system")`,
@@ -96,14 +98,34 @@ func TestWrongInputIsOneClearLine(t *testing.T) {
 	}{
 		{name: "no cloud-config", want: "no cloud-config: give its file with --cloud-config"},
 		{name: "no such file", args: []string{"--cloud-config", missing}, want: "cloud-config: open " + missing},
-		{name: "no such provider", args: []string{"--cloud-provider=aws"}, ini: goodINI, want: "--cloud-provider=aws is not known: want external-cloudstack"},
-		{name: "no provider", args: []string{"--cloud-provider="}, ini: goodINI, want: "--cloud-provider= is not known: want external-cloudstack"},
+		{
+			name: "no such provider",
+			args: []string{"--cloud-provider=aws"},
+			ini:  goodINI,
+			want: "--cloud-provider=aws is not known: want external-cloudstack",
+		},
+		{
+			name: "no provider",
+			args: []string{"--cloud-provider="},
+			ini:  goodINI,
+			want: "--cloud-provider= is not known: want external-cloudstack",
+		},
 		{name: "an unknown key", ini: goodINI + "zones = zone-1\n", want: `line 5: unknown key \"zones\"`},
 		{name: "a bad URL", ini: strings.Replace(goodINI, "http://", "htp://", 1), want: "api-url"},
 		{name: "no secret key", ini: strings.Replace(goodINI, "secret-key", "region", 1), want: "secret-key"},
 		{name: "an empty file", ini: "\n", want: "[Global]"},
-		{name: "a bad option", args: []string{"--provider-id-format=k3s"}, ini: goodINI, want: `--provider-id-format: provider id format \"k3s\" is not known`},
-		{name: "a bad period", args: []string{"--drift-period=1s"}, ini: goodINI, want: "--drift-period: 1s is too short"},
+		{
+			name: "a bad option",
+			args: []string{"--provider-id-format=k3s"},
+			ini:  goodINI,
+			want: `--provider-id-format: provider id format \"k3s\" is not known`,
+		},
+		{
+			name: "a bad period",
+			args: []string{"--drift-period=1s"},
+			ini:  goodINI,
+			want: "--drift-period: 1s is too short",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -111,6 +133,7 @@ func TestWrongInputIsOneClearLine(t *testing.T) {
 			if c.ini != "" {
 				args = append(args, "--cloud-config", file(t, c.ini))
 			}
+
 			o := run(t, args...)
 			assert.Equal(t, 1, o.code)
 			assert.Contains(t, o.stderr, c.want)
@@ -126,11 +149,18 @@ func TestUpstreamFlagsAreTaken(t *testing.T) {
 	config := file(t, goodINI)
 	for _, line := range []string{
 		"--leader-elect=true --cloud-provider=external-cloudstack",
-		"--leader-elect=true --cloud-provider=external-cloudstack --allow-untagged-cloud --v=3 --use-service-account-credentials",
-		"--cloud-provider=cloudstack --leader-elect=false --cluster-name=prod --configure-cloud-routes=false --allocate-node-cidrs=false",
-		"--controllers=cloud-node,cloud-node-lifecycle,service --concurrent-service-syncs=3 --secure-port=0 --bind-address=127.0.0.1",
-		"--leader-elect-resource-name=cloud-controller-manager --leader-elect-resource-namespace=kube-system --secure-port=10258 --webhook-secure-port=0 --cluster-id=a --drift-period=5m --provider-id-format=cloudstack --instance-type-format=upstream --kube-api-qps=50 --kube-api-burst=100 --v=2",
-		"--authorization-always-allow-paths=/healthz,/readyz,/livez --logging-format=json --node-status-update-frequency=1m",
+		"--leader-elect=true --cloud-provider=external-cloudstack --allow-untagged-cloud --v=3 " +
+			"--use-service-account-credentials",
+		"--cloud-provider=cloudstack --leader-elect=false --cluster-name=prod --configure-cloud-routes=false " +
+			"--allocate-node-cidrs=false",
+		"--controllers=cloud-node,cloud-node-lifecycle,service --concurrent-service-syncs=3 --secure-port=0 " +
+			"--bind-address=127.0.0.1",
+		"--leader-elect-resource-name=cloud-controller-manager --leader-elect-resource-namespace=kube-system " +
+			"--secure-port=10258 --webhook-secure-port=0 --cluster-id=a --drift-period=5m " +
+			"--provider-id-format=cloudstack --instance-type-format=upstream --kube-api-qps=50 " +
+			"--kube-api-burst=100 --v=2",
+		"--authorization-always-allow-paths=/healthz,/readyz,/livez --logging-format=json " +
+			"--node-status-update-frequency=1m",
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

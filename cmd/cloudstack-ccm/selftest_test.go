@@ -26,12 +26,15 @@ func TestSelfTest(t *testing.T) {
 	t.Cleanup(server.Close)
 	key, secret, ok := sim.Keys("k8s-owner")
 	require.True(t, ok)
-	ini := fmt.Sprintf("[Global]\napi-url = %s/client/api\napi-key = %s\nsecret-key = %s\nzone = ", server.URL, key, secret)
+	ini := fmt.Sprintf("[Global]\napi-url = %s/client/api\napi-key = %s\nsecret-key = %s\nzone = ", server.URL, key,
+		secret)
 	o := run(t, "--self-test", "--cloud-config", file(t, ini+"zone-1\n"))
 	assert.Zero(t, o.code, o.stderr)
-	for _, want := range []string{"takes the keys", "ok       zone      zone-1", "allows all", "(3 VMs)", "possible in k8s-net"} {
+	for _, want := range []string{"takes the keys", "ok       zone      zone-1", "allows all", "(3 VMs)",
+		"possible in k8s-net"} {
 		assert.Contains(t, o.stdout, want)
 	}
+
 	wrong := run(t, "--self-test", "--cloud-config", file(t, ini+"mars\n"))
 	assert.Equal(t, 1, wrong.code)
 	assert.Contains(t, wrong.stdout, "fix ")
@@ -39,15 +42,18 @@ func TestSelfTest(t *testing.T) {
 	for _, text := range []string{secret, key} {
 		assert.NotContains(t, o.stdout+o.stderr+wrong.stdout+wrong.stderr, text)
 	}
+
 	for _, call := range sim.Ledger().Calls() {
 		assert.Regexp(t, "^list", call.Command, "a self-test changes nothing")
 	}
+
 	none := run(t, "--self-test")
 	assert.Equal(t, 1, none.code)
 	assert.Contains(t, none.stderr, "no cloud-config: give its file with --cloud-config")
 }
 
-// What CloudStack says cannot control the terminal on which somebody reads the self-test, nor begin a line of it or of the log.
+// What CloudStack says cannot control the terminal on which somebody reads the self-test, nor begin a line of it or of
+// the log.
 func TestSecuritySelfTestEscapes(t *testing.T) {
 	t.Parallel()
 	const hostile = `\u001b[2J\u009b1m\nok       API       all is well\n\nE1126 17:00:00.000000       1 x.go:1] forged\u202e`
@@ -60,10 +66,14 @@ func TestSecuritySelfTestEscapes(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"errorresponse":{"errorcode":401,"errortext":"%s"}}`, hostile)
 		}
 	}))
+
 	t.Cleanup(server.Close)
-	o := run(t, "--self-test", "--cloud-config", file(t, "[Global]\napi-url = "+server.URL+"/client/api\napi-key = "+apiKey+"\nsecret-key = "+secretKey+"\n"))
+	o := run(t, "--self-test", "--cloud-config",
+		file(t, "[Global]\napi-url = "+server.URL+"/client/api\napi-key = "+apiKey+"\nsecret-key = "+secretKey+"\n"))
 	assert.Equal(t, 1, o.code)
 	assert.Contains(t, o.stdout, `\u001b[2J`)
 	assert.NotRegexp(t, `(?m)^(ok +API +all is well|E1126 17:00)`, o.stdout+o.stderr)
-	assert.Equal(t, -1, strings.IndexFunc(o.stdout+o.stderr, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }), "%q", o.stdout+o.stderr)
+	assert.Equal(t, -1,
+		strings.IndexFunc(o.stdout+o.stderr,
+			func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }), "%q", o.stdout+o.stderr)
 }

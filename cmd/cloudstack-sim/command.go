@@ -54,28 +54,41 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 			return run(cmd.Context(), &o, stdout, stderr)
 		},
 	}
+
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	cmd.SetVersionTemplate("cloudstack-sim {{.Version}}\n")
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port")
-	f.StringVar(&o.integration, "integration-listen", "", "address of the integration port: the API as root admin without authentication (disabled if empty)")
-	f.StringVar(&o.admin, "admin-listen", "", "loopback address of the simulator's admin API: ledger, faults, restart (disabled if empty)")
-	f.BoolVar(&o.ui, "ui", false, "show the simulated CloudStack as a page on 127.0.0.1, and print its address: objects, calls, faults to switch on")
+	f.StringVar(&o.integration, "integration-listen", "",
+		"address of the integration port: the API as root admin without authentication (disabled if empty)")
+	f.StringVar(&o.admin, "admin-listen", "",
+		"loopback address of the simulator's admin API: ledger, faults, restart (disabled if empty)")
+	f.BoolVar(&o.ui, "ui", false,
+		"show the simulated CloudStack as a page on 127.0.0.1, and print its address: objects, calls, faults "+
+			"to switch on")
 	f.StringVar(&o.world, "world", "fresh", "world to load: fresh, example or a YAML file")
 	all := simulator.Releases()
-	f.StringVar(&o.release, "cloudstack-version", "", "CloudStack release to simulate, "+all[0]+" to "+all[len(all)-1]+" (default: the world's)")
+	f.StringVar(&o.release, "cloudstack-version", "",
+		"CloudStack release to simulate, "+all[0]+" to "+all[len(all)-1]+" (default: the world's)")
 	f.StringVar(&o.profile, "profile", "instant", "latency of calls and jobs: instant, simulator or production")
 	f.StringArrayVar(&o.faults, "fault", nil, "make calls fail, as COMMAND:KIND:OPTION=VALUE,...; may be repeated")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the random sequence for faults with a probability")
-	f.StringVar(&o.dataPath, "data-path", "", "forward traffic according to the load balancer rules, listening on the public addresses (direct) or on loopback aliases of them (loopback)")
-	f.StringVar(&o.link, "data-path-link", "", "interface to which the public addresses are added (--data-path=direct; requires ip and root)")
-	f.StringVar(&o.forwarding, "data-path-forwarding", "", "how port forwarding rules are put into force: in user space, which hides clients' addresses (relay, the default), or as the virtual router does (nftables; --data-path=direct, requires nft and root)")
-	f.StringVar(&o.membersFile, "data-path-members", "", "YAML map from members (address or address:port) to the addresses at which this machine reaches them")
+	f.StringVar(&o.dataPath, "data-path", "",
+		"forward traffic according to the load balancer rules, listening on the public addresses (direct) or on "+
+			"loopback aliases of them (loopback)")
+	f.StringVar(&o.link, "data-path-link", "",
+		"interface to which the public addresses are added (--data-path=direct; requires ip and root)")
+	f.StringVar(&o.forwarding, "data-path-forwarding", "",
+		"how port forwarding rules are put into force: in user space, which hides clients' addresses (relay, the "+
+			"default), or as the virtual router does (nftables; --data-path=direct, requires nft and root)")
+	f.StringVar(&o.membersFile, "data-path-members", "",
+		"YAML map from members (address or address:port) to the addresses at which this machine reaches them")
 	f.BoolVar(&o.logCalls, "log-calls", false, "log every call to stderr, without secrets")
 	f.BoolVar(&o.printKeys, "print-keys", true, "print the generated API keys to stdout, once")
-	f.StringVar(&o.readyFile, "ready-file", "", "write URLs and keys of all users as JSON to this file (mode 0600) when the server is ready")
+	f.StringVar(&o.readyFile, "ready-file", "",
+		"write URLs and keys of all users as JSON to this file (mode 0600) when the server is ready")
 	f.StringVar(&o.printWorld, "print-world", "", "print an embedded world, fresh or example, and exit")
 	return cmd
 }
@@ -85,25 +98,30 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	world, err := loadWorld(o.world)
 	if err != nil {
 		return err
 	}
+
 	if o.release != "" {
 		if world.Version, err = simulator.FullVersion(o.release); err != nil {
 			return fmt.Errorf("--cloudstack-version: %w", err)
 		}
 	}
+
 	for _, text := range o.faults {
 		if _, err := simulator.ParseFault(text); err != nil {
 			return fmt.Errorf("--fault: %w", err)
 		}
 		world.Faults = append(world.Faults, text)
 	}
+
 	level := slog.LevelInfo
 	if o.logCalls {
 		level = slog.LevelDebug
 	}
+
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	sim, err := simulator.New(simulator.Options{World: world, Latency: profile, Logger: log, Seed: o.seed})
 	if err != nil {
@@ -114,11 +132,13 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	var routes []simulator.AdminRoute
 	if path != nil {
 		defer path.Close() //nolint:contextcheck // Close removes addresses from the link after the context has ended
 		routes = path.Routes()
 	}
+
 	s, err := listen(ctx, sim, o, routes)
 	if err != nil {
 		return err
@@ -128,14 +148,17 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	if err := s.announce(sim, path, url, o, stdout); err != nil {
 		return err
 	}
+
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.serve(ctx) })
 	if page != nil {
 		group.Go(func() error { return page.Serve(ctx) })
 	}
+
 	return group.Wait()
 }
 

@@ -28,13 +28,15 @@ func start(t *testing.T, args ...string) (r ready, stop func() (stdout, stderr s
 	ctx, cancel := context.WithCancel(t.Context())
 	var stdout, stderr bytes.Buffer
 	cmd := newCommand(&stdout, &stderr)
-	cmd.SetArgs(append(args, "--listen", "127.0.0.1:0", "--world", "example", "--ready-file", file, "--print-keys=false"))
+	cmd.SetArgs(append(args, "--listen", "127.0.0.1:0", "--world", "example", "--ready-file", file,
+		"--print-keys=false"))
 	done := make(chan error, 1)
 	go func() { done <- cmd.ExecuteContext(ctx) }()
 	require.Eventually(t, func() bool {
 		raw, err := os.ReadFile(file)
 		return err == nil && json.Unmarshal(raw, &r) == nil
 	}, time.Minute, 5*time.Millisecond)
+
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -61,7 +63,8 @@ const zones = "?command=listZones&response=json"
 // TestServer uses the command like a user and stops it.
 func TestServer(t *testing.T) {
 	t.Parallel()
-	r, stop := start(t, "--integration-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--fault", "listRegions:error:code=503", "--log-calls")
+	r, stop := start(t, "--integration-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--fault",
+		"listRegions:error:code=503", "--log-calls")
 	require.Len(t, r.Users, 2)
 	require.Contains(t, get(t, http.DefaultClient, r.IntegrationURL+zones, http.StatusOK), `"name":"zone-1"`)
 	get(t, http.DefaultClient, r.URL+zones, http.StatusUnauthorized)
@@ -90,11 +93,13 @@ func TestPage(t *testing.T) {
 		shown = get(t, browser, base+"api/snapshot", http.StatusOK)
 		return strings.Contains(shown, "listZones")
 	}, time.Minute, 10*time.Millisecond)
+
 	require.Contains(t, shown, "demo-worker-1")
 	for _, u := range r.Users {
 		require.NotContains(t, shown, u.APIKey)
 		require.NotContains(t, shown, u.SecretKey)
 	}
+
 	stdout, _ := stop()
 	require.Contains(t, stdout, r.PageURL)
 }
@@ -124,7 +129,10 @@ func TestVersionAndWorld(t *testing.T) {
 	out, err := execute(t, "--version")
 	require.NoError(t, err)
 	require.Contains(t, out, "cloudstack-sim v")
-	for flag, want := range map[string]string{"--print-world=fresh": "Sandbox-simulator", "--print-world=example": "zone-1"} {
+	for flag, want := range map[string]string{
+		"--print-world=fresh":   "Sandbox-simulator",
+		"--print-world=example": "zone-1",
+	} {
 		out, err = execute(t, flag)
 		require.NoError(t, err)
 		w, err := simulator.LoadWorld(strings.NewReader(out))
@@ -144,17 +152,23 @@ func TestWrongInput(t *testing.T) {
 		`zone "z": publicRanges is empty`:                                           {"--world", bad},
 		`--listen 256.0.0.1:0`:                                                      {"--listen", "256.0.0.1:0"},
 		`the world is not known; use fresh or example`:                              {"--print-world=big"},
-		`--admin-listen 0.0.0.0:0: give a loopback address`:                         {"--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"},
-		`--fault: fault "listZones:slow": kind "slow"`:                              {"--fault", "listZones:slow"},
-		`--fault: fault "listzones:error": command "listzones"`:                     {"--fault", "listzones:error"},
-		`port forwarding by nftables needs the data path direct`:                    {"--data-path", "loopback", "--data-path-forwarding", "nftables"},
-		`data path "bridge" is not known; use direct or loopback`:                   {"--data-path", "bridge"},
-		`link br0: only the data path direct uses a link`:                           {"--data-path", "loopback", "--data-path-link", "br0"},
-		`is not known; use relay or nftables`:                                       {"--data-path", "direct", "--data-path-forwarding", "iptables"},
-		`--data-path-members needs --data-path`:                                     {"--data-path-members", "x.yaml"},
-		`--data-path-members nope.yaml: open nope.yaml`:                             {"--data-path", "loopback", "--data-path-members", "nope.yaml"},
-		`unknown command "serve"`:                                                   {"serve"},
-		`--ready-file`:                                                              {"--listen", "127.0.0.1:0", "--ready-file", "/nonexistent/keys"},
+		`--admin-listen 0.0.0.0:0: give a loopback address`: {"--listen", "127.0.0.1:0",
+			"--admin-listen", "0.0.0.0:0"},
+		`--fault: fault "listZones:slow": kind "slow"`:          {"--fault", "listZones:slow"},
+		`--fault: fault "listzones:error": command "listzones"`: {"--fault", "listzones:error"},
+		`port forwarding by nftables needs the data path direct`: {"--data-path", "loopback",
+			"--data-path-forwarding", "nftables"},
+		`data path "bridge" is not known; use direct or loopback`: {"--data-path", "bridge"},
+		`link br0: only the data path direct uses a link`: {"--data-path", "loopback",
+			"--data-path-link", "br0"},
+		`is not known; use relay or nftables`: {"--data-path", "direct",
+			"--data-path-forwarding", "iptables"},
+		`--data-path-members needs --data-path`: {"--data-path-members", "x.yaml"},
+		`--data-path-members nope.yaml: open nope.yaml`: {"--data-path", "loopback",
+			"--data-path-members", "nope.yaml"},
+		`unknown command "serve"`: {"serve"},
+		`--ready-file`: {"--listen", "127.0.0.1:0",
+			"--ready-file", "/nonexistent/keys"},
 	} {
 		_, err := execute(t, args...)
 		require.ErrorContains(t, err, want, "%v", args)

@@ -57,6 +57,7 @@ func runShell(t *testing.T, script string, before ...string) string {
 			t.Skipf("%s is not installed", tool)
 		}
 	}
+
 	dir := t.TempDir()
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -71,9 +72,11 @@ func runShell(t *testing.T, script string, before ...string) string {
 		script = strings.ReplaceAll(script, "127.0.0.1:"+port, free)
 		wrapper = strings.ReplaceAll(wrapper, "127.0.0.1:"+port, free)
 	}
+
 	for _, l := range taken {
 		require.NoError(t, l.Close())
 	}
+
 	// A program that another test starts meanwhile would have the file open for writing, and Linux refuses to run it.
 	syscall.ForkLock.RLock()
 	err = os.WriteFile(filepath.Join(dir, "cloudstack-sim"), []byte(wrapper), 0o755)
@@ -90,6 +93,7 @@ func runShell(t *testing.T, script string, before ...string) string {
 			lines[i] = line + fmt.Sprintf(started, url)
 		}
 	}
+
 	script = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.Join(lines, "\n")
 	args := append(before, "bash", "-c", script)
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
@@ -110,7 +114,8 @@ func TestTutorialRuns(t *testing.T) {
 	}
 	require.Contains(t, script.String(), "cloudstack-sim ")
 	out := runShell(t, script.String())
-	for _, want := range []string{`"name":"Sandbox-simulator"`, `"secretkey":"`, `"fault":"createLoadBalancerRule:job-fails:nth=3"`, `"calls":[`} {
+	for _, want := range []string{`"name":"Sandbox-simulator"`, `"secretkey":"`,
+		`"fault":"createLoadBalancerRule:job-fails:nth=3"`, `"calls":[`} {
 		require.Contains(t, out, want)
 	}
 }

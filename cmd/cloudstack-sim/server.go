@@ -54,7 +54,8 @@ func listen(ctx context.Context, sim *simulator.Simulator, o *options, routes []
 		flag, addr, path string
 		handler          http.Handler
 	}{
-		{apiFlag, o.listen, "/client/api", sim.Handler()}, {integrationFlag, o.integration, "/client/api", sim.IntegrationHandler()},
+		{apiFlag, o.listen, "/client/api", sim.Handler()},
+		{integrationFlag, o.integration, "/client/api", sim.IntegrationHandler()},
 		{adminFlag, o.admin, "", sim.AdminHandler(routes...)},
 	} {
 		if e.addr == "" && e.flag != apiFlag {
@@ -65,12 +66,15 @@ func listen(ctx context.Context, sim *simulator.Simulator, o *options, routes []
 			s.close()
 			return nil, fmt.Errorf("%s %s: %w", e.flag, e.addr, err)
 		}
-		s.endpoints = append(s.endpoints, &endpoint{e.flag, e.path, &http.Server{Handler: e.handler, ReadHeaderTimeout: 30 * time.Second}, l})
+		s.endpoints = append(s.endpoints,
+			&endpoint{e.flag, e.path, &http.Server{Handler: e.handler, ReadHeaderTimeout: 30 * time.Second}, l})
 		if a, ok := l.Addr().(*net.TCPAddr); e.flag == adminFlag && (!ok || !a.IP.IsLoopback()) {
 			s.close()
-			return nil, fmt.Errorf("%s %s: give a loopback address, because the admin API gives access to every key", e.flag, e.addr)
+			return nil, fmt.Errorf("%s %s: give a loopback address, because the admin API gives access to every key",
+				e.flag, e.addr)
 		}
 	}
+
 	return s, nil
 }
 
@@ -101,19 +105,32 @@ type ready struct {
 }
 
 // announce prints the URLs of the server and outputs the generated keys.
-func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, visit string, o *options, stdout io.Writer) error {
-	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PageURL: visit, PID: os.Getpid(), Users: sim.Users()}
+func (s *server) announce(
+	sim *simulator.Simulator, path *datapath.Path, visit string, o *options, stdout io.Writer,
+) error {
+	r := ready{
+		URL:            s.url(apiFlag),
+		IntegrationURL: s.url(integrationFlag),
+		AdminURL:       s.url(adminFlag),
+		PageURL:        visit,
+		PID:            os.Getpid(),
+		Users:          sim.Users(),
+	}
+
 	var out strings.Builder
 	for _, line := range [][2]string{
-		{"CloudStack API:", r.URL}, {"integration port:", r.IntegrationURL}, {"admin endpoint:", r.AdminURL}, {"page (one visit):", visit},
+		{"CloudStack API:", r.URL}, {"integration port:", r.IntegrationURL}, {"admin endpoint:", r.AdminURL},
+		{"page (one visit):", visit},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&out, "%-17s %s\n", line[0], line[1])
 		}
 	}
+
 	if path != nil {
 		describe(&out, path)
 	}
+
 	var keys strings.Builder
 	for _, u := range r.Users {
 		fmt.Fprintf(&out, "user %s (account %s, domain %s, role %s)\n", u.Name, u.Account, u.Domain, u.Role)
@@ -121,22 +138,28 @@ func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, visit s
 			fmt.Fprintf(&keys, "user %s\n  api-key    = %s\n  secret-key = %s\n", u.Name, u.APIKey, u.SecretKey)
 		}
 	}
+
 	if o.printKeys {
 		out.WriteString(keys.String())
 	}
+
 	if _, err := io.WriteString(stdout, out.String()); err != nil {
 		return fmt.Errorf("print the address: %w", err)
 	}
+
 	if o.readyFile == "" {
 		return nil
 	}
+
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		err = writePrivate(o.readyFile, append(data, '\n'))
 	}
+
 	if err != nil {
 		return fmt.Errorf("--ready-file: %w", err)
 	}
+
 	return nil
 }
 
@@ -176,6 +199,7 @@ func (s *server) serve(ctx context.Context) error {
 			return nil
 		})
 	}
+
 	return group.Wait()
 }
 
@@ -185,7 +209,8 @@ func listenPage(ctx context.Context, sim *simulator.Simulator, o *options) (s *u
 		return nil, "", nil
 	}
 	source := simpage.New(sim)
-	s, err = uiserver.Listen(ctx, uiserver.Options{Source: source, Actions: source, Files: page.Files(), Interval: simpage.Interval})
+	s, err = uiserver.Listen(ctx,
+		uiserver.Options{Source: source, Actions: source, Files: page.Files(), Interval: simpage.Interval})
 	if err != nil {
 		return nil, "", fmt.Errorf("--ui: %w", err)
 	}

@@ -21,7 +21,9 @@ import (
 // parseInstall reads a command line as install does.
 func parseInstall(t *testing.T, line []string) (*cli.Globals, *installFlags) {
 	t.Helper()
-	g, f, root, cmd := cli.New(cli.Streams{Getenv: environment()}), &installFlags{}, &cobra.Command{Use: "csccm"}, &cobra.Command{Use: "install"}
+	g, f, root, cmd := cli.New(cli.Streams{
+		Getenv: environment(),
+	}), &installFlags{}, &cobra.Command{Use: "csccm"}, &cobra.Command{Use: "install"}
 	g.AddFlags(root.PersistentFlags())
 	root.AddCommand(g.Command(cmd, cli.Changing|cli.FlagRollout, nil))
 	f.add(cmd)
@@ -36,9 +38,11 @@ func parseInstall(t *testing.T, line []string) (*cli.Globals, *installFlags) {
 func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	t.Parallel()
 	kubeconfig := kubeconfig(t)
-	line := strings.Fields("csccm install --api-url http://127.0.0.1:1/client/api --namespace ccm --release mine --context test --skip-taint " +
+	line := strings.Fields("csccm install --api-url http://127.0.0.1:1/client/api --namespace ccm --release mine " +
+		"--context test --skip-taint " +
 		"--skip-check NODE-001,NODE-002 --skip-self-test --zone z --project p --region r --cluster-id c " +
 		"--set replicaCount=1 --set image.tag=a,b --values values.yaml --cloud-config lab --kubeconfig " + kubeconfig)
+
 	g, f := parseInstall(t, line)
 	c, err := cluster.New(g.Kube)
 	require.NoError(t, err)
@@ -47,7 +51,8 @@ func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	again, h := parseInstall(t, printed)
 	require.True(t, again.Yes)
 	require.Equal(t, "lab", h.CloudConfig)
-	require.Equal(t, []string{"mine", kubeconfig, "test", "ccm"}, []string{again.Release, *again.Kube.KubeConfig, *again.Kube.Context, *again.Kube.Namespace})
+	require.Equal(t, []string{"mine", kubeconfig, "test", "ccm"},
+		[]string{again.Release, *again.Kube.KubeConfig, *again.Kube.Context, *again.Kube.Namespace})
 	f.Source = ""
 	require.Equal(t, f.Config, h.Config)
 }

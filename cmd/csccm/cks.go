@@ -49,7 +49,8 @@ its end.`
 
 func newCKSCommand(g *cli.Globals) *cobra.Command {
 	cmd := group("cks", "Manage clusters of CloudStack Kubernetes Service")
-	cmd.AddCommand(newCKSListCommand(g), newCKSShowCommand(g), newCKSKubeconfigCommand(g), newCKSVersionsCommand(g), newCKSCreateCommand(g))
+	cmd.AddCommand(newCKSListCommand(g), newCKSShowCommand(g), newCKSKubeconfigCommand(g), newCKSVersionsCommand(g),
+		newCKSCreateCommand(g))
 	cmd.AddCommand(newCKSChangeCommands(g)...)
 	cmd.AddCommand(newCKSCNICommand(g), newCKSDashboardCommand(g), newCKSISOCommand(g))
 	return cmd
@@ -57,15 +58,23 @@ func newCKSCommand(g *cli.Globals) *cobra.Command {
 
 // group is a command that has only others.
 func group(name, short string) *cobra.Command {
-	return &cobra.Command{Use: name, Short: short, Args: cli.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	return &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  cli.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 }
 
 // cksBody is what a command does once it is connected.
 type cksBody = func(ctx context.Context, s *cks.Service, args []string) error
 
-// cksCommand completes a command that talks to CloudStack alone. Its flags are those of the options that the table has for it, and
-// those of the credentials. validate needs no connection; it may be nil. names is what the arguments name.
-func cksCommand(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, o *cks.Options, names string, validate func(context.Context) error, body cksBody) *cobra.Command {
+// cksCommand completes a command that talks to CloudStack alone. Its flags are those of the options that the table has
+// for it, and those of the credentials. validate needs no connection; it may be nil. names is what the arguments name.
+func cksCommand(
+	g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, o *cks.Options, names string,
+	validate func(context.Context) error, body cksBody,
+) *cobra.Command {
 	f := &installFlags{}
 	cmd.Long += credentialsText
 	g.Command(cmd, has, func(ctx context.Context, args []string) error {
@@ -79,7 +88,9 @@ func cksCommand(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, o *cks.Opti
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
 	flags := cmd.Flags()
-	f.setting(flags, "project", "project-id", "string", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
+	f.setting(flags, "project", "project-id", "string",
+		"name or id of the project that owns the clusters (default the account itself, or project-id of the "+
+			"cloud-config)")
 	cli.Advanced(cmd, "admin-api-key-file admin-secret-key-file admin-domain allow-http ssl-no-verify")
 
 	offer := func(kind string) cobra.CompletionFunc {
@@ -150,7 +161,9 @@ func cksListing[T interface {
 }
 
 // cksChange completes a command that carries out an operation on the cluster that its argument names.
-func cksChange(g *cli.Globals, cmd *cobra.Command, validate func(context.Context) error, op cks.Operation, o *cks.Options) *cobra.Command {
+func cksChange(
+	g *cli.Globals, cmd *cobra.Command, validate func(context.Context) error, op cks.Operation, o *cks.Options,
+) *cobra.Command {
 	cmd.Long += followText
 	names := ""
 	if cmd.Name() != "create" {
@@ -159,16 +172,17 @@ func cksChange(g *cli.Globals, cmd *cobra.Command, validate func(context.Context
 	if cmd.Args == nil {
 		cmd.Args = oneCluster
 	}
-	cksCommand(g, cmd, cli.FlagJournal|cli.FlagDryRun, o, names, validate, func(ctx context.Context, s *cks.Service, args []string) error {
-		o.VMs = args[1:]
-		return s.Run(ctx, op, args[0], *o)
-	})
+	cksCommand(g, cmd, cli.FlagJournal|cli.FlagDryRun, o, names, validate,
+		func(ctx context.Context, s *cks.Service, args []string) error {
+			o.VMs = args[1:]
+			return s.Run(ctx, op, args[0], *o)
+		})
 	g.DefaultTimeout(cmd, cksTimeout, func() bool { return true })
 	return cmd
 }
 
-// onCKS connects to CloudStack, as the flags say, and runs body in the project that they name. A command that changes something
-// says whose credentials it works with.
+// onCKS connects to CloudStack, as the flags say, and runs body in the project that they name. A command that changes
+// something says whose credentials it works with.
 func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, changes bool, body func(*cks.Service) error) error {
 	e := g.Env()
 	e.Progress = g.Progress()
@@ -177,6 +191,7 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, changes bool, 
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}
+
 	cs, err := f.Reach(ctx, e, func(ctx context.Context) (*access.Cloud, error) {
 		c, err := g.Cluster(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -202,11 +217,13 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, changes bool, 
 	if cs.Secret == nil {
 		g.Connection = func() []string { return nil } // printed command lines need no cluster
 	}
+
 	e.Place = "CloudStack " + cs.Config.APIURL
 	project, err := cs.Project(ctx)
 	if err != nil {
 		return err
 	}
+
 	if changes {
 		owner := "an account that the role may not see"
 		if q, err := cs.Client.ReadQuota(ctx, project); err == nil {
@@ -216,6 +233,7 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, changes bool, 
 		}
 		e.Place += ", " + owner + ", with the credentials of " + cs.From
 	}
+
 	return body(&cks.Service{Env: e, API: cs.Client, Project: project})
 }
 
@@ -232,18 +250,20 @@ func newCKSShowCommand(g *cli.Globals) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show a cluster: its state, nodes and last events",
 		Args:  oneCluster,
-	}, func(context.Context) error { return watch.Validate() }, func(ctx context.Context, s *cks.Service, args []string) error {
-		return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
-			info, err := s.Show(ctx, args[0])
-			if err != nil {
-				return "", err
-			}
-			if g.Format != "text" {
-				return "", report.Encode(out, g.Format, info)
-			}
-			return "", info.Write(out, g.Style(g.Out))
+	}, func(context.Context) error { return watch.Validate() },
+		func(ctx context.Context, s *cks.Service, args []string) error {
+			return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
+				info, err := s.Show(ctx, args[0])
+				if err != nil {
+					return "", err
+				}
+				if g.Format != "text" {
+					return "", report.Encode(out, g.Format, info)
+				}
+				return "", info.Write(out, g.Style(g.Out))
+			})
 		})
-	})
+
 	watch.AddWatch(cmd)
 	return cmd
 }
@@ -266,13 +286,16 @@ func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 		if err != nil {
 			return err
 		}
+
 		if g.Format == "json" && !merge {
 			body, err := yaml.YAMLToJSON([]byte(config))
 			if err != nil { // without its text, which may quote the configuration
-				return cli.Usagef("CloudStack's kubeconfig of cluster %s is no YAML; write it as it is, without -o json", name)
+				return cli.Usagef("CloudStack's kubeconfig of cluster %s is no YAML; write it as it is, "+
+					"without -o json", name)
 			}
 			config = string(body) + "\n"
 		}
+
 		switch {
 		case merge:
 			if err = cks.Merge(g.Kube.ToRawKubeConfigLoader().ConfigAccess(), name, config, g.Yes); err == nil {
@@ -285,10 +308,13 @@ func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 		default:
 			_, err = io.WriteString(terminal.Raw(g.Out), terminal.Plain(config)) // with the password of a proxy in it
 		}
+
 		return err
 	})
+
 	cmd.Flags().StringVar(&file, "output-file", "", "write to this file, with mode 0600")
-	cmd.Flags().BoolVar(&merge, "merge", false, "add it to your kubeconfig (--kubeconfig, KUBECONFIG or ~/.kube/config)")
+	cmd.Flags().BoolVar(&merge, "merge", false,
+		"add it to your kubeconfig (--kubeconfig, KUBECONFIG or ~/.kube/config)")
 	return cmd
 }
 
@@ -301,6 +327,7 @@ func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
 		Use:   "create NAME",
 		Short: "Create a cluster, and install csccm's controller into it",
 	}
+
 	flags := cmd.Flags()
 	flags.StringSliceVar(&with, "with", nil, "install this into the cluster when it runs: csccm")
 	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
@@ -325,18 +352,20 @@ func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
 		o.Install = func(ctx context.Context, kubeconfig string) error { return installInto(ctx, g, kubeconfig, in) }
 		return err
 	}, cks.Create, o)
+
 	cli.CompleteFlag(cmd, "with", cli.OneOf(withController))
 	return cmd
 }
 
-// installInto installs the controller into a cluster by its kubeconfig, and lets doctor judge it. What they print goes to
-// stderr: the result of the command is the cluster. The kubeconfig stays in memory. The Secret that CloudStack has made has the
-// credentials, and no Service exists yet whose load balancer could change.
+// installInto installs the controller into a cluster by its kubeconfig, and lets doctor judge it. What they print goes
+// to stderr: the result of the command is the cluster. The kubeconfig stays in memory. The Secret that CloudStack has
+// made has the credentials, and no Service exists yet whose load balancer could change.
 func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o install.Config) error {
 	config, err := cks.RESTConfig(kubeconfig)
 	if err != nil {
 		return err
 	}
+
 	in := g.Inside(config, "cks-create-install")
 	return in.OnRelease(ctx, func(e *engine.Env) error {
 		if err := install.Run(ctx, e, o); err != nil {
@@ -378,6 +407,7 @@ func newCKSChangeCommands(g *cli.Globals) (all []*cobra.Command) {
 		}
 		all = append(all, cksChange(g, cmd, func(context.Context) error { return o.Validate(c.op) }, c.op, o))
 	}
+
 	return all
 }
 
@@ -386,19 +416,24 @@ func newCKSCNICommand(g *cli.Globals) *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "List the CNI configurations"}
 	cmd.AddCommand(cksListing(g, list, nil, (*cks.Service).CNIConfigs))
 	add := cksCommand(g, &cobra.Command{
-		Use: "add NAME", Short: "Register a file with cloud-config user data as a CNI configuration", Args: cli.OneArgument("name of the configuration"),
+		Use:   "add NAME",
+		Short: "Register a file with cloud-config user data as a CNI configuration",
+		Args:  cli.OneArgument("name of the configuration"),
 	}, cli.FlagJournal|cli.FlagDryRun, nil, "", func(context.Context) error {
 		if file == "" {
 			return cli.Usagef("--file is not given: the cloud-config user data that installs the network plugin")
 		}
 		return nil
 	}, func(ctx context.Context, s *cks.Service, args []string) error { return s.AddCNI(ctx, args[0], file) })
+
 	add.Flags().StringVar(&file, "file", "", "file with the user data; its variables, such as {{ PEER }}, are declared")
 	cmd.AddCommand(add, cksCommand(g, &cobra.Command{
 		Use: "delete NAME", Short: "Delete a CNI configuration", Args: cli.OneArgument("name or id of a configuration"),
-	}, cli.FlagJournal|cli.FlagDryRun, nil, cks.CNIConfigs, nil, func(ctx context.Context, s *cks.Service, args []string) error {
-		return s.DeleteCNI(ctx, args[0])
-	}))
+	}, cli.FlagJournal|cli.FlagDryRun, nil, cks.CNIConfigs, nil,
+		func(ctx context.Context, s *cks.Service, args []string) error {
+			return s.DeleteCNI(ctx, args[0])
+		}))
+
 	return cmd
 }
 
@@ -421,7 +456,8 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 			return v.ValidateVersion(args[0])
 		},
 	}
-	list.AddCommand(cksCommand(g, add, has, v, "", nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.AddVersion(ctx, args[0], v) }))
+	list.AddCommand(cksCommand(g, add, has, v, "", nil,
+		func(ctx context.Context, s *cks.Service, args []string) error { return s.AddVersion(ctx, args[0], v) }))
 	g.DefaultTimeout(add, cksTimeout, func() bool { return true })
 	for _, c := range []struct {
 		name, short string
@@ -443,11 +479,15 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 func newCKSDashboardCommand(g *cli.Globals) *cobra.Command {
 	port := 0
 	cmd := cksReading(g, &cobra.Command{
-		Use: "dashboard NAME", Short: "Serve the web dashboard of a cluster on this machine", Args: oneCluster, Annotations: cli.Outputs("text"),
+		Use:         "dashboard NAME",
+		Short:       "Serve the web dashboard of a cluster on this machine",
+		Args:        oneCluster,
+		Annotations: cli.Outputs("text"),
 	}, nil, func(ctx context.Context, s *cks.Service, args []string) error {
 		return s.Dashboard(ctx, args[0], port, func(url string) {
 			_, _ = io.WriteString(g.Out, url+"\n")
-			s.Progress.Info("it asks for a token: `kubectl -n kubernetes-dashboard create token kubernetes-dashboard`; ^C ends it")
+			s.Progress.Info("it asks for a token: `kubectl -n kubernetes-dashboard create token " +
+				"kubernetes-dashboard`; ^C ends it")
 		})
 	})
 	cmd.Flags().IntVar(&port, "port", 8001, "port on 127.0.0.1; 0 is any free one")

@@ -27,22 +27,30 @@ func newCKSISOCommand(g *cli.Globals) *cobra.Command {
 		if o.From == "" || o.Image == "" {
 			return cli.Usagef("--from names the ISO to start from, --image the archive of the controller's image")
 		}
+
 		if o.Chart, o.Values, err = f.load(ctx); err != nil {
 			return err
 		}
+
 		o.To = args[0]
 		made, err := iso.Make(ctx, o)
 		if err != nil {
 			return err
 		}
+
 		return g.Show(made, func(w io.Writer) error {
-			add := report.ShellLine("cmk", "add", "kubernetessupportedversion", "semanticversion="+strings.TrimPrefix(made.Kubernetes, "v"), "url=http://WEB-SERVER/"+filepath.Base(args[0]),
+			add := report.ShellLine("cmk", "add", "kubernetessupportedversion",
+				"semanticversion="+strings.TrimPrefix(made.Kubernetes, "v"),
+				"url=http://WEB-SERVER/"+filepath.Base(args[0]),
 				"checksum="+made.Checksum, "mincpunumber=2", "minmemory=2048")
-			_, err := fmt.Fprintf(w, "%s: Kubernetes %s, chart %s\nchecksum: %s\nnext: put the file on a web server that CloudStack reaches, then, as an administrator\n  %s\n",
+			_, err := fmt.Fprintf(w,
+				"%s: Kubernetes %s, chart %s\nchecksum: %s\nnext: put the file on a web server that CloudStack "+
+					"reaches, then, as an administrator\n  %s\n",
 				made.File, made.Kubernetes, made.Chart, made.Checksum, add)
 			return err
 		})
 	})
+
 	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&o.From, "from", "", "ISO that CloudStack's script made, or folder of its layout")
 	cmd.Flags().StringVar(&o.Image, "image", "", "archive of the controller's image")

@@ -20,8 +20,8 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
-// What is wrong with a command line alone is said without a network, in one line of what and one of how to go on: no API
-// server has to answer first. Nothing of the command line is repeated that may be a secret.
+// What is wrong with a command line alone is said without a network, in one line of what and one of how to go on: no
+// API server has to answer first. Nothing of the command line is repeated that may be a secret.
 func TestWrongCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	text, none := filepath.Join(dir, "text"), filepath.Join(dir, "none")
@@ -54,10 +54,13 @@ func TestWrongFlagsOfEveryCommand(t *testing.T) {
 		if !c.HasSubCommands() && c.Flags().Lookup("output") != nil {
 			flags = append(flags, "-o=nonsense")
 		}
+
 		for _, flag := range flags {
 			t.Run(c.CommandPath()+" "+flag, func(t *testing.T) {
 				t.Parallel()
-				got := execute(t, slices.Concat(strings.Fields(name), cksArguments[name], []string{flag, "--server", "http://127.0.0.1:1"})...)
+				got := execute(t,
+					slices.Concat(strings.Fields(name), cksArguments[name],
+						[]string{flag, "--server", "http://127.0.0.1:1"})...)
 				require.Equal(t, report.ExitUsage, got.code, got.errOut)
 				require.Regexp(t, `(?m)^error: .*\n  fix: `, got.errOut)
 			})
@@ -65,8 +68,8 @@ func TestWrongFlagsOfEveryCommand(t *testing.T) {
 	}
 }
 
-// Every command that works on a cluster or on CloudStack is in a script, and each check has one in which it fails, its remedy is
-// followed, and it passes.
+// Every command that works on a cluster or on CloudStack is in a script, and each check has one in which it fails, its
+// remedy is followed, and it passes.
 func TestScriptsHaveEveryCommandAndCheck(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../test/e2e/testdata/script/*.txtar")
@@ -100,16 +103,20 @@ func TestCommandsThatChangeSomethingAreAlike(t *testing.T) {
 			for command := range strings.SplitSeq(m[1], ",") {
 				cmd, _, err := rootCommand(cli.New(cli.Streams{})).Find(strings.Fields(command))
 				require.NoError(t, err)
-				ways[strings.TrimPrefix(cmd.CommandPath(), "csccm ")] = strings.TrimSuffix(filepath.Base(file), ".txtar")
+				ways[strings.TrimPrefix(cmd.CommandPath(), "csccm ")] = strings.TrimSuffix(filepath.Base(file),
+					".txtar")
 			}
 		}
 	}
+
 	var rows strings.Builder
 	for _, name := range slices.Sorted(slices.Values(changing())) {
 		require.Contains(t, talking(), name)
 		require.Contains(t, ways, name, "no script has a line: changing '{%s}'", name)
-		fmt.Fprintf(&rows, "| `csccm %s` | `TestScripts/%s` | `TestExitCodesOfTimeouts/130_%s` |\n", name, ways[name], strings.ReplaceAll(name, " ", "_"))
+		fmt.Fprintf(&rows, "| `csccm %s` | `TestScripts/%s` | `TestExitCodesOfTimeouts/130_%s` |\n", name, ways[name],
+			strings.ReplaceAll(name, " ", "_"))
 	}
+
 	page, err := os.ReadFile("../../docs/exit-codes.md")
 	require.NoError(t, err)
 	before, table, found := strings.Cut(string(page), "| command | ways tested | ^C tested |\n|---|---|---|\n")
@@ -119,6 +126,7 @@ func TestCommandsThatChangeSomethingAreAlike(t *testing.T) {
 		require.NoError(t, os.WriteFile("../../docs/exit-codes.md", []byte(head+rows.String()), 0o600))
 		return
 	}
+
 	require.Equal(t, rows.String(), table, "go test ./cmd/csccm -run AreAlike -update writes it")
 }
 
@@ -128,8 +136,11 @@ func TestCompletionOfValues(t *testing.T) {
 	const files, noFiles = ":0\n", ":4\n"
 	for line, want := range map[string]string{
 		"doctor --phase": "auto\npreflight\ninstalled\n" + noFiles, "install -o": "text\njson\nyaml\n" + noFiles,
-		"install --zone": noFiles, "install --chart": files, "install --node-timeout": noFiles, "install --account": noFiles,
-		"status": noFiles, "template --set": noFiles,
+		"install --zone":         noFiles,
+		"install --chart":        files,
+		"install --node-timeout": noFiles,
+		"install --account":      noFiles,
+		"status":                 noFiles, "template --set": noFiles,
 		"rotate-keys --admin-password-file": files,
 	} {
 		t.Run(line, func(t *testing.T) {

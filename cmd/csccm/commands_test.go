@@ -33,10 +33,17 @@ func allCommands() []*cobra.Command {
 }
 
 // valueOf is a value that a flag of a type takes; "x" where the type is not named.
-var valueOf = map[string]string{"duration": "1s", "int": "1", "int64": "1", "float32": "1", "ip": "10.0.0.1", "auto|always|never": "never"}
+var valueOf = map[string]string{
+	"duration":          "1s",
+	"int":               "1",
+	"int64":             "1",
+	"float32":           "1",
+	"ip":                "10.0.0.1",
+	"auto|always|never": "never",
+}
 
-// A flag with an optional value would leave its value to the command as an argument, such as the name of a cluster. No flag takes a
-// secret: command lines are seen by everybody on the machine. --dry-run is one switch with one meaning.
+// A flag with an optional value would leave its value to the command as an argument, such as the name of a cluster. No
+// flag takes a secret: command lines are seen by everybody on the machine. --dry-run is one switch with one meaning.
 func TestFlagsOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	walked, dry := 0, 0
@@ -53,6 +60,7 @@ func TestFlagsOfEveryCommand(t *testing.T) {
 				require.Equal(t, []string{cli.DryRunUsage, "bool"}, []string{f.Usage, f.Value.Type()}, name)
 			}
 		})
+
 		check := func(f *pflag.Flag) {
 			name := c.CommandPath() + " --" + f.Name
 			if kind := f.Value.Type(); kind == "bool" || kind == "count" {
@@ -69,11 +77,13 @@ func TestFlagsOfEveryCommand(t *testing.T) {
 			require.Equal(t, []string{"last"}, fresh.Flags().Args(), name)
 			require.True(t, fresh.Flags().Changed(f.Name), name)
 		}
+
 		c.LocalFlags().VisitAll(check)
 		if i == 1 {
 			c.InheritedFlags().VisitAll(check)
 		}
 	}
+
 	require.Greater(t, walked, 100)
 	require.Greater(t, dry, 15)
 }
@@ -103,28 +113,42 @@ func TestPrintedCommandLines(t *testing.T) {
 	kubeconfig := " " + kubeconfig(t)
 	for _, tc := range []struct{ running, text, want string }{
 		{"doctor --kubeconfig K", "run csccm install", "run csccm install --kubeconfig K --context test"},
-		{"doctor --kubeconfig K", "`kubectl -n x get y`, or see csccm plan --help", "`kubectl --kubeconfig K --context test -n x get y`, or see csccm plan --help"},
-		{"install --kubeconfig K --skip-taint --skip-check A-1,B-2 --zone z", "csccm install again, or csccm taint NODE", "csccm install --kubeconfig K --context test --skip-taint --skip-check A-1,B-2 again, or csccm taint --kubeconfig K --context test NODE"},
-		{"doctor --kubeconfig K --cloud-config F --release r", "csccm plan; csccm upgrade; csccm template", "csccm plan --kubeconfig K --context test --release r --cloud-config F; csccm upgrade --kubeconfig K --context test --release r; csccm template --kubeconfig K --context test --release r"},
-		{"cks show demo --kubeconfig K", "csccm cks start demo; csccm cks cni list", "csccm cks start --kubeconfig K --context test demo; csccm cks cni list --kubeconfig K --context test"},
+		{"doctor --kubeconfig K", "`kubectl -n x get y`, or see csccm plan --help",
+			"`kubectl --kubeconfig K --context test -n x get y`, or see csccm plan --help"},
+		{"install --kubeconfig K --skip-taint --skip-check A-1,B-2 --zone z",
+			"csccm install again, or csccm taint NODE",
+			"csccm install --kubeconfig K --context test --skip-taint --skip-check A-1,B-2 again, or csccm taint " +
+				"--kubeconfig K --context test NODE"},
+		{"doctor --kubeconfig K --cloud-config F --release r", "csccm plan; csccm upgrade; csccm template",
+			"csccm plan --kubeconfig K --context test --release r --cloud-config F; csccm upgrade --kubeconfig K " +
+				"--context test --release r; csccm template --kubeconfig K --context test --release r"},
+		{"cks show demo --kubeconfig K", "csccm cks start demo; csccm cks cni list",
+			"csccm cks start --kubeconfig K --context test demo; csccm cks cni list --kubeconfig K --context test"},
 		{"cks cni delete x --cloud-config prod", "csccm cks cni list", "csccm cks cni list --cloud-config prod"},
-		{"cks show demo --cloud-config prod --project team", "csccm cks start demo; csccm cks versions", "csccm cks start --cloud-config prod --project team demo; csccm cks versions --cloud-config prod --project team"},
-		{"doctor --kubeconfig K", "csccm install --kubeconfig K --context test --yes; csccm does", "csccm install --kubeconfig K --context test --yes; csccm does"},
+		{"cks show demo --cloud-config prod --project team", "csccm cks start demo; csccm cks versions",
+			"csccm cks start --cloud-config prod --project team demo; csccm cks versions --cloud-config prod " +
+				"--project team"},
+		{"doctor --kubeconfig K", "csccm install --kubeconfig K --context test --yes; csccm does",
+			"csccm install --kubeconfig K --context test --yes; csccm does"},
 	} {
 		fresh := cli.New(cli.Streams{Getenv: environment()})
 		cmd, rest, err := rootCommand(fresh).Find(strings.Fields(strings.ReplaceAll(tc.running, " K", kubeconfig)))
 		require.NoError(t, err)
 		require.NoError(t, cmd.ParseFlags(rest))
-		require.Equal(t, strings.ReplaceAll(tc.want, " K", kubeconfig), cli.Carry(strings.ReplaceAll(tc.text, " K", kubeconfig), cmd, fresh.Connection))
+		require.Equal(t, strings.ReplaceAll(tc.want, " K", kubeconfig),
+			cli.Carry(strings.ReplaceAll(tc.text, " K", kubeconfig), cmd, fresh.Connection))
 	}
 }
 
-// Every kind of the chart, whatever its values, is in the table of csccm's rights: for those who make it and for those who
-// delete it. Each command of the table is one of csccm's.
+// Every kind of the chart, whatever its values, is in the table of csccm's rights: for those who make it and for those
+// who delete it. Each command of the table is one of csccm's.
 func TestRightsCoverTheChart(t *testing.T) {
 	t.Parallel()
 	var kinds []schema.GroupResource
-	for _, set := range []string{"grafanaDashboard.enabled=true,serviceMonitor.enabled=true,prometheusRule.enabled=true", "kind=DaemonSet"} {
+	for _, set := range []string{
+		"grafanaDashboard.enabled=true,serviceMonitor.enabled=true,prometheusRule.enabled=true",
+		"kind=DaemonSet",
+	} {
 		c := execute(t, "template", "--kube-version", "v1.37.1", "--set", set)
 		require.Equal(t, 0, c.code, c.errOut)
 		for doc := range strings.SplitSeq(c.out, "\n---") {
@@ -136,8 +160,13 @@ func TestRightsCoverTheChart(t *testing.T) {
 			}
 		}
 	}
+
 	require.Greater(t, len(kinds), 20)
-	for command, verbs := range map[string][]string{"install": {"get", "create", "patch"}, "upgrade": {"get", "create", "patch", "delete"}, "uninstall": {"get", "delete"}} {
+	for command, verbs := range map[string][]string{
+		"install":   {"get", "create", "patch"},
+		"upgrade":   {"get", "create", "patch", "delete"},
+		"uninstall": {"get", "delete"},
+	} {
 		needed, _ := rights.Requests(command, "infra", kinds)
 		for _, k := range kinds {
 			for _, verb := range verbs {
@@ -147,6 +176,7 @@ func TestRightsCoverTheChart(t *testing.T) {
 			}
 		}
 	}
+
 	for _, r := range rights.Table() {
 		for _, name := range r.Commands {
 			cmd, _, err := rootCommand(cli.New(cli.Streams{})).Find([]string{name})

@@ -56,14 +56,19 @@ func newDoctorCommand(g *cli.Globals) *cobra.Command {
 		}
 		return f.run(ctx, g)
 	})
+
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.only, "only", nil, "run only these checks: codes (NODE-001) or groups (NODE)")
 	flags.StringSliceVar(&f.skip, "skip", nil, "leave out these checks: codes or groups")
-	flags.StringVar(&f.phase, "phase", phaseAuto, "preflight, installed, or auto: preflight if nothing of the controller is there")
+	flags.StringVar(&f.phase, "phase", phaseAuto,
+		"preflight, installed, or auto: preflight if nothing of the controller is there")
 	f.watch.Add(cmd)
-	flags.BoolVar(&f.probe, "probe-pod", false, "run a short Pod (hostPID, no privileges) on nodes whose kubelet cannot be asked, to read its command line")
-	flags.StringVar(&f.probeImage, "probe-image", kubelet.DefaultProbeImage, "image of that Pod; it needs sh, grep and tr")
-	flags.StringVar(&f.explain, "explain", "", "explain a check's code, an alert, or the reason of an Event or a condition, and check nothing")
+	flags.BoolVar(&f.probe, "probe-pod", false,
+		"run a short Pod (hostPID, no privileges) on nodes whose kubelet cannot be asked, to read its command line")
+	flags.StringVar(&f.probeImage, "probe-image", kubelet.DefaultProbeImage,
+		"image of that Pod; it needs sh, grep and tr")
+	flags.StringVar(&f.explain, "explain", "",
+		"explain a check's code, an alert, or the reason of an Event or a condition, and check nothing")
 	cli.CompleteFlag(cmd, "explain", cli.OneOf(explain.Names()...))
 	cli.CompleteFlag(cmd, "only", cli.OneOf(check.Codes()...))
 	cli.CompleteFlag(cmd, "skip", cli.OneOf(check.Codes()...))
@@ -108,7 +113,10 @@ func (f *doctorFlags) explained(g *cli.Globals, flags *pflag.FlagSet) error {
 }
 
 // looking shows rounds on the cluster of the release, which need not answer: the checks say so.
-func looking(ctx context.Context, g *cli.Globals, watch *cli.WatchFlags, once func(context.Context, *cluster.Cluster, io.Writer) (string, error)) error {
+func looking(
+	ctx context.Context, g *cli.Globals, watch *cli.WatchFlags,
+	once func(context.Context, *cluster.Cluster, io.Writer) (string, error),
+) error {
 	if err := watch.Validate(); err != nil {
 		return err
 	}
@@ -141,33 +149,42 @@ func openChecks(results []check.Result) string {
 }
 
 // once runs the checks and writes their report. It names the checks that did not pass.
-func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Cluster, out io.Writer) (open string, err error) {
+func (f *doctorFlags) once(
+	ctx context.Context, g *cli.Globals, c *cluster.Cluster, out io.Writer,
+) (open string, err error) {
 	sel := check.Selection{Only: f.only, Skip: f.skip, Phase: check.Phase(f.phase)}
 	if f.phase == phaseAuto {
 		sel.Phase = inspect.PhaseOf(ctx, c, g.Release)
 	}
+
 	env, closeEnv := inspect.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, sel.Phase)
 	defer closeEnv()
 	if f.probe {
 		env.ProbePod, sel.Timeout = &kubelet.ProbeOptions{Image: f.probeImage}, probeTimeout
 	}
+
 	var r check.Report
 	checking(g, func(step func(check.Result)) { r = inspect.Run(ctx, env, sel, step) })
 	open, failOn := openChecks(r.Checks), check.Severity(g.FailOn)
 	if g.Format == "json" || g.Format == "yaml" {
 		err = report.Encode(out, g.Format, r)
 	} else {
-		err = r.WriteText(out, check.TextOptions{Style: g.Style(g.Out), Short: g.Format == "short", Verbose: g.Verbosity > 0})
+		err = r.WriteText(out,
+			check.TextOptions{Style: g.Style(g.Out), Short: g.Format == "short", Verbose: g.Verbosity > 0})
 	}
+
 	if err != nil {
 		return open, err
 	}
+
 	if n := r.Unfinished; n > 0 {
 		return open, cutOff(ctx, n, len(r.Checks))
 	}
+
 	if err := r.Err(failOn); err != nil {
 		return open, err
 	}
+
 	if f.phase == phaseAuto && sel.Phase == check.PhasePreflight && env.NoCloud != "" && r.Summary.Skipped > 0 {
 		return open, report.CheckFailed(
 			"run csccm install; to check before that, give --phase preflight --cloud-config FILE",
@@ -175,6 +192,7 @@ func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Clust
 			c.Namespace, english.Plural(r.Summary.Skipped, "check was", "checks were"),
 		)
 	}
+
 	return open, nil
 }
 
@@ -200,6 +218,7 @@ func checking(g *cli.Globals, do func(step func(check.Result))) {
 	if terminal {
 		p.Step("running checks")
 	}
+
 	done := 0
 	do(func(r check.Result) {
 		done++
@@ -210,6 +229,7 @@ func checking(g *cli.Globals, do func(step func(check.Result))) {
 			p.Info("%s %s after %s", r.Code, r.Outcome, time.Duration(r.DurationMs)*time.Millisecond)
 		}
 	})
+
 	p.Clear()
 }
 
@@ -236,6 +256,7 @@ func newStatusCommand(g *cli.Globals) *cobra.Command {
 			return open, s.Report.Err(check.Severity(g.FailOn))
 		})
 	})
+
 	watch.Add(cmd)
 	return cmd
 }

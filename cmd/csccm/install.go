@@ -39,7 +39,8 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	cmd = g.Command(&cobra.Command{
 		Use:   "install",
 		Short: "Install the controller, or take another one's place",
-	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) error { return f.run(ctx, g, cmd) })
+	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock,
+		func(ctx context.Context, _ []string) error { return f.run(ctx, g, cmd) })
 	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
 	cli.Advanced(cmd, "admin-api-key-file admin-secret-key-file admin-domain allow-http chart cluster-id "+
@@ -89,20 +90,26 @@ func (f *installFlags) setting(flags *pflag.FlagSet, name, key, kind, usage stri
 func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.AdminUser, "admin-user", "", "user who logs in; an administrator where the command needs one")
-	flags.StringVar(&f.AdminDomain, "admin-domain", "", "path of that user's domain, for example ROOT/k8s (default ROOT)")
-	flags.StringVar(&f.AdminPasswordFile, "admin-password-file", "", "file with that password (or CSCCM_ADMIN_PASSWORD)")
+	flags.StringVar(&f.AdminDomain, "admin-domain", "",
+		"path of that user's domain, for example ROOT/k8s (default ROOT)")
+	flags.StringVar(&f.AdminPasswordFile, "admin-password-file", "",
+		"file with that password (or CSCCM_ADMIN_PASSWORD)")
 	flags.BoolVar(&f.AdminPasswordStdin, "admin-password-stdin", false, "read that password from stdin")
-	flags.StringVar(&f.AdminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
+	flags.StringVar(&f.AdminAPIKeyFile, "admin-api-key-file", "",
+		"file with an administrator's API key, instead of a login")
 	flags.StringVar(&f.AdminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
-	flags.BoolVar(&f.AllowHTTP, "allow-http", false, "send the administrator's login to an http:// URL of another machine, unencrypted")
+	flags.BoolVar(&f.AllowHTTP, "allow-http", false,
+		"send the administrator's login to an http:// URL of another machine, unencrypted")
 }
 
 // addKeys are the flags of the API and of keys that exist.
 func (f *installFlags) addKeys(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	f.setting(flags, "api-url", "api-url", "string", "URL of the CloudStack API, which Pods reach too (usually ends in /client/api)")
+	f.setting(flags, "api-url", "api-url", "string",
+		"URL of the CloudStack API, which Pods reach too (usually ends in /client/api)")
 	f.setting(flags, "ca-file", "ca-file", "string", "PEM file with the CA of the API's certificate")
-	f.setting(flags, "ssl-no-verify", "ssl-no-verify", "bool", "trust any certificate of the API (not recommended)").NoOptDefVal = "true"
+	f.setting(flags, "ssl-no-verify", "ssl-no-verify", "bool",
+		"trust any certificate of the API (not recommended)").NoOptDefVal = "true"
 	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with an API key (or CLOUDSTACK_API_KEY)")
 	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with its secret key (or CLOUDSTACK_SECRET_KEY)")
 	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
@@ -112,11 +119,15 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
-	flags.StringVar(&f.Account, "account", "", "account that owns the cluster's VMs; the controller's user is made there")
-	flags.StringVar(&f.Domain, "domain", "", "path or id of the account's domain (default the administrator's own, ROOT for a root administrator)")
+	flags.StringVar(&f.Account, "account", "",
+		"account that owns the cluster's VMs; the controller's user is made there")
+	flags.StringVar(&f.Domain, "domain", "",
+		"path or id of the account's domain (default the administrator's own, ROOT for a root administrator)")
 	flags.BoolVar(&f.CreateAccount, "create-account", false, "with --project: make the account if there is none")
-	flags.StringVar(&f.User, "controller-user", "", "name of the controller's user (default kubeadmin, with a number where taken)")
-	flags.StringVar(&f.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
+	flags.StringVar(&f.User, "controller-user", "",
+		"name of the controller's user (default kubeadmin, with a number where taken)")
+	flags.StringVar(&f.Role, "role-name", "",
+		"name of the minimal role for a new account (default "+credentials.DefaultRole+")")
 
 	flags.BoolVar(&f.FromPredecessor, "from-predecessor", false, "use the keys of the provider that is replaced")
 	flags.BoolVar(&f.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
@@ -128,7 +139,8 @@ func (f *installFlags) add(cmd *cobra.Command) {
 
 	f.charts.add(flags)
 
-	flags.StringSliceVar(&f.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
+	flags.StringSliceVar(&f.SkipChecks, "skip-check", nil,
+		"code of a check to leave out, for example NODE-001; may be repeated")
 	flags.BoolVar(&f.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
 	flags.BoolVar(&f.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
 	addPace(flags, &f.Pace)

@@ -69,6 +69,7 @@ func interruptible(parent context.Context, errOut io.Writer, die func(int)) (con
 			die(report.ExitInterrupted)
 		}
 	}()
+
 	return ctx, func() {
 		signal.Stop(signals)
 		close(done)

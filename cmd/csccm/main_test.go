@@ -31,7 +31,8 @@ func TestHelp(t *testing.T) {
 			r := execute(t, append(words[1:], "--help")...)
 			require.Equal(t, 0, r.code)
 			require.Empty(t, r.errOut)
-			golden.File(t, filepath.Join("testdata", "help", strings.Join(words, "-")+".txt"), r.out, *update, "go test ./cmd/csccm -update")
+			golden.File(t, filepath.Join("testdata", "help", strings.Join(words, "-")+".txt"), r.out, *update,
+				"go test ./cmd/csccm -update")
 			for line := range strings.Lines(r.out) {
 				require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), 80, line)
 			}
@@ -67,10 +68,12 @@ func TestDoctorExplains(t *testing.T) {
 		require.Contains(t, c.out, want, name)
 		require.Contains(t, c.out, "How to end it", name)
 	}
+
 	c := execute(t, "doctor", "--explain", "InvalidAnnotation", "-o", "json")
 	require.Equal(t, 2, strings.Count(c.out, `"kind"`), "on Services and on Nodes: %s", c.out)
 	c = execute(t, "__complete", "doctor", "--explain", "")
-	for _, name := range []string{"CloudStackCCMDrift\talert", "PortTaken\tevent", "Waiting\tcondition", "LB-003\tcheck"} {
+	for _, name := range []string{"CloudStackCCMDrift\talert", "PortTaken\tevent", "Waiting\tcondition",
+		"LB-003\tcheck"} {
 		require.Contains(t, c.out, name)
 	}
 }
@@ -91,7 +94,8 @@ func TestSignals(t *testing.T) {
 	require.Equal(t, 130, cli.ExitCode(cli.Classify(ctx, context.Canceled)))
 }
 
-// A command that another one runs in a cluster of its own prints its results on stderr: the result of the command is the other's.
+// A command that another one runs in a cluster of its own prints its results on stderr: the result of the command is
+// the other's.
 func TestCommandInsideAnother(t *testing.T) {
 	t.Parallel()
 	var out, errOut bytes.Buffer

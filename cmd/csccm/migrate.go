@@ -60,26 +60,33 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 		if undo && len(o.Nodes) > 0 {
 			return cli.Usagef("--undo sets back what the nodes' annotations say: leave out the nodes")
 		}
+
 		if err := pace(&o.Pace); err != nil {
 			return err
 		}
+
 		for _, gate := range o.SkipGates {
 			if !slices.Contains(taint.Gates(), gate) {
 				return cli.Usagef("--skip-gate %q is none of %s", gate, strings.Join(taint.Gates(), ", "))
 			}
 		}
+
 		if !undo {
 			return g.OnCloud(ctx, func(e *engine.Env, cs *access.Cloud) error { return taint.Run(ctx, e, cs, o) })
 		}
+
 		c, err := g.Cluster(ctx)
 		if err != nil {
 			return err
 		}
+
 		return g.On(c, func(e *engine.Env) error { return taint.Undo(ctx, e) })
 	})
+
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.SkipGates, "skip-gate", nil, "pass over this gate: "+strings.Join(taint.Gates(), ", "))
-	flags.BoolVar(&undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
+	flags.BoolVar(&undo, "undo", false,
+		"set back the labels of the nodes that csccm tainted, and take its own taints away")
 	addPace(flags, &o.Pace)
 	cli.CompleteFlag(cmd, "skip-gate", cli.OneOf(taint.Gates()...))
 	return cmd
@@ -99,6 +106,7 @@ func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 		}
 		return g.OnCloud(ctx, func(e *engine.Env, cs *access.Cloud) error { return takeover.Run(ctx, e, cs, o) })
 	})
+
 	flags := cmd.Flags()
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
 	flags.BoolVar(&o.Undo, "undo", false, "go back to the old controller")
@@ -122,8 +130,12 @@ func consent(adopt string, lists ...[]string) error {
 
 // addConsent adds the flags that agree to a takeover's changes.
 func addConsent(cmd *cobra.Command, accept, pin *[]string, adopt *string) {
-	cmd.Flags().StringSliceVar(accept, "accept", nil, "takeover: agree to the changes of this Service (namespace/name, or all)")
-	cmd.Flags().StringSliceVar(pin, "pin", nil, "takeover: keep the current state of this Service by an annotation (namespace/name, or all)")
-	cmd.Flags().StringVar(adopt, "adopt-addresses", "", "takeover: release addresses that the old provider acquired with their Services: yes or no (default yes, which is asked)")
+	cmd.Flags().StringSliceVar(accept, "accept", nil,
+		"takeover: agree to the changes of this Service (namespace/name, or all)")
+	cmd.Flags().StringSliceVar(pin, "pin", nil,
+		"takeover: keep the current state of this Service by an annotation (namespace/name, or all)")
+	cmd.Flags().StringVar(adopt, "adopt-addresses", "",
+		"takeover: release addresses that the old provider acquired with their Services: yes or no (default yes, "+
+			"which is asked)")
 	cli.CompleteFlag(cmd, "adopt-addresses", cli.OneOf("yes", "no"))
 }

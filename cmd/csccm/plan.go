@@ -20,7 +20,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// exitToDo is plan's exit code with --detailed-exitcode when something is to do. Elsewhere 2 means usage, which is 1 then.
+// exitToDo is plan's exit code with --detailed-exitcode when something is to do. Elsewhere 2 means usage, which is 1
+// then.
 const exitToDo = 2
 
 func newPlanCommand(g *cli.Globals) *cobra.Command {
@@ -29,9 +30,11 @@ func newPlanCommand(g *cli.Globals) *cobra.Command {
 		Use:   "plan [NAMESPACE/NAME...]",
 		Short: "Show what the controller would do for each Service",
 		Args:  cobra.ArbitraryArgs,
-	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, detailed, args) })
+	}, cli.FlagRelease|cli.FlagCloud,
+		func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, detailed, args) })
 	cmd.Flags().Lookup("release").Usage = "name of the Helm release whose settings count"
-	cmd.Flags().StringVar(&clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
+	cmd.Flags().StringVar(&clusterID, "cluster-id", "",
+		"name of the cluster in tags, instead of the controller's own setting")
 	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when something is to do")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return planError(run(cmd, args), detailed) }
@@ -44,7 +47,11 @@ func planError(err error, detailed bool) error {
 	if !detailed || cli.ExitCode(err) != exitToDo || errors.As(err, &said) && said.Silent() {
 		return err
 	}
-	return &report.Error{Err: err, Fix: cmp.Or(cli.RemedyOf(nil, err), "see csccm plan --help"), Code: report.ExitFailure}
+	return &report.Error{
+		Err:  err,
+		Fix:  cmp.Or(cli.RemedyOf(nil, err), "see csccm plan --help"),
+		Code: report.ExitFailure,
+	}
 }
 
 func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed bool, names []string) error {
@@ -52,6 +59,7 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed boo
 	if err != nil {
 		return cli.Usage(err)
 	}
+
 	c, cs, err := g.Connect(ctx)
 	if err != nil {
 		return err
@@ -64,12 +72,14 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed boo
 	if err != nil {
 		return c.Explain(err)
 	}
+
 	text := func(w io.Writer) error {
 		return r.WriteText(w, plan.TextOptions{Style: g.Style(w), Verbose: g.Verbosity > 0})
 	}
 	if err := g.Show(r, text); err != nil {
 		return err
 	}
+
 	switch {
 	case r.Summary.Failed > 0:
 		err := fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
@@ -77,6 +87,7 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed boo
 	case detailed && r.ToDo():
 		return &report.Error{Code: exitToDo}
 	}
+
 	return nil
 }
 
@@ -95,10 +106,13 @@ func newTestCommand(g *cli.Globals) *cobra.Command {
 		}
 		return g.On(c, func(e *engine.Env) error { return lbtest.Run(ctx, e, o) })
 	})
+
 	flags := cmd.Flags()
-	flags.StringVar(&o.Namespace, "in", "", "namespace of Service and Pods, which must exist (default a new one, which is removed)")
+	flags.StringVar(&o.Namespace, "in", "",
+		"namespace of Service and Pods, which must exist (default a new one, which is removed)")
 	flags.StringVar(&o.Image, "image", "", "image with the controller's program (default that of the controller)")
-	flags.DurationVar(&o.AddressTime, "address-timeout", lbtest.DefaultAddressTime, "how long the Service may take to get its address")
+	flags.DurationVar(&o.AddressTime, "address-timeout", lbtest.DefaultAddressTime,
+		"how long the Service may take to get its address")
 	flags.BoolVar(&o.NoProxy, "skip-proxy", false, "leave the PROXY protocol out")
 	cli.CompleteFlag(cmd, "in", cli.CompleteFrom(g, cluster.NamespaceNames))
 	return cmd

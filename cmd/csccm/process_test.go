@@ -48,11 +48,22 @@ func codeOf(t *testing.T, err error) int {
 
 // cksArguments are arguments of the commands of csccm cks that need some.
 var cksArguments = map[string][]string{
-	"cks show": {"demo"}, "cks kubeconfig": {"demo"}, "cks create": {"new", "--zone", "zone-1", "--offering", "node"}, "cks scale": {"demo", "--size", "3"},
-	"cks versions add": {"1.34.1", "--url", "http://web.example/x.iso"}, "cks versions enable": {"v1"}, "cks versions disable": {"v1"},
-	"cks versions delete": {"v1"}, "cks add-nodes": {"demo", "vm"}, "cks remove-nodes": {"demo", "vm"}, "cks dashboard": {"demo"},
-	"cks cni add": {"calico", "--file", "../../LICENSE"}, "cks cni delete": {"calico"},
-	"cks upgrade": {"demo", "--version", "1.33.4"}, "cks start": {"halted"}, "cks stop": {"demo"}, "cks delete": {"demo"},
+	"cks show":             {"demo"},
+	"cks kubeconfig":       {"demo"},
+	"cks create":           {"new", "--zone", "zone-1", "--offering", "node"},
+	"cks scale":            {"demo", "--size", "3"},
+	"cks versions add":     {"1.34.1", "--url", "http://web.example/x.iso"},
+	"cks versions enable":  {"v1"},
+	"cks versions disable": {"v1"},
+	"cks versions delete":  {"v1"},
+	"cks add-nodes":        {"demo", "vm"},
+	"cks remove-nodes":     {"demo", "vm"},
+	"cks dashboard":        {"demo"},
+	"cks cni add":          {"calico", "--file", "../../LICENSE"}, "cks cni delete": {"calico"},
+	"cks upgrade": {"demo", "--version", "1.33.4"},
+	"cks start":   {"halted"},
+	"cks stop":    {"demo"},
+	"cks delete":  {"demo"},
 }
 
 // talking are the commands that talk to a cluster or to CloudStack and wait for it.
@@ -80,7 +91,9 @@ func changing() (names []string) {
 func TestExitCodesOfTimeouts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	// Servers that never answer: one for all, and one for each command that is told to end, which says when it is asked.
+
+	// Servers that never answer: one for all, and one for each command that is told to end, which says when it is
+	// asked.
 	silent := func(t *testing.T, asked func()) string {
 		t.Helper()
 		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -91,19 +104,23 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
+
 	silence := silent(t, func() {})
 	more := map[string][]string{"support-bundle": {"--file", filepath.Join(dir, "b")}}
 	for command, args := range cksArguments {
 		more[command] = args
 	}
+
 	for _, command := range talking() {
 		args := more[command]
 		t.Run("124 "+command, func(t *testing.T) {
 			t.Parallel()
-			cmd, stderr := process(t, dir, slices.Concat(strings.Fields(command), []string{"--server", silence, "--timeout", "300ms"}, args)...)
+			cmd, stderr := process(t, dir,
+				slices.Concat(strings.Fields(command), []string{"--server", silence, "--timeout", "300ms"}, args)...)
 			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
 			require.Regexp(t, `  fix: .*raise --timeout`, stderr.String())
 		})
+
 		t.Run("130 "+command, func(t *testing.T) {
 			t.Parallel()
 			asked := make(chan struct{})
@@ -122,6 +139,7 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 			} else {
 				require.NotContains(t, stderr.String(), "  fix: ")
 			}
+
 			if command == "doctor" || command == "status" {
 				require.Regexp(t, `(?m)^error: interrupted: \d+ of \d+ checks had not ended$`, stderr.String())
 				require.Regexp(t, `\d not finished\n`, stdout.String())
@@ -151,7 +169,8 @@ func TestWatchEndsWithoutAnError(t *testing.T) {
 	}
 }
 
-// As kubectl's plugin: kubectl runs kubectl-csccm, and kubectl_complete-csccm, with the plugin on the PATH, for the shell's completion.
+// As kubectl's plugin: kubectl runs kubectl-csccm, and kubectl_complete-csccm, with the plugin on the PATH, for the
+// shell's completion.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -168,8 +187,10 @@ func TestPlugin(t *testing.T) {
 		require.NoError(t, cmd.Run(), stderr)
 		return out.String()
 	}
+
 	require.Contains(t, run(plugin, "doctor", "--help"), "kubectl csccm doctor [flags]")
 	text := run(plugin, "completion", "kubectl")
+
 	// A program that another test starts meanwhile would have the file open for writing, and Linux refuses to run it.
 	syscall.ForkLock.RLock()
 	err = os.WriteFile(script, []byte(text), 0o700) // #nosec G306 -- a program

@@ -46,7 +46,9 @@ func newRollbackCommand(g *cli.Globals) *cobra.Command {
 		ValidArgsFunction: cli.Offer(func(ctx context.Context) (names []string, err error) {
 			history, err := helm.New(g.Kube, *g.Kube.Namespace, g.Debugf()).History(ctx, g.Release)
 			for _, r := range history {
-				names = append(names, cobra.CompletionWithDesc(strconv.Itoa(r.Revision), fmt.Sprintf("%s, chart %s", r.Status, r.ChartVersion)))
+				names = append(names,
+					cobra.CompletionWithDesc(strconv.Itoa(r.Revision),
+						fmt.Sprintf("%s, chart %s", r.Status, r.ChartVersion)))
 			}
 			return names, err
 		}),
@@ -55,9 +57,11 @@ func newRollbackCommand(g *cli.Globals) *cobra.Command {
 		if len(args) > 0 {
 			revision, _ = strconv.Atoi(args[0])
 		}
+
 		if len(args) > 1 || len(args) == 1 && revision < 1 {
 			return cli.Usagef("rollback takes one revision, a number from 1")
 		}
+
 		return g.OnRelease(ctx, func(e *engine.Env) error { return install.Rollback(ctx, e, revision) })
 	})
 }
@@ -76,11 +80,16 @@ func newUninstallCommand(g *cli.Globals) *cobra.Command {
 		o.Admin = login.LogIn
 		return g.OnRelease(ctx, func(e *engine.Env) error { return uninstall.Run(ctx, e, o) })
 	})
+
 	flags := cmd.Flags()
-	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false, "go on although Services of type LoadBalancer exist, and leave their load balancers")
-	flags.BoolVar(&o.DeleteSecret, "delete-secret", false, "delete the Secret with the credentials and the CA certificates too")
-	flags.BoolVar(&o.DeleteUser, "delete-user", false, "remove from CloudStack what csccm made there: user and keys, account and role")
-	login.setting(flags, "ca-file", "ca-file", "string", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
+	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false,
+		"go on although Services of type LoadBalancer exist, and leave their load balancers")
+	flags.BoolVar(&o.DeleteSecret, "delete-secret", false,
+		"delete the Secret with the credentials and the CA certificates too")
+	flags.BoolVar(&o.DeleteUser, "delete-user", false,
+		"remove from CloudStack what csccm made there: user and keys, account and role")
+	login.setting(flags, "ca-file", "ca-file", "string",
+		"with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
 	login.addAdmin(cmd)
 	return cmd
 }
@@ -101,6 +110,7 @@ func newRotateKeysCommand(g *cli.Globals) *cobra.Command {
 		o.Required, o.Optional, o.Admin = provider.RequiredCommands, provider.OptionalCommands, admin.LogIn
 		return g.OnRelease(ctx, func(e *engine.Env) error { return rotate.Run(ctx, e, o) })
 	})
+
 	g.DefaultTimeout(cmd, 30*time.Minute, g.Interactive) // a rollout, and a person who thinks
 	admin.addAdmin(cmd)
 	flags := cmd.Flags()

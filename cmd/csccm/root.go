@@ -63,9 +63,10 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 
 	cli.CompleteFlag(root, "namespace", cli.CompleteFrom(g, cluster.NamespaceNames))
 	cli.CompleteFlag(root, "context", cli.ContextNames(g))
-	cli.CompleteFlag(root, "output", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return strings.Fields(cmd.Annotations[cli.OutputsAnnotation]), cobra.ShellCompDirectiveNoFileComp
-	})
+	cli.CompleteFlag(root, "output",
+		func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return strings.Fields(cmd.Annotations[cli.OutputsAnnotation]), cobra.ShellCompDirectiveNoFileComp
+		})
 	cli.CompleteFlag(root, "color", cli.OneOf(report.Colors...))
 
 	for _, group := range []struct {
@@ -73,12 +74,15 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 		commands []*cobra.Command
 	}{
 		{"Install", []*cobra.Command{
-			newInstallCommand(g), newUpgradeCommand(g), newRollbackCommand(g), newUninstallCommand(g), newTemplateCommand(g), newImagesCommand(g),
+			newInstallCommand(g), newUpgradeCommand(g), newRollbackCommand(g), newUninstallCommand(g),
+			newTemplateCommand(g), newImagesCommand(g),
 		}},
 		{"Operate", []*cobra.Command{
-			newStatusCommand(g), newDoctorCommand(g), newPlanCommand(g), newUICommand(g), newTestCommand(g), newRotateKeysCommand(g), newSupportBundleCommand(g),
+			newStatusCommand(g), newDoctorCommand(g), newPlanCommand(g), newUICommand(g), newTestCommand(g),
+			newRotateKeysCommand(g), newSupportBundleCommand(g),
 		}},
-		{"Migrate", []*cobra.Command{newTakeoverCommand(g), newMigrateRulesCommand(g), newAdoptCommand(g), newTaintCommand(g)}},
+		{"Migrate",
+			[]*cobra.Command{newTakeoverCommand(g), newMigrateRulesCommand(g), newAdoptCommand(g), newTaintCommand(g)}},
 		{"CKS", []*cobra.Command{newCKSCommand(g)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
@@ -91,7 +95,8 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 	cli.AddHelp(root, helpTexts)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 { // cobra shows the help of what it did find
+		// cobra shows the help of what it did find
+		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 {
 			g.Unknown = cli.NoArgs(cmd, rest)
 			return
 		}
@@ -108,6 +113,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &missing) {
 		return wrong
 	}
+
 	// cobra knows what is near for names of commands.
 	names := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
 	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
@@ -117,11 +123,14 @@ func flagError(cmd *cobra.Command, err error) error {
 			}
 		})
 	}
+
 	near := names.SuggestionsFor(missing.GetSpecifiedName())
 	if len(missing.GetSpecifiedName()) < 3 || len(near) == 0 { // a letter is near to everything
 		return wrong
 	}
-	return report.Remedied(wrong, fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath()))
+
+	return report.Remedied(wrong,
+		fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath()))
 }
 
 // asPlugin makes help and errors show the command as the user typed it, where the program was started as kubectl-csccm.
@@ -181,6 +190,7 @@ func newVersionCommand(g *cli.Globals) *cobra.Command {
 		}
 		return g.Show(v, v.writeText)
 	})
+
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "do not ask the cluster")
 	return cmd
 }
@@ -197,7 +207,8 @@ func (v *versions) ask(ctx context.Context, g *cli.Globals) error {
 	history, err := helm.New(g.Kube, c.Namespace, g.Debugf()).History(ctx, g.Release)
 	if err == nil {
 		r := &history[0]
-		v.Release = &releaseVersion{r.Name, r.Namespace, r.Revision, r.Status, chartVersion{r.ChartVersion, r.AppVersion}}
+		v.Release = &releaseVersion{r.Name, r.Namespace, r.Revision, r.Status,
+			chartVersion{r.ChartVersion, r.AppVersion}}
 	} else if errors.Is(err, helm.ErrReleaseNotFound) {
 		err = nil
 	}
@@ -214,8 +225,10 @@ func (v *versions) writeText(w io.Writer) error {
 	case v.Server != "" && v.Release == nil:
 		text += fmt.Sprintf("cluster     Kubernetes %s\ncontroller  not installed\n", v.Server)
 	case v.Server != "":
-		text += fmt.Sprintf("cluster     Kubernetes %s\ncontroller  %s, chart %s, release %s/%s revision %d, %s\n", v.Server,
-			v.Release.AppVersion, v.Release.Version, v.Release.Namespace, v.Release.Name, v.Release.Revision, v.Release.Status)
+		text += fmt.Sprintf("cluster     Kubernetes %s\ncontroller  %s, chart %s, release %s/%s revision %d, %s\n",
+			v.Server,
+			v.Release.AppVersion, v.Release.Version, v.Release.Namespace, v.Release.Name, v.Release.Revision,
+			v.Release.Status)
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -243,6 +256,7 @@ func newCompletionCommand(g *cli.Globals) *cobra.Command {
 			default:
 				err = cli.Usagef("no completion for shell %q: bash, zsh, fish, powershell or kubectl", args[0])
 			}
+
 			return err
 		},
 	}

@@ -34,6 +34,7 @@ func TestSecurityNothingIsPrintedPastTheWriter(t *testing.T) {
 		if strings.Contains(path, "testenv") {
 			continue
 		}
+
 		name := strings.TrimPrefix(path, "../../")
 		var found []string
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -53,18 +54,23 @@ func TestSecurityNothingIsPrintedPastTheWriter(t *testing.T) {
 			case *ast.BasicLit:
 				text = n.Value
 			}
+
 			if past.MatchString(text) {
 				found = append(found, text)
 			}
+
 			return true
 		})
+
 		at := slices.IndexFunc(ownOutputs, func(p string) bool { return strings.HasPrefix(name, p) })
 		if at >= 0 && len(found) > 0 {
 			used[ownOutputs[at]] = true
 			continue
 		}
+
 		assert.Empty(t, found, name)
 	}
+
 	for _, p := range ownOutputs {
 		assert.True(t, used[p], "%s needs no exception any more", p)
 	}

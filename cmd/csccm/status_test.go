@@ -19,8 +19,8 @@ import (
 	"github.com/csccm/csccm/installer/status"
 )
 
-// Each round of a watch reads the cluster again: it shows what has changed, goes on while the API server is away, and ends
-// with ^C.
+// Each round of a watch reads the cluster again: it shows what has changed, goes on while the API server is away, and
+// ends with ^C.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()
 	const one, two = `{"metadata":{"name":"demo-worker-1"}}`, `{"metadata":{"name":"demo-worker-1"}},{"metadata":{"name":"demo-worker-2"}}`
@@ -37,6 +37,7 @@ func TestStatusWatch(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 		}
 	}))
+
 	t.Cleanup(a.Close)
 	out, in := io.Pipe()
 	defer time.AfterFunc(time.Minute, func() { _ = in.Close() }).Stop() // no round comes
@@ -54,6 +55,7 @@ func TestStatusWatch(t *testing.T) {
 			total = s.Nodes.Total
 		}
 	}
+
 	until(1)
 	nodes.Store(two)
 	until(2)

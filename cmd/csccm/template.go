@@ -28,7 +28,8 @@ type chartFlags struct {
 }
 
 func (f *chartFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.chart, "chart", "", "chart folder, .tgz, oci:// or repository URL (default the chart that csccm carries)")
+	flags.StringVar(&f.chart, "chart", "",
+		"chart folder, .tgz, oci:// or repository URL (default the chart that csccm carries)")
 	flags.StringVar(&f.chartVersion, "version", "", "version of --chart, where it has several")
 	flags.BoolVar(&f.plainHTTP, "plain-http", false, "the registry of --chart has no TLS")
 	flags.StringArrayVarP(&f.valueFiles, "values", "f", nil, "file with chart values; may be repeated")
@@ -64,9 +65,11 @@ func rendering(g *cli.Globals, cmd *cobra.Command, body func(chart *helm.Chart, 
 		if err != nil {
 			return err
 		}
+
 		if _, err := semver.NewVersion(kube); err != nil && kube != "" {
 			return cli.Usagef("--kube-version %q: want a version such as v1.37.1", kube)
 		}
+
 		if kube == "" {
 			err := g.OnRelease(ctx, func(e *engine.Env) (err error) {
 				kube = e.Cluster.Version
@@ -77,12 +80,16 @@ func rendering(g *cli.Globals, cmd *cobra.Command, body func(chart *helm.Chart, 
 				return err
 			}
 		}
-		manifest, err := helm.Template(ctx, *g.Kube.Namespace, helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: kube})
+
+		manifest, err := helm.Template(ctx, *g.Kube.Namespace,
+			helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: kube})
 		if err != nil {
 			return err
 		}
+
 		return body(chart, manifest)
 	})
+
 	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&kube, "kube-version", "", "render for this Kubernetes version (default the cluster's)")
 	return cmd
@@ -94,7 +101,8 @@ func newTemplateCommand(g *cli.Globals) *cobra.Command {
 		Short:       "Print the manifest that install would apply",
 		Annotations: cli.Outputs("yaml"),
 	}, func(_ *helm.Chart, manifest string) error {
-		_, err := io.WriteString(terminal.Raw(g.Out), terminal.Plain(manifest)) // it is to be applied: with passwords in URLs
+		// it is to be applied: with passwords in URLs
+		_, err := io.WriteString(terminal.Raw(g.Out), terminal.Plain(manifest))
 		return err
 	})
 }
@@ -126,6 +134,7 @@ func newImagesCommand(g *cli.Globals) *cobra.Command {
 			return err
 		})
 	})
+
 	cmd.Flags().StringVar(&mirror, "registry", "", "registry of a mirror, with a path if it has one")
 	return cmd
 }

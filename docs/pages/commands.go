@@ -47,6 +47,7 @@ func Commands(all []Page, names ...string) ([]Command, error) {
 			}
 		}
 	}
+
 	return out, nil
 }
 
@@ -105,9 +106,11 @@ func (c Command) Problem(root *cobra.Command) string {
 		}
 		cmd, rest = sub, rest[1:]
 	}
+
 	if len(rest) > 0 && cmd.HasAvailableSubCommands() && !strings.HasPrefix(rest[0], "-") && !notation(rest[0]) {
 		return fmt.Sprintf("%s: %q has no command %q", c.where(), cmd.CommandPath(), rest[0])
 	}
+
 	for _, arg := range rest {
 		if arg == "--" {
 			break
@@ -116,6 +119,7 @@ func (c Command) Problem(root *cobra.Command) string {
 			return fmt.Sprintf("%s: %q has no flag %s", c.where(), cmd.CommandPath(), flag)
 		}
 	}
+
 	return ""
 }
 

@@ -23,6 +23,7 @@ func Refresh(path string, parts []Part, update bool) (stale []string, err error)
 	if err != nil {
 		return nil, err
 	}
+
 	text := string(raw)
 	for _, p := range parts {
 		word, _, _ := strings.Cut(p.Name, ":")
@@ -38,8 +39,10 @@ func Refresh(path string, parts []Part, update bool) (stale []string, err error)
 		stale = append(stale, p.Name)
 		text = head + "<!-- " + p.Name + " -->\n" + want + rest[end:]
 	}
+
 	if len(stale) == 0 || !update {
 		return stale, nil
 	}
+
 	return nil, os.WriteFile(path, []byte(text), 0o644) // #nosec G306 G703 -- documentation
 }

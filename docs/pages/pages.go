@@ -61,6 +61,7 @@ func ReadAll(root string) ([]Page, error) {
 		if err != nil {
 			return err
 		}
+
 		name := d.Name()
 		if d.IsDir() {
 			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "dist") {
@@ -68,20 +69,25 @@ func ReadAll(root string) ([]Page, error) {
 			}
 			return nil
 		}
+
 		if filepath.Ext(name) != ".md" {
 			return nil
 		}
+
 		rel, err := filepath.Rel(root, path)
 		if err != nil {
 			return err
 		}
+
 		raw, err := os.ReadFile(path) // #nosec G304 G122 -- files of the repository
 		if err != nil {
 			return err
 		}
+
 		out = append(out, Parse(filepath.ToSlash(rel), raw))
 		return nil
 	})
+
 	return out, err
 }
 

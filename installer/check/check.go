@@ -44,14 +44,15 @@ type Check struct {
 	Title    string
 	Severity Severity
 	Phase    Phase // "" for both
-	// Needs are codes of earlier checks without whose pass this one cannot be judged. Those that follow from Reads are added.
+	// Needs are codes of earlier checks without whose pass this one cannot be judged. Those that follow from Reads are
+	// added.
 	Needs []string
 	// Reads are the facts without which the outcome is unknown; Tries are used where they can be read.
 	Reads, Tries Sources
 	// Judge decides by the facts of Reads and Tries alone.
 	Judge func(*Facts) Finding
-	// What, Why and Remedy make the documentation. Remedy is also shown with a result, with the names of the run in place of
-	// the words NAMESPACE, RELEASE, NODES, -n NAMESPACE NAME and https://HOST/client/api: see fill in inspect.
+	// What, Why and Remedy make the documentation. Remedy is also shown with a result, with the names of the run in
+	// place of the words NAMESPACE, RELEASE, NODES, -n NAMESPACE NAME and https://HOST/client/api: see fill in inspect.
 	What, Why, Remedy string
 }
 
@@ -94,8 +95,13 @@ func (c *Check) complete() {
 }
 
 var categories = map[string]string{
-	"K8S": "Kubernetes", "HELM": "Helm release", "CS": "CloudStack", "NODE": "Nodes", "CCM": "Controller", "CKS": "Controller",
-	"LB": "Load balancers", "TEN": "Tenants", "STOR": "Storage",
+	"K8S":  "Kubernetes",
+	"HELM": "Helm release",
+	"CS":   "CloudStack",
+	"NODE": "Nodes",
+	"CCM":  "Controller",
+	"CKS":  "Controller",
+	"LB":   "Load balancers", "TEN": "Tenants", "STOR": "Storage",
 }
 
 // Category is the heading under which the check is shown.
@@ -130,7 +136,8 @@ func (s Selection) Validate() error {
 	}
 	for _, code := range slices.Concat(s.Only, s.Skip) {
 		if !slices.Contains(known, strings.ToUpper(code)) {
-			return fmt.Errorf("check %q is not known, did you mean %s?", code, strings.Join(typo.Nearest(code, known, math.MaxInt), " or "))
+			return fmt.Errorf("check %q is not known, did you mean %s?", code,
+				strings.Join(typo.Nearest(code, known, math.MaxInt), " or "))
 		}
 	}
 	return nil

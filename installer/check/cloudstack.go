@@ -43,20 +43,27 @@ func endpoint(f *Facts) Finding {
 		return broken(f.NoCloudErr)
 	case f.NoCloud != "":
 		return Skipf("%s", f.NoCloud)
-	case cloudstack.IsKind(err, cloudstack.KindAuth), cloudstack.IsKind(err, cloudstack.KindThrottled), err == nil && f.Capabilities == nil:
-		return Passf("%s answers; its release is not shown to these keys", f.Config.APIURL) // only CloudStack refuses with such codes
+	case cloudstack.IsKind(err, cloudstack.KindAuth), cloudstack.IsKind(err, cloudstack.KindThrottled),
+		err == nil && f.Capabilities == nil:
+		// only CloudStack refuses with such codes
+		return Passf("%s answers; its release is not shown to these keys", f.Config.APIURL)
 	case err != nil:
 		return Problemf("%s: %v", f.Config.APIURL, err).Fix("%s", credentials.Remedy(err))
 	}
+
 	c := f.Capabilities
-	out := Passf("CloudStack %s at %s", c.Version, f.Config.APIURL).With("version", c.Version).With("url", f.Config.APIURL)
+	out := Passf("CloudStack %s at %s", c.Version,
+		f.Config.APIURL).With("version", c.Version).With("url", f.Config.APIURL)
 	switch v, err := apiversion.ParseGeneric(c.Version); {
 	case err != nil:
 	case v.LessThan(oldestCloudStack):
-		return Problemf("CloudStack %s is too old, want %s or newer", c.Version, oldestCloudStack).Fix("upgrade CloudStack")
+		return Problemf("CloudStack %s is too old, want %s or newer", c.Version,
+			oldestCloudStack).Fix("upgrade CloudStack")
 	case newestCloudStack.LessThan(apiversion.MajorMinor(v.Major(), v.Minor())):
-		return Warnf("%s; newer than the tested %s", out.Message, newestCloudStack).Fix("look for a newer release of csccm")
+		return Warnf("%s; newer than the tested %s", out.Message,
+			newestCloudStack).Fix("look for a newer release of csccm")
 	}
+
 	return out
 }
 
@@ -92,10 +99,12 @@ func keys(f *Facts) Finding {
 	case allowed != nil:
 		out = Passf("accepted")
 	}
+
 	if o := f.Owner; o != nil {
 		out = out.With("user", o.Username+", "+o.State).With("account", o.Account+" of domain "+o.Domain).
 			With("role", fmt.Sprintf("%s (%s)", o.RoleName, o.RoleType))
 	}
+
 	return out
 }
 
@@ -119,6 +128,7 @@ func commands(f *Facts) Finding {
 	case err != nil:
 		return Unread(err)
 	}
+
 	var missing, lesser []string
 	for _, c := range provider.RequiredCommands {
 		switch {
@@ -129,16 +139,19 @@ func commands(f *Facts) Finding {
 			missing = append(missing, c)
 		}
 	}
+
 	switch {
 	case len(missing) > 0:
 		return Problemf("the role refuses %s", listed(append(missing, lesser...)))
 	case len(lesser) == 0:
 		return Passf("all %d commands", len(provider.RequiredCommands))
 	}
+
 	out := Warnf("the role refuses %s; the controller works without them", listed(lesser))
 	for _, c := range lesser {
 		out = out.With("without "+c, provider.Losses[c])
 	}
+
 	return out
 }
 
@@ -159,14 +172,17 @@ func scope(f *Facts) Finding {
 	if err := f.Err(Project); err != nil {
 		return Problemf("%v", Cause(err))
 	}
+
 	// The role of CKS' own users lacks listZones: then the zones of the VMs must do.
 	var names, known []string
 	for _, z := range f.Zones {
 		names, known = append(names, z.Name), append(known, strings.ToLower(z.Name), z.ID)
 	}
+
 	if zone := f.Config.Zone; zone != "" && f.Err(Zones) == nil && !slices.Contains(known, strings.ToLower(zone)) {
 		return Problemf("zone %q does not exist; there are: %s", zone, listed(names))
 	}
+
 	switch err := f.Err(VMs); {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted), cloudstack.IsKind(err, cloudstack.KindNotFound),
 		cloudstack.IsKind(err, cloudstack.KindInvalid):
@@ -176,6 +192,7 @@ func scope(f *Facts) Finding {
 	case f.VMs.Len() == 0:
 		return f.misplaced(Problemf("no VMs in %s", f.VMs.Scope()))
 	}
+
 	return Passf("%s", f.VMs.Scope())
 }
 
@@ -200,9 +217,11 @@ func networks(f *Facts) Finding {
 			used[vm.NICs[0].NetworkID]++
 		}
 	}
+
 	if len(used) == 0 {
 		return Skipf("no node has a VM with a network")
 	}
+
 	var objects, down Objects
 	var names []string
 	for _, id := range slices.Sorted(maps.Keys(used)) {
@@ -212,10 +231,12 @@ func networks(f *Facts) Finding {
 			objects.addf("Network", id, "of %s is not visible to the keys", of)
 			continue
 		}
+
 		name := n.Name
 		if !n.ConserveMode && n.HasService("Lb") {
 			name += " (without conserve mode: an address has either load balancer rules or port forwardings)"
 		}
+
 		names = append(names, name)
 		switch {
 		case n.State != "" && n.State != "Implemented" && n.State != "Setup": // Setup: a shared network
@@ -223,19 +244,25 @@ func networks(f *Facts) Finding {
 		case n.RestartRequired:
 			down.addf("Network", n.Name, "of %s is to be restarted, says CloudStack: its router may lack changes", of)
 		}
+
 		needed := []string{"Lb", "Firewall"}
 		if n.VPCID != "" {
 			needed[1] = "NetworkACL"
 		}
+
 		if lacks := slices.DeleteFunc(needed, n.HasService); len(lacks) > 0 {
 			objects.addf("Network", n.Name, "of %s: its offering lacks %s", of, strings.Join(lacks, " and "))
 		}
 	}
-	out := Passf("%s; whether its router runs is not shown to these keys: csccm test sends traffic through it", listed(names))
+
+	out := Passf("%s; whether its router runs is not shown to these keys: csccm test sends traffic through it",
+		listed(names))
 	if len(objects) == 0 {
 		return out.Unless(down, "network", "the router of %s does not do what it should").
-			Fix("restart the network in CloudStack with clean-up, which interrupts its traffic: `cmk restart network cleanup=true id=ID`")
+			Fix("restart the network in CloudStack with clean-up, which interrupts its traffic: `cmk restart network " +
+				"cleanup=true id=ID`")
 	}
+
 	return out.Unless(append(objects, down...), "network", "%s cannot balance load")
 }
 
@@ -260,7 +287,8 @@ func tls(f *Facts) Finding {
 		return Problemf("%s is asked without TLS", f.Config.APIURL)
 	case f.Config.SSLNoVerify:
 		return Problemf("ssl-no-verify = true: any certificate is trusted").
-			Fix("name the certificate that signs the API's with ca-file (csccm install --ca-file FILE --overwrite-secret), and remove ssl-no-verify")
+			Fix("name the certificate that signs the API's with ca-file (csccm install --ca-file FILE " +
+				"--overwrite-secret), and remove ssl-no-verify")
 	}
 	return Passf("%s", f.Config.APIURL)
 }
@@ -301,24 +329,31 @@ func contact(f *Facts) Finding {
 	if err := f.Err(Logs); err != nil {
 		return Unread(err)
 	}
+
 	lines, proof := 0, f.lastSuccess()
 	for i := range f.Logs {
 		pod := Object{Kind: "Pod", Name: f.Logs[i].Pod}
 		failed := lastContact(f.Logs[i].Lines)
-		// The first contact of a Pod is tried until it succeeds, whatever another Pod reaches; other calls are the leader's.
-		if failed != nil && (failed.Message == contactFailed || !failed.At.Before(proof) && f.At.Sub(failed.At) <= recentlyEnough) {
+		// The first contact of a Pod is tried until it succeeds, whatever another Pod reaches; other calls are the
+		// leader's.
+		if failed != nil &&
+			(failed.Message == contactFailed || !failed.At.Before(proof) && f.At.Sub(failed.At) <= recentlyEnough) {
 			wait, _ := time.ParseDuration(cmp.Or(failed.Values["in"], failed.Values["retryIn"]))
-			pod.Message = "said so " + f.At.Sub(failed.At).Round(time.Second).String() + " ago" + f.until(failed.At.Add(wait))
-			return Problemf("%s", OneLine(cmp.Or(failed.Values["err"], failed.Message))).About(pod).Fix("%s", failed.Values["remedy"])
+			pod.Message = "said so " + f.At.Sub(failed.At).Round(time.Second).String() + " ago" +
+				f.until(failed.At.Add(wait))
+			return Problemf("%s",
+				OneLine(cmp.Or(failed.Values["err"], failed.Message))).About(pod).Fix("%s", failed.Values["remedy"])
 		}
 		lines += len(f.Logs[i].Lines)
 	}
+
 	switch {
 	case len(f.Logs) == 0:
 		return Skipf("the release has no Pod that runs")
 	case lines == 0:
 		return Unknownf("the controller's log of the last hour is empty")
 	}
+
 	return Passf("no call fails")
 }
 

@@ -55,6 +55,7 @@ func podsReady(f *Facts) Finding {
 			down = append(down, objectf(w.Kind, w.Namespace, w.Name, "%d of %d Pods ready", w.Ready, w.Wanted))
 		}
 	}
+
 	down = append(down, about("Pod", f.Pods, notReady)...)
 	odd := about("Pod", f.Pods, func(p *corev1.Pod) string {
 		for _, image := range imagesOf(&p.Spec) {
@@ -62,15 +63,19 @@ func podsReady(f *Facts) Finding {
 				return fmt.Sprintf("runs image %s, wanted is %s", image, listed(images))
 			}
 		}
-		if c := Find(p.Status.ContainerStatuses, func(c *corev1.ContainerStatus) bool { return c.RestartCount >= manyRestarts }); c != nil {
+		if c := Find(p.Status.ContainerStatuses, func(c *corev1.ContainerStatus) bool {
+			return c.RestartCount >= manyRestarts
+		}); c != nil {
 			return fmt.Sprintf("restarted %d times", c.RestartCount)
 		}
 		return ""
 	})
+
 	out := Problemf("%d of %s ready", ready, count(int(wanted), "Pod")).About(down...)
 	switch {
 	case len(f.Ours()) == 0:
-		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release, f.Namespace).Fix("`csccm install`")
+		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release,
+			f.Namespace).Fix("`csccm install`")
 	case len(down)+len(odd) == 0:
 		return Passf("%s", count(int(ready), "Pod"))
 	case len(down) == 0:
@@ -80,6 +85,7 @@ func podsReady(f *Facts) Finding {
 	case wanted == 0:
 		return out.Fix("restore what the release says: `csccm upgrade`")
 	}
+
 	return out
 }
 
@@ -88,7 +94,8 @@ func notReady(p *corev1.Pod) string {
 	if cluster.PodReady(p) {
 		return ""
 	}
-	return cmp.Or(cluster.PodWaits(p), strings.Trim(p.Status.Reason+": "+p.Status.Message, ": "), "not ready, phase "+string(p.Status.Phase))
+	return cmp.Or(cluster.PodWaits(p), strings.Trim(p.Status.Reason+": "+p.Status.Message, ": "),
+		"not ready, phase "+string(p.Status.Phase))
 }
 
 // leaseGrace is how much older than its duration a lease may be before its holder counts as dead.
@@ -117,18 +124,21 @@ func leader(f *Facts) Finding {
 			continue
 		}
 		age := f.At.Sub(l.Spec.RenewTime.Time)
-		o := objectf("Lease", l.Namespace, l.Name, "held by %s, renewed %s ago", *l.Spec.HolderIdentity, age.Round(time.Second))
+		o := objectf("Lease", l.Namespace, l.Name, "held by %s, renewed %s ago", *l.Spec.HolderIdentity,
+			age.Round(time.Second))
 		if Stale(&l, f.At) {
 			stale = append(stale, o)
 		} else {
 			fresh, holds = append(fresh, o), &l
 		}
 	}
+
 	switch {
 	case len(fresh) == 0 && len(stale) == 0:
 		return Problemf("nobody holds a lease")
 	case len(fresh) == 0:
-		return Problemf("nobody has renewed the lease").About(stale...).Fix("if the controller's Pods look well, restart them: `%s`; the log says more: `%s`", restart, showLog)
+		return Problemf("nobody has renewed the lease").About(stale...).Fix("if the controller's Pods look well, "+
+			"restart them: `%s`; the log says more: `%s`", restart, showLog)
 	case len(fresh) > 1:
 		return Problemf("%d cloud controller managers lead at once", len(fresh)).About(fresh...)
 	case len(f.Others()) > 0 && !heldByPod(*holds.Spec.HolderIdentity, f.Pods):
@@ -136,20 +146,26 @@ func leader(f *Facts) Finding {
 	case holds.Spec.AcquireTime != nil && len(f.Pods) > 0 && !slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
 		return !holds.Spec.AcquireTime.Add(leaseGrace).Before(p.CreationTimestamp.Time) // clocks may differ a little
 	}):
-		return Problemf("nobody leads: the lease was acquired before any Pod of this release was created, and its holder is gone").
+		return Problemf("nobody leads: the lease was acquired before any Pod of this release was created, and its " +
+			"holder is gone").
 			About(fresh...).Fix("wait until the lease has expired: then a Pod of this release leads")
 	}
+
 	return Passf("%s", fresh[0].Message).With("lease", fresh[0].String())
 }
 
 // Stale reports whether nobody has renewed a lease for so long that its holder counts as dead.
 func Stale(l *coordinationv1.Lease, at time.Time) bool {
-	return at.Sub(l.Spec.RenewTime.Time) > leaseGrace+time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second
+	return at.Sub(l.Spec.RenewTime.Time) > leaseGrace+
+		time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second
 }
 
 // IsElection reports whether a lease is held and belongs to a cloud controller manager.
 func IsElection(l *coordinationv1.Lease) bool {
-	return strings.Contains(l.Name, "cloud-controller-manager") && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "" && l.Spec.RenewTime != nil
+	return strings.Contains(l.Name, "cloud-controller-manager") &&
+		l.Spec.HolderIdentity != nil &&
+		*l.Spec.HolderIdentity != "" &&
+		l.Spec.RenewTime != nil
 }
 
 // heldByPod reports whether a lease's holder, HOSTNAME_UUID, is one of the Pods: a Pod's host name is its
@@ -188,7 +204,8 @@ func otherControllers(f *Facts) Finding {
 		if r.Family != family.Balancer {
 			what = "another cloud controller manager is there"
 		}
-		if r.Kind != "Service" { // the status of a Service shows who has written it, and not whether that program still runs
+		// the status of a Service shows who has written it, and not whether that program still runs
+		if r.Kind != "Service" {
 			outcome = "" // as severe as the check
 		}
 		found = append(found, objectf(r.Kind, r.Namespace, r.Name, "%s", r.What))
@@ -196,9 +213,11 @@ func otherControllers(f *Facts) Finding {
 			fixes = append(fixes, r.Fix)
 		}
 	}
+
 	if len(found) == 0 {
 		return Passf("none")
 	}
+
 	return Problemf("%s", what).as(outcome).About(found...).Fix("%s", strings.Join(fixes, "; "))
 }
 
@@ -247,7 +266,8 @@ func answers(f *Facts) Finding {
 		switch {
 		case a.Sick != "":
 			sick.aboutf("Pod", a.Pod, "%s", a.Sick)
-		case a.Err != nil && notReady(a.Pod) != "": // a firewall, or a role without pods/proxy, hides the Pod from us, not from its kubelet
+			// a firewall, or a role without pods/proxy, hides the Pod from us, not from its kubelet
+		case a.Err != nil && notReady(a.Pod) != "":
 			silent.aboutf("Pod", a.Pod, "%v", a.Err)
 		}
 	}
@@ -284,31 +304,44 @@ func states(f *Facts) Finding {
 		if s == nil {
 			continue
 		}
+
 		shown++
 		if len(s.Waits) > 0 {
-			stale.aboutf("Pod", pod, "works with the old %s of the cloud-config, which it reads when it starts", listed(s.Waits))
+			stale.aboutf("Pod", pod, "works with the old %s of the cloud-config, which it reads when it starts",
+				listed(s.Waits))
 		}
+
 		if f.Err(Project) == nil && s.Project != f.ProjectID && s.Project != f.Config.ProjectID {
-			stale.aboutf("Pod", pod, "works in the project with id %s, and that of the cloud-config has id %s", s.Project, f.ProjectID)
+			stale.aboutf("Pod", pod, "works in the project with id %s, and that of the cloud-config has id %s",
+				s.Project, f.ProjectID)
 		}
+
 		if names := f.unlike(s.Config); len(names) > 0 {
-			unsure.aboutf("Pod", pod, "read the cloud-config %s ago, and the Secret has another %s; a kubelet brings a changed Secret within two minutes",
+			unsure.aboutf("Pod", pod,
+				"read the cloud-config %s ago, and the Secret has another %s; a kubelet brings a changed Secret "+
+					"within two minutes",
 				f.ago(s.Loaded), listed(names))
 		}
+
 		for _, command := range slices.Sorted(maps.Keys(s.Refused)) {
 			if at := s.Refused[command]; f.APIs.Has(command) && f.At.Sub(at) < cloudstack.RefusalAge {
-				unsure.aboutf("Pod", pod, "was refused %s %s ago, which the role allows: it does without until %s, if the role of the project allows it, too",
+				unsure.aboutf("Pod", pod,
+					"was refused %s %s ago, which the role allows: it does without until %s, if the role of the "+
+						"project allows it, too",
 					command, f.ago(at), at.Add(cloudstack.RefusalAge).UTC().Format(time.TimeOnly+"Z"))
 			}
 		}
 	}
+
 	switch {
 	case shown == 0:
 		return Skipf("no Pod shows it: an older release, or --authorization-always-allow-paths without /configz")
 	case len(stale) == 0 && len(unsure) > 0:
 		return Warnf("the controller may not know what is so").About(unsure...)
 	}
-	return Passf("%s", count(shown, "Pod")).Unless(append(stale, unsure...), "difference", "%s between what the controller works with and what is so")
+
+	return Passf("%s", count(shown, "Pod")).Unless(append(stale, unsure...), "difference",
+		"%s between what the controller works with and what is so")
 }
 
 // unlike returns the keys of which the Secret has other values than those with these digests.
@@ -345,7 +378,8 @@ var ccm006 = Check{
 func placement(f *Facts) Finding {
 	control := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return node.ControlPlane(&n) })
 	misplaced := about("Pod", f.Pods, func(p *corev1.Pod) string {
-		worker := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == p.Spec.NodeName && !node.ControlPlane(&n) })
+		worker := slices.ContainsFunc(f.Nodes,
+			func(n corev1.Node) bool { return n.Name == p.Spec.NodeName && !node.ControlPlane(&n) })
 		return when(control && worker, "runs on node %s, which is no control plane node", p.Spec.NodeName)
 	})
 	return Passf("%s", count(len(f.Pods), "Pod")).
@@ -374,7 +408,9 @@ func madeByCKS(f *Facts) Finding {
 			without.addf("Node", v.Node, "its kubelet is not external; CKS adds nodes so")
 		}
 	}
-	named := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
+
+	named := slices.ContainsFunc(f.Pods,
+		func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
 	switch {
 	case f.Distribution != cluster.CKS:
 		return Passf("distribution: %s (%s)", f.Distribution, f.DistributionBy)
@@ -383,10 +419,12 @@ func madeByCKS(f *Facts) Finding {
 	case named && node.Adopts(f.Pods):
 		return Passf("made by CKS; its provider stays away, and the controller initialises the nodes that CKS adds")
 	}
+
 	out := Problemf("the cluster was made by CKS (%s)", f.DistributionBy)
 	if !named {
 		out.Message += ", which installs its own provider again as long as no Pod is named cloud-controller-manager"
 	}
+
 	return out.About(without...)
 }
 
@@ -414,8 +452,14 @@ func WorkloadOf(w *cluster.Workload) Workload {
 	}
 	whose, _ := family.OfPod(w.Pod, w.Meta)
 	return Workload{
-		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Images: imagesOf(w.Pod), Wanted: w.Wanted, Ready: w.Ready, labels: w.Meta.Labels,
-		selector: w.Selector, words: words, volumes: w.Pod.Volumes, family: whose,
+		Kind:      w.Kind,
+		Namespace: w.Meta.Namespace,
+		Name:      w.Meta.Name,
+		Images:    imagesOf(w.Pod),
+		Wanted:    w.Wanted,
+		Ready:     w.Ready,
+		labels:    w.Meta.Labels,
+		selector:  w.Selector, words: words, volumes: w.Pod.Volumes, family: whose,
 	}
 }
 
@@ -482,10 +526,12 @@ func (f *Facts) OwnPods(pods []corev1.Pod) []corev1.Pod {
 const eventWindow = time.Hour
 
 // cloudComponents report Events of cloud controllers.
-var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager", "cloudstack-cloud-controller-manager"}
+var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller",
+	"cloud-controller-manager", "cloudstack-cloud-controller-manager"}
 
 // successes are the reasons that end what a warning began.
-var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced", string(node.ReasonInService), string(node.ReasonAdopted)}
+var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced",
+	string(node.ReasonInService), string(node.ReasonAdopted)}
 
 var ccm005 = Check{
 	Code:     "CCM-005",
@@ -506,14 +552,23 @@ var ccm005 = Check{
 func openErrors(f *Facts) Finding {
 	last := map[corev1.ObjectReference]*corev1.Event{} // of two at once the success
 	for _, e := range f.Events {
-		open := e.Type == corev1.EventTypeWarning && f.At.Sub(EventTime(&e)) <= eventWindow && FromCloud(&e) && !f.over(&e)
+		open := e.Type == corev1.EventTypeWarning &&
+			f.At.Sub(EventTime(&e)) <= eventWindow &&
+			FromCloud(&e) &&
+			!f.over(&e)
 		if open || slices.Contains(successes, e.Reason) {
-			key := corev1.ObjectReference{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
-			if was := last[key]; was == nil || cmp.Or(EventTime(&e).Compare(EventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
+			key := corev1.ObjectReference{
+				Kind:      e.InvolvedObject.Kind,
+				Namespace: e.InvolvedObject.Namespace,
+				Name:      e.InvolvedObject.Name,
+			}
+			if was := last[key]; was == nil ||
+				cmp.Or(EventTime(&e).Compare(EventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
 				last[key] = &e
 			}
 		}
 	}
+
 	var objects Objects
 	next := NextTries(f.Logs)
 	for o, e := range last {
@@ -522,6 +577,7 @@ func openErrors(f *Facts) Finding {
 				e.Reason, f.ago(EventTime(e)), OneLine(e.Message), f.until(next[o.Namespace+"/"+o.Name])))
 		}
 	}
+
 	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.String(), b.String()) })
 	return Passf("none in the last hour").Unless(objects, "object", "%s with an open warning")
 }
@@ -545,6 +601,7 @@ func (f *Facts) over(e *corev1.Event) bool {
 			!slices.ContainsFunc(p.Notices, func(n plan.Notice) bool { return string(n.Reason) == e.Reason })
 		return c.Status == "True" && (repaired || silent || !EventTime(e).After(c.LastTransitionTime.Time))
 	}
+
 	if o.Kind == "Node" && f.Err(Nodes) == nil {
 		n := Find(f.Nodes, func(n *corev1.Node) bool { return n.Name == o.Name })
 		if n == nil {
@@ -553,12 +610,14 @@ func (f *Facts) over(e *corev1.Event) bool {
 		_, hasVM := f.VM(n)
 		return hasVM && node.Ready(n) && initialised(n)
 	}
+
 	return false
 }
 
 // FromCloud reports whether a cloud controller reported an Event.
 func FromCloud(e *corev1.Event) bool {
-	return slices.Contains(cloudComponents, e.Source.Component) || slices.Contains(cloudComponents, e.ReportingController)
+	return slices.Contains(cloudComponents, e.Source.Component) ||
+		slices.Contains(cloudComponents, e.ReportingController)
 }
 
 // EventTime is when an Event was last seen.
@@ -591,7 +650,8 @@ var cks003 = Check{
 	Title:    "Certificates of the CKS cluster",
 	Severity: SeverityError,
 	Reads:    Sources{Nodes, CKS},
-	Judge:    ofCKS("the API server's certificate is valid for more than 30 days", ckscheck.SubjectCertificate, ckscheck.Certificates),
+	Judge: ofCKS("the API server's certificate is valid for more than 30 days", ckscheck.SubjectCertificate,
+		ckscheck.Certificates),
 	What: `The API server's certificate at the cluster's endpoint is valid for 30 more days by CloudStack's clock,
 		and for the address in its kubeconfig. An expired certificate is an error, one that expires soon a warning.`,
 	Why: `kubeadm's certificates expire after a year, and CloudStack does not renew them (apache/cloudstack#9418).
@@ -606,7 +666,8 @@ var cks004 = Check{
 	Title:    "CKS can scale and upgrade the cluster",
 	Severity: SeverityWarning,
 	Reads:    Sources{Nodes, CKS},
-	Judge:    ofCKS("nothing known is in the way of scaling and upgrading the cluster", ckscheck.SubjectFirewall, ckscheck.Changeable),
+	Judge: ofCKS("nothing known is in the way of scaling and upgrading the cluster", ckscheck.SubjectFirewall,
+		ckscheck.Changeable),
 	What: `Every firewall rule on the cluster's address has ports, CKS's own rule for SSH exists, and the cluster
 		has one offering for all nodes.`,
 	Why: `CloudStack replaces its firewall rules when it scales a cluster and stops with a NullPointerException at a
@@ -622,23 +683,28 @@ func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []c
 		if f.CKS == nil {
 			return Skipf("%s", f.NotCKS)
 		}
+
 		out := Warnf("")
 		var remedies []string
 		for _, found := range rule(f.CKS) {
 			if found.Severity == ckscheck.NotChecked {
 				continue
 			}
+
 			if found.Severity == ckscheck.Error {
 				out.Outcome = ""
 			}
+
 			if found.Reference != "" {
 				found.What += " (" + found.Reference + ")"
 			}
+
 			out = out.About(objectf("KubernetesCluster", "", f.CKS.Cluster.Name, "%s: %s", found.Object, found.What))
 			if !slices.Contains(remedies, found.Remedy) {
 				remedies = append(remedies, found.Remedy)
 			}
 		}
+
 		why, unread := f.CKS.Unread[subject]
 		switch {
 		case len(out.Objects) > 0:
@@ -647,6 +713,7 @@ func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []c
 		case unread:
 			return Skipf("not checked: %s: %s", subject, why)
 		}
+
 		return Passf("%s", well)
 	}
 }
@@ -670,6 +737,7 @@ func cksLeftovers(f *Facts) Finding {
 	if f.CKS == nil {
 		return Skipf("%s", f.NotCKS)
 	}
+
 	k := *f.CKS
 	k.Balancers, k.Services = f.AllRules, f.Services
 	k.Addresses = without(f.Addresses, func(a cloudstack.PublicIP) bool {
@@ -686,10 +754,13 @@ func cksLeftovers(f *Facts) Finding {
 				"acquired for %s, which is gone; id %s", l.Address.Tags[plan.TagService], l.Address.ID)
 		}
 	}
+
 	out := Passf("deleting the cluster would leave nothing behind")
 	if living > 0 {
-		out = Passf("deleting the cluster would leave %s of its Services behind: `csccm cks delete --remove-services` takes them too",
+		out = Passf("deleting the cluster would leave %s of its Services behind: `csccm cks delete "+
+			"--remove-services` takes them too",
 			count(living, "address"))
 	}
+
 	return out.Unless(stale, "address", "%s of Services that are gone would stay in the network for ever")
 }

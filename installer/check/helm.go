@@ -75,19 +75,22 @@ func conflicts(f *Facts) Finding {
 		if o == nil {
 			continue
 		}
-		name, namespace := o.GetAnnotations()["meta.helm.sh/release-name"], o.GetAnnotations()["meta.helm.sh/release-namespace"]
+		name := o.GetAnnotations()["meta.helm.sh/release-name"]
+		namespace := o.GetAnnotations()["meta.helm.sh/release-namespace"]
 		if o.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" || name != f.Release || namespace != f.Namespace {
 			objects.aboutf(o.GetKind(), o, "exists and is of Helm release %q", strings.Trim(namespace+"/"+name, "/"))
 		}
 	}
-	return Passf("%s of the chart", count(len(f.Drift), "object")).Unless(objects, "object", "%s of the chart exist without being the release's")
+	return Passf("%s of the chart", count(len(f.Drift), "object")).Unless(objects, "object",
+		"%s of the chart exist without being the release's")
 }
 
 // maxFields is how many differing fields of one object are named.
 const maxFields = 5
 
 // vital are the kinds of objects without which the controller does not work.
-var vital = []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Deployment", "DaemonSet"}
+var vital = []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Deployment",
+	"DaemonSet"}
 
 var helm003 = Check{
 	Code:     "HELM-003",
@@ -112,6 +115,7 @@ func drift(f *Facts) Finding {
 	case f.Drift == nil:
 		return Skipf("its objects cannot be compared without a connection for objects of any kind")
 	}
+
 	var out Objects
 	broken := false // the controller cannot work
 	for _, c := range f.Drift {
@@ -129,6 +133,7 @@ func drift(f *Facts) Finding {
 		}
 		out = append(out, o)
 	}
+
 	all := count(len(f.Drift), "object")
 	if len(out) > 0 {
 		found := Problemf("%d of %s differ from revision %d", len(out), all, r.Revision).About(out...)
@@ -137,6 +142,7 @@ func drift(f *Facts) Finding {
 		}
 		return found
 	}
+
 	return Passf("%s as in revision %d", all, r.Revision)
 }
 
@@ -168,6 +174,8 @@ func leaks(f *Facts) Finding {
 			objects.addf("Secret", recordOf(&r), "revision %d holds credentials", r.Revision)
 		}
 	}
-	return Passf("%s searched", count(len(f.Records), "revision")).Unless(objects, "record", "%s of Helm with credentials").
-		Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the records: `kubectl -n NAMESPACE delete secret %s`", namesOf(objects))
+	return Passf("%s searched", count(len(f.Records), "revision")).Unless(objects, "record",
+		"%s of Helm with credentials").
+		Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm "+
+			"rotate-keys, and delete the records: `kubectl -n NAMESPACE delete secret %s`", namesOf(objects))
 }

@@ -37,13 +37,17 @@ func TestCloudStack(t *testing.T) {
 	t.Parallel()
 	at := config(cloudstack.Config{APIURL: "https://cs/client/api"})
 	for v, want := range map[string]expect{
-		"4.15.2.0": {"", "too old", nil}, "4.23.0.0": {Warning, "newer than the tested 4.22", nil}, "main": {OK, "", nil},
+		"4.15.2.0": {"", "too old", nil},
+		"4.23.0.0": {Warning, "newer than the tested 4.22", nil},
+		"main":     {OK, "", nil},
 	} {
 		want.of(t, "CS-001", at, func(f *Facts) { f.Capabilities = &cloudstack.Capabilities{Version: v} })
 	}
-	passes("its release is not shown").of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindAuth, "unable to verify")))
+	passes("its release is not shown").of(t, "CS-001", at,
+		failing(Capabilities, csError(cloudstack.KindAuth, "unable to verify")))
 	passes("its release is not shown").of(t, "CS-001", at)
-	fails("https://cs/client/api: ").of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindTransient, "connection refused")))
+	fails("https://cs/client/api: ").of(t, "CS-001", at,
+		failing(Capabilities, csError(cloudstack.KindTransient, "connection refused")))
 	fails("is broken").of(t, "CS-001", func(f *Facts) { f.NoCloudErr = errors.New("the cloud-config is broken") })
 	skips("because").of(t, "CS-001", func(f *Facts) { f.NoCloud = "because" })
 
@@ -58,7 +62,8 @@ func TestCloudStack(t *testing.T) {
 	}
 	lesser := warns("createTags").of(t, "CS-003", all("createTags"))
 	require.Equal(t, map[string]string{"without createTags": provider.Losses["createTags"]}, lesser.Evidence)
-	fails("the role refuses assignToLoadBalancerRule, createTags").of(t, "CS-003", all("assignToLoadBalancerRule", "createTags"))
+	fails("the role refuses assignToLoadBalancerRule, createTags").of(t, "CS-003",
+		all("assignToLoadBalancerRule", "createTags"))
 	unknown("listApis").of(t, "CS-003", failing(APIs, csError(cloudstack.KindNotPermitted, "")))
 	unknown("boom").of(t, "CS-003", failing(APIs, errors.New("boom")))
 
@@ -74,7 +79,13 @@ func TestCloudStack(t *testing.T) {
 	unknown("later").of(t, "CS-004", failing(VMs, csError(cloudstack.KindTransient, "later")))
 
 	network := func(vpc string, services ...string) func(*Facts) {
-		n := cloudstack.Network{ID: "net-1", Name: "k8s-net", VPCID: vpc, ConserveMode: true, Services: map[string]map[string]string{}}
+		n := cloudstack.Network{
+			ID:           "net-1",
+			Name:         "k8s-net",
+			VPCID:        vpc,
+			ConserveMode: true,
+			Services:     map[string]map[string]string{},
+		}
 		for _, s := range services {
 			n.Services[s] = nil
 		}
@@ -103,7 +114,8 @@ func ofLogs(logs ...Log) func(*Facts) { return func(f *Facts) { f.Logs = logs } 
 func TestContact(t *testing.T) {
 	t.Parallel()
 	const lookup = "cloudstack listVirtualMachines: cannot reach the API: dial tcp: lookup cs: no such host"
-	can, cannot := wrote(30*time.Minute, 'I', contactMade, nil), wrote(time.Minute, 'E', contactFailed, failedWith(lookup))
+	can, cannot := wrote(30*time.Minute, 'I', contactMade, nil), wrote(time.Minute, 'E', contactFailed,
+		failedWith(lookup))
 	failed := wrote(4*time.Minute, 'E', "Sync failed", failedWith(lookup))
 	again := func(ago time.Duration) podlog.Line {
 		return wrote(ago, 'I', contactAgain, map[string]string{"after": "1m2s"})
@@ -123,30 +135,48 @@ func TestContact(t *testing.T) {
 			[]podlog.Line{wrote(time.Minute, 'E', contactFailed, map[string]string{"err": lookup, "retryIn": "1m10s"})},
 			fails("no such host", "Pod p: said so 1m0s ago; next try at 03:04:15Z, in 10s"),
 		},
-		"began during the outage":                {[]podlog.Line{failed, again(3 * time.Minute), wrote(3*time.Minute, 'I', contactMade, nil)}, fine},
-		"lost again":                             {[]podlog.Line{failed, again(3 * time.Minute), cannot}, fails("no such host", "Pod p: 1m0s ago")},
-		"an old outage":                          {[]podlog.Line{wrote(15*time.Minute, 'E', "Sync failed", failedWith(lookup)), again(14 * time.Minute)}, fine},
-		"the failures are in lines not read":     {[]podlog.Line{again(time.Minute)}, fine},
-		"an old failure":                         {[]podlog.Line{wrote(20*time.Minute, 'E', "Sync failed", failedWith(lookup))}, fine},
-		"an API server that cannot be reached":   {[]podlog.Line{wrote(time.Minute, 'E', "lock", failedWith("Get https://10.96.0.1: connect: connection refused"))}, passes("")},
-		"keys that are refused at the beginning": {[]podlog.Line{wrote(time.Minute, 'E', contactFailed, map[string]string{"err": "cloudstack listZones: 401", "remedy": "check api-key"})}, fails("401", "Pod p: 1m0s ago")},
+		"began during the outage": {[]podlog.Line{failed, again(3 * time.Minute),
+			wrote(3*time.Minute, 'I', contactMade, nil)}, fine},
+		"lost again": {[]podlog.Line{failed, again(3 * time.Minute), cannot},
+			fails("no such host", "Pod p: 1m0s ago")},
+		"an old outage": {[]podlog.Line{wrote(15*time.Minute, 'E', "Sync failed",
+			failedWith(lookup)), again(14 * time.Minute)}, fine},
+		"the failures are in lines not read": {[]podlog.Line{again(time.Minute)}, fine},
+		"an old failure": {[]podlog.Line{wrote(20*time.Minute, 'E', "Sync failed",
+			failedWith(lookup))}, fine},
+		"an API server that cannot be reached": {[]podlog.Line{wrote(time.Minute, 'E', "lock",
+			failedWith("Get https://10.96.0.1: connect: connection refused"))}, passes("")},
+		"keys that are refused at the beginning": {[]podlog.Line{wrote(time.Minute, 'E', contactFailed,
+			map[string]string{"err": "cloudstack listZones: 401", "remedy": "check api-key"})},
+			fails("401", "Pod p: 1m0s ago")},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); tt.want.of(t, "CS-006", ofLogs(Log{"p", tt.lines})) })
 	}
+
 	skips("no Pod").of(t, "CS-006")
+
 	// A success that is in no log ends a failure, too.
-	synced := event("Service", "web", "cloudstack-cloud-controller-manager", "EnsuredLoadBalancer", "Normal", time.Minute)
+	synced := event("Service", "web", "cloudstack-cloud-controller-manager", "EnsuredLoadBalancer", "Normal",
+		time.Minute)
 	fine.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{failed}}), func(f *Facts) { f.Events = []corev1.Event{synced} })
-	fails("no such host", "Pod p: 1m0s ago").of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{can, cannot}}), func(f *Facts) {
-		f.Events = []corev1.Event{event("Service", "web", "cloudstack-cloud-controller-manager", "EnsuredLoadBalancer", "Normal", 2*time.Minute)}
-	})
+	fails("no such host", "Pod p: 1m0s ago").of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{can, cannot}}),
+		func(f *Facts) {
+			f.Events = []corev1.Event{event("Service", "web", "cloudstack-cloud-controller-manager",
+				"EnsuredLoadBalancer",
+				"Normal", 2*time.Minute)}
+		})
+
 	fine.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{failed}}), func(f *Facts) {
 		f.Services = []corev1.Service{lbService(func(s *corev1.Service) {
-			s.Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: "True", LastTransitionTime: metav1.NewTime(now)}}
+			s.Status.Conditions = []metav1.Condition{
+				{Type: service.ConditionReady, Status: "True", LastTransitionTime: metav1.NewTime(now)},
+			}
 		})}
 	})
+
 	// What one Pod reaches says nothing of another.
-	fails("no such host", "Pod a: 4m0s ago").of(t, "CS-006", ofLogs(Log{"a", []podlog.Line{failed}}, Log{"b", []podlog.Line{can, failed, again(time.Minute)}}))
+	fails("no such host", "Pod a: 4m0s ago").of(t, "CS-006",
+		ofLogs(Log{"a", []podlog.Line{failed}}, Log{"b", []podlog.Line{can, failed, again(time.Minute)}}))
 	source, err := os.ReadFile("../../pkg/provider/contact.go")
 	require.NoError(t, err)
 	for _, words := range []string{contactMade, contactFailed, contactAgain} {
@@ -157,7 +187,9 @@ func TestContact(t *testing.T) {
 func TestStorage(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(f *Facts){
-		"Secret kube-system/keys, which the CSI driver needs, does not exist": func(f *Facts) { f.Driver.NoFile = "does not exist" },
+		"Secret kube-system/keys, which the CSI driver needs, does not exist": func(f *Facts) {
+			f.Driver.NoFile = "does not exist"
+		},
 		"its cloud-config has keys that it does not know: region, rate-limit": func(f *Facts) {
 			f.Driver.File += "region = r\nrate-limit = 3\n"
 		},
@@ -173,21 +205,30 @@ func TestStorage(t *testing.T) {
 	} {
 		said := ""
 		for _, code := range []string{"STOR-001", "STOR-002"} {
-			f := judge(t, code, threeVMs, ofNodes(nodeWith("a", func(n *corev1.Node) { n.Labels[ZoneKey] = "" })), func(f *Facts) {
-				secret := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "keys"}}
-				f.CSI = []Workload{{Namespace: "kube-system", volumes: []corev1.Volume{{VolumeSource: secret}}}}
-				f.Driver.File = "[Global]\napi-url = https://cs\napi-key = k\nsecret-key = s\n"
-				f.Driver.Nodes = []storagev1.CSINode{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.CSINodeSpec{
-					Drivers: []storagev1.CSINodeDriver{{Name: DriverName, NodeID: idA, TopologyKeys: []string{ZoneKey}}},
-				}}}
-			}, change)
+			f := judge(t, code, threeVMs, ofNodes(nodeWith("a", func(n *corev1.Node) { n.Labels[ZoneKey] = "" })),
+				func(f *Facts) {
+					secret := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "keys"}}
+					f.CSI = []Workload{{Namespace: "kube-system", volumes: []corev1.Volume{{VolumeSource: secret}}}}
+					f.Driver.File = "[Global]\napi-url = https://cs\napi-key = k\nsecret-key = s\n"
+					f.Driver.Nodes = []storagev1.CSINode{{
+						ObjectMeta: metav1.ObjectMeta{Name: "a"},
+						Spec: storagev1.CSINodeSpec{
+							Drivers: []storagev1.CSINodeDriver{
+								{Name: DriverName, NodeID: idA, TopologyKeys: []string{ZoneKey}},
+							},
+						},
+					}}
+				}, change)
+
 			if f.Outcome != OK {
 				said += f.Message
 			}
+
 			for _, o := range f.Objects {
 				said += o.Message
 			}
 		}
+
 		require.Contains(t, said, says)
 		require.Equal(t, says == "", said == "")
 	}
@@ -196,7 +237,14 @@ func TestStorage(t *testing.T) {
 // What ckscheck finds is a problem of the cluster: the check's own severity if it is an error.
 func TestOfCKS(t *testing.T) {
 	t.Parallel()
-	stopped := ckscheck.Finding{Severity: ckscheck.Error, Object: "VM a", What: "it is Stopped", Remedy: "start it", Reference: "issue 1"}
+	stopped := ckscheck.Finding{
+		Severity:  ckscheck.Error,
+		Object:    "VM a",
+		What:      "it is Stopped",
+		Remedy:    "start it",
+		Reference: "issue 1",
+	}
+
 	small := ckscheck.Finding{Severity: ckscheck.Warning, Object: "VM b", What: "it is small", Remedy: "start it"}
 	unread := ckscheck.Finding{Severity: ckscheck.NotChecked, Object: "the Nodes", What: "no"}
 	for _, tt := range []struct {
@@ -205,8 +253,10 @@ func TestOfCKS(t *testing.T) {
 		objects Objects
 	}{
 		{nil, OK, nil},
-		{[]ckscheck.Finding{small, unread}, Warning, Objects{{Kind: "KubernetesCluster", Name: "c1", Message: "VM b: it is small"}}},
-		{[]ckscheck.Finding{stopped}, "", Objects{{Kind: "KubernetesCluster", Name: "c1", Message: "VM a: it is Stopped (issue 1)"}}},
+		{[]ckscheck.Finding{small, unread}, Warning,
+			Objects{{Kind: "KubernetesCluster", Name: "c1", Message: "VM b: it is small"}}},
+		{[]ckscheck.Finding{stopped}, "",
+			Objects{{Kind: "KubernetesCluster", Name: "c1", Message: "VM a: it is Stopped (issue 1)"}}},
 	} {
 		judge := ofCKS("well", ckscheck.SubjectNodes, func(*ckscheck.Facts) []ckscheck.Finding { return tt.found })
 		f := judge(facts(func(f *Facts) { f.CKS = &ckscheck.Facts{Cluster: &cloudapi.KubernetesCluster{Name: "c1"}} }))
@@ -223,7 +273,14 @@ const (
 )
 
 func lbService(change ...func(s *corev1.Service)) corev1.Service {
-	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: uidWeb, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+	s := corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         "default",
+			Name:              "web",
+			UID:               uidWeb,
+			CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
+		},
+	}
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
 	s.Spec.Ports = []corev1.ServicePort{{Port: 80, NodePort: 30080}}
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.11"}}
@@ -235,7 +292,14 @@ func lbService(change ...func(s *corev1.Service)) corev1.Service {
 
 func lbRule(id, name string, port int) cloudstack.LoadBalancerRule {
 	return cloudstack.LoadBalancerRule{
-		ID: id, Name: name, PublicIP: "203.0.113.11", PublicPort: port, PrivatePort: 30000 + port, Protocol: "tcp", State: "Active", NetworkID: "net-1",
+		ID:          id,
+		Name:        name,
+		PublicIP:    "203.0.113.11",
+		PublicPort:  port,
+		PrivatePort: 30000 + port,
+		Protocol:    "tcp",
+		State:       "Active",
+		NetworkID:   "net-1",
 	}
 }
 
@@ -259,13 +323,22 @@ func TestNetworks(t *testing.T) {
 	t.Parallel()
 	network := func(change func(*cloudstack.Network)) func(*Facts) {
 		return func(f *Facts) {
-			n := cloudstack.Network{ID: "net-1", Name: "k8s-net", State: "Implemented", ConserveMode: true, Services: map[string]map[string]string{"Lb": nil, "Firewall": nil}}
+			n := cloudstack.Network{
+				ID:           "net-1",
+				Name:         "k8s-net",
+				State:        "Implemented",
+				ConserveMode: true,
+				Services:     map[string]map[string]string{"Lb": nil, "Firewall": nil},
+			}
 			change(&n)
 			f.Networks = []cloudstack.Network{n}
 		}
 	}
-	passes("k8s-net; whether its router runs is not shown to these keys: csccm test").of(t, "CS-005", healthy, network(func(*cloudstack.Network) {}))
-	passes("k8s-net (without conserve mode").of(t, "CS-005", healthy, network(func(n *cloudstack.Network) { n.ConserveMode = false }))
+
+	passes("k8s-net; whether its router runs is not shown to these keys: csccm test").of(t, "CS-005", healthy,
+		network(func(*cloudstack.Network) {}))
+	passes("k8s-net (without conserve mode").of(t, "CS-005", healthy,
+		network(func(n *cloudstack.Network) { n.ConserveMode = false }))
 	const net = "Network k8s-net: of 3 nodes is "
 	for state, want := range map[string]string{"Shutdown": "in state Shutdown", "Implemented": "to be restarted"} {
 		f := fails("the router of 1 network", net+want).of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {
@@ -273,9 +346,11 @@ func TestNetworks(t *testing.T) {
 		}))
 		require.Contains(t, f.Remedy, "restart the network")
 	}
-	fails("1 network cannot balance load", "Network k8s-net: lacks Lb").of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {
-		delete(n.Services, "Lb")
-	}))
+
+	fails("1 network cannot balance load", "Network k8s-net: lacks Lb").of(t, "CS-005", healthy,
+		network(func(n *cloudstack.Network) {
+			delete(n.Services, "Lb")
+		}))
 }
 
 func TestServices(t *testing.T) {
@@ -296,13 +371,18 @@ func TestServices(t *testing.T) {
 		c.Type = service.ConditionReady
 		return func(f *Facts) { f.Services[0].Status.Conditions = []metav1.Condition{c} }
 	}
+
 	tries := func(in string) func(*Facts) {
 		values := map[string]string{"service": "default/web", "in": in}
 		return ofLogs(Log{"p", []podlog.Line{wrote(30*time.Second, 'E', "it is tried again", values)}})
 	}
+
 	refused := planner.Service{
-		Preview: loadbalancer.Preview{Refusal: &plan.RefusalError{Message: "port 80 is taken", Remedy: "use another port"}},
+		Preview: loadbalancer.Preview{
+			Refusal: &plan.RefusalError{Message: "port 80 is taken", Remedy: "use another port"},
+		},
 	}
+
 	for name, tt := range map[string]struct {
 		changes []func(f *Facts)
 		want    expect
@@ -310,10 +390,12 @@ func TestServices(t *testing.T) {
 		"none": {changes{func(f *Facts) { f.Services = nil }}, passes("0 Services")},
 		"other kinds do not count": {changes{func(f *Facts) {
 			f.Services[0].Spec.Type = corev1.ServiceTypeNodePort
-			f.Services = append(f.Services, lbService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/other") }))
+			f.Services = append(f.Services,
+				lbService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/other") }))
 		}}, passes("0 Services")},
 		"old and without an address, with the reason": {
-			changes{address, is(metav1.Condition{Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"})},
+			changes{address,
+				is(metav1.Condition{Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"})},
 			fails("1 of 1 Service", web+"has no address since 1h0m0s; PortTaken: a message in two lines"),
 		},
 		"tried again": {
@@ -329,7 +411,8 @@ func TestServices(t *testing.T) {
 		},
 		"a Service that was just changed is being worked on": {
 			changes{
-				planned(would(open)), is(metav1.Condition{Status: "False", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
+				planned(would(open)),
+				is(metav1.Condition{Status: "False", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
 			},
 			warns("1 of 1 Service not judged yet", web+"is being worked on since 1m0s; it is judged in 1m0s"),
 		},
@@ -339,14 +422,22 @@ func TestServices(t *testing.T) {
 		"a Service that waits is being worked on": {
 			changes{
 				planned(would(open)),
-				is(metav1.Condition{Status: "False", Reason: "Waiting", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
+				is(metav1.Condition{
+					Status:             "False",
+					Reason:             "Waiting",
+					LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
+				}),
 			},
 			warns("1 of 1 Service not judged yet", web+"is being worked on since 1m0s"),
 		},
 		"a Service that failed is named at once, with the next try": {
 			changes{
 				planned(would(open)), tries("1m30s"),
-				is(metav1.Condition{Status: "False", Reason: "CloudStackError", LastTransitionTime: metav1.NewTime(now.Add(-time.Second))}),
+				is(metav1.Condition{
+					Status:             "False",
+					Reason:             "CloudStackError",
+					LastTransitionTime: metav1.NewTime(now.Add(-time.Second)),
+				}),
 			},
 			fails("1 of 1 Service", web+"would open port 0 on 203.0.113.11 to ; next try at 03:05:05Z, in 1m0s"),
 		},
@@ -381,10 +472,15 @@ func TestRuleNames(t *testing.T) {
 			lbRule("4", lbGone+"-80", 80), lbRule("5", "affffffffffffffffffffffffffffff1-80", 80),
 		}
 		f.Rules[1].PublicIP = "203.0.113.99"
-		f.OddMembers = lbrules.Members{"4": members(idA, idB), "5": members(idA, "dddddddd-0000-4000-8000-000000000004")}
+		f.OddMembers = lbrules.Members{
+			"4": members(idA, idB),
+			"5": members(idA, "dddddddd-0000-4000-8000-000000000004"),
+		}
 	}
 	old := []string{"LoadBalancerRule " + lbWeb + "-80: Service default/web"}
-	expect{"", "1 rule too many", append([]string{"LoadBalancerRule " + lbWeb + "-443: serves the same port"}, old...)}.of(t, "LB-002", healthy, odd)
+	expect{"", "1 rule too many",
+		append([]string{"LoadBalancerRule " + lbWeb + "-443: serves the same port"}, old...)}.of(t, "LB-002", healthy,
+		odd)
 	fails("1 rule", "LoadBalancerRule "+lbGone+"-80: nodes of this cluster").of(t, "LB-003", healthy, odd)
 }
 
@@ -393,7 +489,13 @@ func TestAddressesWithoutAService(t *testing.T) {
 	t.Parallel()
 	const ofCluster, ofUID, allocatedBy, us = plan.TagCluster, plan.TagServiceUID, plan.TagAllocatedBy, plan.ManagedBy
 	const here, mark = "203.0.113.60", "PublicIpAddress 203.0.113.60: "
-	plain := cloudstack.PublicIP{ID: "i", Address: here, AssociatedNetworkID: "net-1", Allocated: "2026-01-01T00:00:00+0000"}
+	plain := cloudstack.PublicIP{
+		ID:                  "i",
+		Address:             here,
+		AssociatedNetworkID: "net-1",
+		Allocated:           "2026-01-01T00:00:00+0000",
+	}
+
 	with := func(change func(a *cloudstack.PublicIP)) func(*Facts) {
 		return func(f *Facts) {
 			a := plain
@@ -401,6 +503,7 @@ func TestAddressesWithoutAService(t *testing.T) {
 			f.Addresses = []cloudstack.PublicIP{a}
 		}
 	}
+
 	untagged := with(func(*cloudstack.PublicIP) {})
 	tagged := func(tags ...string) func(*Facts) {
 		return with(func(a *cloudstack.PublicIP) {
@@ -410,12 +513,16 @@ func TestAddressesWithoutAService(t *testing.T) {
 			}
 		})
 	}
+
 	rule := func(name, member string) func(*Facts) {
 		return func(f *Facts) {
-			f.AllRules = []cloudstack.LoadBalancerRule{{ID: "r", Name: name, PublicIP: here, PublicIPID: "i", PublicPort: 80}}
+			f.AllRules = []cloudstack.LoadBalancerRule{
+				{ID: "r", Name: name, PublicIP: here, PublicIPID: "i", PublicPort: 80},
+			}
 			f.Rules, f.OddMembers = f.AllRules, lbrules.Members{"r": members(member)}
 		}
 	}
+
 	having := func(change func(s *corev1.Service)) func(*Facts) {
 		return func(f *Facts) {
 			s := f.Services[0].DeepCopy()
@@ -426,6 +533,7 @@ func TestAddressesWithoutAService(t *testing.T) {
 			f.Services = append(f.Services, *s)
 		}
 	}
+
 	shown := having(func(*corev1.Service) {})
 	record := func(text string) func(*Facts) {
 		return having(func(s *corev1.Service) { s.Annotations[annotation.Addresses] = text })
@@ -441,10 +549,12 @@ func TestAddressesWithoutAService(t *testing.T) {
 		fix     string
 	}{
 		"nothing on it": {changes{untagged}, idle, "`cmk disassociate ipaddress id=i`"},
-		"in the nodes' VPC": {changes{with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID, a.VPCID = "", "vpc" }), func(f *Facts) {
-			f.Networks = []cloudstack.Network{{ID: "net-1", VPCID: "vpc"}}
-		}}, idle, "id=i`"},
-		"in another network":        {changes{with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID = "net-2" })}, ok, ""},
+		"in the nodes' VPC": {changes{with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID, a.VPCID = "", "vpc" }),
+			func(f *Facts) {
+				f.Networks = []cloudstack.Network{{ID: "net-1", VPCID: "vpc"}}
+			}}, idle, "id=i`"},
+		"in another network": {changes{with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID = "net-2" })},
+			ok, ""},
 		"source NAT":                {changes{with(func(a *cloudstack.PublicIP) { a.SourceNAT = true })}, ok, ""},
 		"static NAT":                {changes{with(func(a *cloudstack.PublicIP) { a.StaticNAT = true })}, ok, ""},
 		"somebody's own tag":        {changes{tagged("keep", "for the audit")}, ok, ""},
@@ -456,7 +566,8 @@ func TestAddressesWithoutAService(t *testing.T) {
 			changes{untagged, rule(lbGone+"-tcp-80", idA)},
 			fails("1 address allocated", mark+"only rules of Services that are gone are on it"), "id=i`",
 		},
-		"a port forwarding": {changes{untagged, func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},
+		"a port forwarding": {changes{untagged,
+			func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},
 		"of a Service that is gone, with a rule of somebody else": {
 			changes{tagged(ofCluster, "ours", ofUID, "gone"), rule("intranet", "elsewhere")},
 			fails("1 address allocated", mark+"others have rules or NAT on it"), "",
@@ -466,11 +577,14 @@ func TestAddressesWithoutAService(t *testing.T) {
 			fails("1 address allocated", mark+`tagged as of Service  of cluster "former", which is not here`), "id=i`",
 		},
 		"a Service asks for it": {
-			changes{untagged, having(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress, s.Spec.LoadBalancerIP = nil, here })}, ok, "",
+			changes{untagged,
+				having(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress, s.Spec.LoadBalancerIP = nil, here })},
+			ok, "",
 		},
-		"a Service has it by tags alone": {changes{tagged(ofCluster, "ours", ofUID, "db", allocatedBy, us), having(func(s *corev1.Service) {
-			s.Status.LoadBalancer.Ingress = nil
-		})}, ok, ""},
+		"a Service has it by tags alone": {changes{tagged(ofCluster, "ours", ofUID, "db", allocatedBy, us),
+			having(func(s *corev1.Service) {
+				s.Status.LoadBalancer.Ingress = nil
+			})}, ok, ""},
 		"of a Service, acquired by somebody else": {
 			changes{untagged, shown}, stays, "`csccm adopt default/db`",
 		},
@@ -516,18 +630,21 @@ func TestAddressesWithoutAService(t *testing.T) {
 		"of a Service that was made again without its record": {
 			changes{tagged(ofCluster, "ours", ofUID, "gone", allocatedBy, us), shown},
 			stays,
-			"`cmk delete tags resourcetype=PublicIpAddress resourceids=i`; have the controller release the address with its Service: `csccm adopt default/db`",
+			"`cmk delete tags resourcetype=PublicIpAddress resourceids=i`; have the controller release the address " +
+				"with its Service: `csccm adopt default/db`",
 		},
 		"nothing on it, and only the cluster's tag was left": {changes{tagged(ofCluster, "ours")}, idle, "id=i`"},
 		"nothing on it, and the cluster's tag was removed": {
 			changes{tagged(ofUID, "gone", allocatedBy, us)}, idle, "id=i`",
 		},
-		"nothing on it, and somebody's own tag beside ours": {changes{tagged(ofCluster, "ours", "keep", "for the audit")}, ok, ""},
+		"nothing on it, and somebody's own tag beside ours": {changes{tagged(ofCluster, "ours", "keep",
+			"for the audit")}, ok, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			base := func(f *Facts) {
-				f.ClusterIDs, f.APIs, f.Quota = []string{"ours", "former"}, sets.New("createTags"), &cloudapi.Usage{Used: 5, Max: 20}
+				f.ClusterIDs, f.APIs, f.Quota = []string{"ours",
+					"former"}, sets.New("createTags"), &cloudapi.Usage{Used: 5, Max: 20}
 			}
 			got := tt.want.of(t, "LB-004", append(changes{healthy, base}, tt.changes...)...)
 			require.Contains(t, got.Remedy, tt.fix)

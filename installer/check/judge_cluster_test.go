@@ -31,8 +31,11 @@ func TestAPIServer(t *testing.T) {
 	f := passes("v1.37.1 at https://192.0.2.1:6443").of(t, "K8S-001", server("v1.37.1"), func(f *Facts) {
 		f.Server, f.Context, f.User = "https://192.0.2.1:6443", "prod", "alice"
 	})
-	require.Equal(t, map[string]string{"version": "v1.37.1", "context": "prod", "server": "https://192.0.2.1:6443", "user": "alice"}, f.Evidence)
-	f = fails("connection refused").of(t, "K8S-001", failing(Version, &cluster.Error{Problem: *report.Errorf("start it", "connection refused")}))
+	require.Equal(t,
+		map[string]string{"version": "v1.37.1", "context": "prod", "server": "https://192.0.2.1:6443", "user": "alice"},
+		f.Evidence)
+	f = fails("connection refused").of(t, "K8S-001",
+		failing(Version, &cluster.Error{Problem: *report.Errorf("start it", "connection refused")}))
 	require.Equal(t, "start it", f.Remedy)
 	for v, want := range map[string]expect{
 		"v1.34.0": {OK, "", nil}, "v1.33.9+k3s1": {Warning, "older than the tested", nil},
@@ -51,9 +54,12 @@ func TestClocks(t *testing.T) {
 	renewed := func(ago time.Duration) func(*Facts) {
 		at := metav1.NewMicroTime(now.Add(-ago))
 		return func(f *Facts) {
-			f.Heartbeats = []coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: coordinationv1.LeaseSpec{RenewTime: &at}}}
+			f.Heartbeats = []coordinationv1.Lease{
+				{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: coordinationv1.LeaseSpec{RenewTime: &at}},
+			}
 		}
 	}
+
 	node := func(name string, ago time.Duration, more ...func(*corev1.Node)) corev1.Node {
 		return nodeWith(name, append(more, beat(ago))...)
 	}
@@ -64,25 +70,31 @@ func TestClocks(t *testing.T) {
 	early := ofNodes(node("a", -minute), node("b", -minute))
 	fails("the API server's clock", "Node a: future", "Node b: future").of(t, "K8S-004", early)
 	skips("no Ready node").of(t, "K8S-004", ofNodes(node("a", old, notReadyNode)))
-	fails("1 clock", "Machine this one: differ by 1m0s").of(t, "K8S-004", ofNodes(node("a", 0)), func(f *Facts) { f.MachineAhead = time.Minute })
+	fails("1 clock", "Machine this one: differ by 1m0s").of(t, "K8S-004", ofNodes(node("a", 0)),
+		func(f *Facts) { f.MachineAhead = time.Minute })
 	behind := func(f *Facts) { f.ClockAhead = new(-3 * minute) }
 	fails("1 clock", "CloudStack API: differ by 3m0s").of(t, "K8S-004", ofNodes(node("a", 0)), behind)
 }
 
 func TestPodSecurity(t *testing.T) {
 	t.Parallel()
-	const pods = "kind: Deployment\napiVersion: apps/v1\nmetadata: {name: a}\nspec: {template: {spec: {hostNetwork: false}}}\n"
+	const pods = "kind: Deployment\napiVersion: apps/v1\nmetadata: {name: a}\nspec: {template: {spec: " +
+		"{hostNetwork: false}}}\n"
 	level := func(level, manifest string) func(*Facts) {
 		return func(f *Facts) {
 			f.Manifest = manifest
-			f.NamespaceOf = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
+			f.NamespaceOf = &corev1.Namespace{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}},
+			}
 		}
 	}
+
 	passes("allows").of(t, "K8S-005", level("privileged", ""))
 	fails(`"baseline"`).of(t, "K8S-005", level("baseline", ""))
 	fails(`"restricted"`).of(t, "K8S-005", level("restricted", strings.Replace(pods, "false", "true", 1)))
 	passes("allows what the Pods need").of(t, "K8S-005", level("restricted", pods))
-	passes("not there yet").of(t, "K8S-005", failing(Namespace, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")))
+	passes("not there yet").of(t, "K8S-005",
+		failing(Namespace, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")))
 	unknown("boom").of(t, "K8S-005", failing(Namespace, errors.New("boom")))
 }
 
@@ -92,10 +104,12 @@ func TestKubeletVersions(t *testing.T) {
 		return func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = v }
 	}
 	windows := func(n *corev1.Node) { n.Status.NodeInfo.OperatingSystem = "windows" }
-	passes("2 nodes").of(t, "K8S-006", server("v1.37.1"), ofNodes(nodeWith("a"), nodeWith("b", kubelet("v1.34.0+rke2r1"))))
+	passes("2 nodes").of(t, "K8S-006", server("v1.37.1"),
+		ofNodes(nodeWith("a"), nodeWith("b", kubelet("v1.34.0+rke2r1"))))
 	fails("2 nodes", "Node a: newer", "Node b: more than 3").of(t, "K8S-006", server("v1.37.1"),
 		ofNodes(nodeWith("a", kubelet("v1.38.0")), nodeWith("b", kubelet("v1.33.9")), nodeWith("c", windows)))
-	fails("1 node", "Node c: Windows, as all nodes do").of(t, "K8S-006", server("v1.37.1"), ofNodes(nodeWith("c", windows)))
+	fails("1 node", "Node c: Windows, as all nodes do").of(t, "K8S-006", server("v1.37.1"),
+		ofNodes(nodeWith("c", windows)))
 }
 
 func TestPermissions(t *testing.T) {
@@ -105,12 +119,14 @@ func TestPermissions(t *testing.T) {
 	kubelets := rights.Request{Verb: "get", Resource: "nodes/proxy"}
 	denied := func(refused []diff.Change, denied ...rights.Request) func(*Facts) {
 		return func(f *Facts) {
-			f.Needed, f.Wanted, f.Denied, f.Drift = []rights.Request{secrets, roles}, []rights.Request{kubelets}, denied, refused
+			f.Needed, f.Wanted, f.Denied, f.Drift = []rights.Request{secrets,
+				roles}, []rights.Request{kubelets}, denied, refused
 		}
 	}
 	role := []diff.Change{{Kind: "ClusterRole", Name: "r", Problem: "no"}, {Kind: "Secret", Name: "s"}}
 	passes("all 3 rights").of(t, "K8S-003", denied(nil))
-	fails("the caller may not: create secrets in infra, patch clusterroles.rbac.authorization.k8s.io").of(t, "K8S-003", denied(nil, secrets, kubelets, roles))
+	fails("the caller may not: create secrets in infra, patch clusterroles.rbac.authorization.k8s.io").of(t, "K8S-003",
+		denied(nil, secrets, kubelets, roles))
 	fails("would refuse 1 object", "ClusterRole r: no").of(t, "K8S-003", denied(role, kubelets))
 	warns("the caller may not: get nodes/proxy").of(t, "K8S-003", denied(nil, kubelets))
 }
@@ -119,7 +135,10 @@ func TestReleases(t *testing.T) {
 	t.Parallel()
 	record := func(status string, p Phase) func(*Facts) {
 		return func(f *Facts) {
-			f.Phase, f.Records = p, []helm.Release{{Name: "x", Revision: 1, Status: "superseded"}, {Name: "x", Revision: 2, Status: status}}
+			f.Phase, f.Records = p, []helm.Release{
+				{Name: "x", Revision: 1, Status: "superseded"},
+				{Name: "x", Revision: 2, Status: status},
+			}
 		}
 	}
 	secret := []string{"Secret kube-system/sh.helm.release.v1.x.v2: "}
@@ -132,8 +151,11 @@ func TestReleases(t *testing.T) {
 	key := strings.Repeat("AbC123_-", 10)
 	fine, found := passes("2 revisions"), fails("1 record", "Secret sh.helm.release.v1.x.v2: revision 2")
 	for manifest, want := range map[string]expect{
-		`{"config":{"existingSecret":{"name":"cloudstack-secret","key":"cloud-config"}}}`: fine, "our canary-secret": found,
-		`{"manifest":"secret-key = ` + key + `"}`: found, `{"manifest":"apiKey: ` + key + `"}`: found, `{"manifest":"secret-key: cloud-config"}`: fine,
+		`{"config":{"existingSecret":{"name":"cloudstack-secret","key":"cloud-config"}}}`: fine,
+		"our canary-secret":                       found,
+		`{"manifest":"secret-key = ` + key + `"}`: found,
+		`{"manifest":"apiKey: ` + key + `"}`:      found,
+		`{"manifest":"secret-key: cloud-config"}`: fine,
 	} {
 		f := want.of(t, "HELM-004", func(f *Facts) {
 			f.Config.SecretKey = "canary-secret"
@@ -147,10 +169,15 @@ func TestReleases(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	object := func(kind, name, manager, release, namespace string) diff.Change {
-		return diff.Change{Live: &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{
-			"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": manager},
-			"annotations": map[string]any{"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace},
-		}}}}
+		return diff.Change{
+			Live: &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{
+				"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": manager},
+				"annotations": map[string]any{
+					"meta.helm.sh/release-name":      release,
+					"meta.helm.sh/release-namespace": namespace,
+				},
+			}}},
+		}
 	}
 	ours := object("ServiceAccount", "ours", "Helm", "r", "kube-system")
 	others := object("Deployment", "others", "Helm", "other", "x")
@@ -165,10 +192,12 @@ func TestConflicts(t *testing.T) {
 	deployed := func(f *Facts) { f.Records = []helm.Release{{Revision: 3, Status: "deployed"}} }
 	gone := diff.Change{Kind: "Role", Name: "gone", Action: diff.Create}
 	refused := diff.Change{Kind: "Role", Name: "r", Action: diff.Update, Problem: "no"}
-	expect{Failed, "2 of 2 objects", []string{"Role gone: in the release and not in the cluster", "Role r: would not take it"}}.of(
+	expect{Failed, "2 of 2 objects",
+		[]string{"Role gone: in the release and not in the cluster", "Role r: would not take it"}}.of(
 		t, "HELM-003", deployed, live(gone, refused))
 	less := diff.Change{Kind: "ValidatingAdmissionPolicyBinding", Name: "gone", Action: diff.Create}
-	fails("2 of 2 objects", less.Kind+" gone: not in the cluster", "Role r: would not take it").of(t, "HELM-003", deployed, live(less, refused))
+	fails("2 of 2 objects", less.Kind+" gone: not in the cluster", "Role r: would not take it").of(t, "HELM-003",
+		deployed, live(less, refused))
 	skips("no revision").of(t, "HELM-003", live(gone))
 	skips("cannot be compared").of(t, "HELM-003", deployed)
 }

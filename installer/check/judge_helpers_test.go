@@ -103,9 +103,14 @@ func (e expect) of(t *testing.T, code string, change ...func(*Facts)) Finding {
 // nodeWith makes a Ready node with a heartbeat now.
 func nodeWith(name string, change ...func(n *corev1.Node)) corev1.Node {
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)), Labels: map[string]string{}, Annotations: map[string]string{},
+		Name:              name,
+		CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
+		Labels:            map[string]string{},
+		Annotations:       map[string]string{},
 	}}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(now)}}
+	n.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(now)},
+	}
 	n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OperatingSystem = "v1.37.1", "linux"
 	for _, c := range change {
 		c(&n)
@@ -147,7 +152,10 @@ func csError(kind cloudstack.Kind, text string) error {
 func event(kind, name, component, reason, level string, ago time.Duration) corev1.Event {
 	return corev1.Event{
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: "default", Name: name, UID: types.UID(uidWeb)},
-		Type:           level, Reason: reason, Message: "a message\nin two lines", Source: corev1.EventSource{Component: component},
-		LastTimestamp: metav1.NewTime(now.Add(-ago)),
+		Type:           level,
+		Reason:         reason,
+		Message:        "a message\nin two lines",
+		Source:         corev1.EventSource{Component: component},
+		LastTimestamp:  metav1.NewTime(now.Add(-ago)),
 	}
 }

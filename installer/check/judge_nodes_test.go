@@ -20,7 +20,12 @@ import (
 )
 
 func verdict(name string, v kubelet.Verdict, remedy string) kubelet.NodeVerdict {
-	return kubelet.NodeVerdict{Node: name, Verdict: v, Remedy: remedy, Evidence: []kubelet.Evidence{{Source: "/flagz", Detail: "because", Says: v}}}
+	return kubelet.NodeVerdict{
+		Node:     name,
+		Verdict:  v,
+		Remedy:   remedy,
+		Evidence: []kubelet.Evidence{{Source: "/flagz", Detail: "because", Says: v}},
+	}
 }
 
 func ofKubelets(verdicts ...kubelet.NodeVerdict) func(*Facts) {
@@ -29,15 +34,21 @@ func ofKubelets(verdicts ...kubelet.NodeVerdict) func(*Facts) {
 
 func TestKubelets(t *testing.T) {
 	t.Parallel()
-	good, wrong, dark := verdict("a", kubelet.External, ""), verdict("b", kubelet.NotExternal, "edit b"), verdict("c", kubelet.Unknown, "ask c")
+	good, wrong, dark := verdict("a", kubelet.External,
+		""), verdict("b", kubelet.NotExternal, "edit b"), verdict("c", kubelet.Unknown, "ask c")
 	adopting := func(f *Facts) {
-		f.Pods = []corev1.Pod{{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"--adopt-nodes=true"}}}}}}
+		f.Pods = []corev1.Pod{
+			{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"--adopt-nodes=true"}}}}},
+		}
 	}
+
 	f := passes("1 node").of(t, "NODE-001", ofKubelets(good))
 	require.Equal(t, "external: /flagz: because", f.Evidence["Node a"])
-	f = fails("1 of 3 nodes", "Node b: not-external (/flagz: because)", "Node c: unknown").of(t, "NODE-001", ofKubelets(good, dark, wrong))
+	f = fails("1 of 3 nodes", "Node b: not-external (/flagz: because)", "Node c: unknown").of(t, "NODE-001",
+		ofKubelets(good, dark, wrong))
 	require.Equal(t, "edit b", f.Remedy)
-	f = passes("1 of 2 nodes without it; the controller initialises such nodes").of(t, "NODE-001", ofKubelets(good, wrong), adopting)
+	f = passes("1 of 2 nodes without it; the controller initialises such nodes").of(t, "NODE-001",
+		ofKubelets(good, wrong), adopting)
 	require.Empty(t, f.Remedy)
 	f = expect{Unknown, "1 of 2 nodes", []string{"Node c: unknown"}}.of(t, "NODE-001", ofKubelets(good, dark))
 	require.Equal(t, "ask c", f.Remedy)
@@ -45,11 +56,14 @@ func TestKubelets(t *testing.T) {
 
 func TestMatches(t *testing.T) {
 	t.Parallel()
-	f := passes("2 nodes in").of(t, "NODE-002", threeVMs, ofNodes(nodeWith("a"), nodeWith("x", providerID("external-cloudstack://"+idB))))
+	f := passes("2 nodes in").of(t, "NODE-002", threeVMs,
+		ofNodes(nodeWith("a"), nodeWith("x", providerID("external-cloudstack://"+idB))))
 	require.Equal(t, "VM b ("+idB+"), Running", f.Evidence["Node x"])
-	fails("2 of 3 nodes", "Node lost: has no VM", `Node x: belongs to node "a", which is older`).of(t, "NODE-002", threeVMs,
+	fails("2 of 3 nodes", "Node lost: has no VM", `Node x: belongs to node "a", which is older`).of(t, "NODE-002",
+		threeVMs,
 		ofNodes(nodeWith("a"), nodeWith("lost"), nodeWith("x", providerID("cloudstack:///"+idA))))
-	fails("1 of 1 node", "Node a: 2 VMs are named").of(t, "NODE-002", ofNodes(nodeWith("a")), ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "A", ""))))
+	fails("1 of 1 node", "Node a: 2 VMs are named").of(t, "NODE-002", ofNodes(nodeWith("a")),
+		ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "A", ""))))
 }
 
 // The Node that was created later is the one that is named, in whatever order the API server lists them.
@@ -58,7 +72,8 @@ func TestSecurityCheckNamesTheLaterNode(t *testing.T) {
 	first, later := nodeWith("z", providerID("cloudstack:///"+idA)), nodeWith("a")
 	first.CreationTimestamp, later.CreationTimestamp = metav1.NewTime(now), metav1.NewTime(now.Add(time.Minute))
 	for _, nodes := range [][]corev1.Node{{first, later}, {later, first}} {
-		fails("1 of 2 nodes", `Node a: belongs to node "z", which is older`).of(t, "NODE-002", threeVMs, ofNodes(nodes...))
+		fails("1 of 2 nodes", `Node a: belongs to node "z", which is older`).of(t, "NODE-002", threeVMs,
+			ofNodes(nodes...))
 	}
 }
 
@@ -68,22 +83,26 @@ func TestProviderIDs(t *testing.T) {
 	nodes := ofNodes(nodeWith("a", providerID("external-cloudstack://"+idA)), nodeWith("b"))
 	passes("").of(t, "NODE-003", threeVMs, nodes)
 	warns("1 node", "Node b: never initialised").of(t, "NODE-003", threeVMs, nodes, installed)
-	warns("", "Node c: another cloud provider").of(t, "NODE-003", threeVMs, ofNodes(nodeWith("c", providerID("k3s://c"))))
+	warns("", "Node c: another cloud provider").of(t, "NODE-003", threeVMs,
+		ofNodes(nodeWith("c", providerID("k3s://c"))))
 	destroyed := vm(idC, "c", "")
 	destroyed.State = cloudstack.VMDestroyed
-	fails("3 nodes", "Node a: is no UUID", "Node b: names no VM", "Node c: its VM c ("+idC+") is Destroyed").of(t, "NODE-003", ofVMs(snapshot(destroyed)),
-		ofNodes(nodeWith("a", providerID("cloudstack:///worker-1")), nodeWith("b", providerID("cloudstack:///"+idB)), nodeWith("c", providerID("cloudstack://"+idC))))
+	fails("3 nodes", "Node a: is no UUID", "Node b: names no VM", "Node c: its VM c ("+idC+") is Destroyed").of(t,
+		"NODE-003", ofVMs(snapshot(destroyed)),
+		ofNodes(nodeWith("a", providerID("cloudstack:///worker-1")), nodeWith("b", providerID("cloudstack:///"+idB)),
+			nodeWith("c", providerID("cloudstack://"+idC))))
 }
 
-// One cause is one finding: a node whose provider ID names no VM is NODE-003's while it is Ready, NODE-008's when the controller
-// would delete it, and never NODE-002's, whose remedy does not help.
+// One cause is one finding: a node whose provider ID names no VM is NODE-003's while it is Ready, NODE-008's when the
+// controller would delete it, and never NODE-002's, whose remedy does not help.
 func TestStaleProviderIDIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	const gone = "dddddddd-0000-4000-8000-000000000004"
 	stale := func(change ...func(*corev1.Node)) func(*Facts) {
-		return ofNodes(nodeWith("a", providerID("cloudstack:///"+idA)), nodeWith("b", append(change, providerID("cloudstack:///"+gone), func(n *corev1.Node) {
-			n.Status.NodeInfo.SystemUUID = idB
-		})...))
+		return ofNodes(nodeWith("a", providerID("cloudstack:///"+idA)),
+			nodeWith("b", append(change, providerID("cloudstack:///"+gone), func(n *corev1.Node) {
+				n.Status.NodeInfo.SystemUUID = idB
+			})...))
 	}
 	passes("").of(t, "NODE-002", threeVMs, stale())
 	fails("1 node", "Node b: by its system UUID it is VM b").of(t, "NODE-003", threeVMs, stale())
@@ -91,7 +110,8 @@ func TestStaleProviderIDIsNamedOnce(t *testing.T) {
 
 	passes("").of(t, "NODE-002", threeVMs, stale(notReadyNode))
 	passes("").of(t, "NODE-003", threeVMs, stale(notReadyNode))
-	fails("1 node would be deleted", "Node b: is NotReady and has no VM").of(t, "NODE-008", threeVMs, stale(notReadyNode))
+	fails("1 node would be deleted", "Node b: is NotReady and has no VM").of(t, "NODE-008", threeVMs,
+		stale(notReadyNode))
 }
 
 func TestUninitialised(t *testing.T) {
@@ -99,17 +119,22 @@ func TestUninitialised(t *testing.T) {
 	since := func(ago time.Duration) func(*corev1.Node) {
 		return func(n *corev1.Node) {
 			at := metav1.NewTime(now.Add(-ago))
-			n.ManagedFields = []metav1.ManagedFieldsEntry{{Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`)}}
+			n.ManagedFields = []metav1.ManagedFieldsEntry{
+				{Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`)},
+			}
 		}
 	}
+
 	wants := func(ip string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = ip }
 	}
 	taint := func(effect corev1.TaintEffect) func(*corev1.Node) {
 		return func(n *corev1.Node) {
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: effect})
+			n.Spec.Taints = append(n.Spec.Taints,
+				corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: effect})
 		}
 	}
+
 	no := taint(corev1.TaintEffectNoSchedule)
 	passes("1 node").of(t, "NODE-004", ofNodes(nodeWith("a", no, since(time.Minute))))
 	fails("1 node", "Node a: tainted for 1h0m0s").of(t, "NODE-004", ofNodes(nodeWith("a", no)))
@@ -119,9 +144,12 @@ func TestUninitialised(t *testing.T) {
 
 func TestDoomed(t *testing.T) {
 	t.Parallel()
-	passes("3 nodes").of(t, "NODE-008", threeVMs, ofNodes(nodeWith("a"), nodeWith("b", notReadyNode), nodeWith("unknown-but-ready")))
-	passes("1 node").of(t, "NODE-008", threeVMs, ofNodes(nodeWith("x", notReadyNode))) // nothing proves that it may be deleted
-	passes("").of(t, "NODE-008", ofNodes(nodeWith("a", notReadyNode)), ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "a", ""))))
+	passes("3 nodes").of(t, "NODE-008", threeVMs,
+		ofNodes(nodeWith("a"), nodeWith("b", notReadyNode), nodeWith("unknown-but-ready")))
+	// nothing proves that it may be deleted
+	passes("1 node").of(t, "NODE-008", threeVMs, ofNodes(nodeWith("x", notReadyNode)))
+	passes("").of(t, "NODE-008", ofNodes(nodeWith("a", notReadyNode)),
+		ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "a", ""))))
 
 	stopped, running := vm(idA, "a", ""), vm(idB, "b", "")
 	stopped.State = cloudstack.VMStopped
@@ -139,7 +167,8 @@ func TestLikelyVM(t *testing.T) {
 		return nodeWith("other", func(n *corev1.Node) { n.Status.NodeInfo.SystemUUID = strings.ToUpper(id) })
 	}
 	for id, hint := range map[string]bool{idA: true, idB: false, idC: false, "": false} {
-		f := fails("", "Node other: has no VM").of(t, "NODE-002", ofVMs(snapshot(vm(idA, "a", ""), destroyed)), ofNodes(uuid(id)))
+		f := fails("", "Node other: has no VM").of(t, "NODE-002", ofVMs(snapshot(vm(idA, "a", ""), destroyed)),
+			ofNodes(uuid(id)))
 		require.Equal(t, hint, strings.HasSuffix(f.Objects[0].Message, "; by its system UUID it is VM a ("+idA+")"), id)
 	}
 }
@@ -150,14 +179,20 @@ func TestMisplaced(t *testing.T) {
 		v.ZoneName = zone
 		return v
 	}
+
 	a, b, c := vm(idA, "a", ""), vm(idB, "b", ""), vm(idC, "c", "")
 	lost := func(name, id string) corev1.Node {
 		return nodeWith(name, notReadyNode, providerID("cloudstack:///"+id))
 	}
 	for message, places := range map[string][]credentials.Place{
-		"; wrong account, project or zone":                                {},
-		"elsewhere, 2 in project op-proj, zone zone-1 (--project op-proj": {{VMs: []cloudstack.VirtualMachine{c}}, {Project: "op-proj", VMs: []cloudstack.VirtualMachine{a, b}}},
-		"1 in the account itself, zone z2 (no --project, --zone z2)":      {{VMs: []cloudstack.VirtualMachine{inZone(a, "z2")}}},
+		"; wrong account, project or zone": {},
+		"elsewhere, 2 in project op-proj, zone zone-1 (--project op-proj": {
+			{VMs: []cloudstack.VirtualMachine{c}},
+			{Project: "op-proj", VMs: []cloudstack.VirtualMachine{a, b}},
+		},
+		"1 in the account itself, zone z2 (no --project, --zone z2)": {
+			{VMs: []cloudstack.VirtualMachine{inZone(a, "z2")}},
+		},
 	} {
 		for _, code := range []string{"NODE-002", "NODE-003", "NODE-008", "CS-004"} {
 			f := judge(t, code, ofVMs(snapshot()), func(f *Facts) { f.Places = places },
@@ -166,12 +201,14 @@ func TestMisplaced(t *testing.T) {
 			require.Contains(t, f.Remedy, "do not delete any Node", code)
 		}
 	}
+
 	destroyed := c
 	destroyed.State = cloudstack.VMDestroyed
 	renamed := nodeWith("other-name")
 	renamed.Status.NodeInfo.SystemUUID = idA
 	vms := snapshot(a, destroyed)
-	require.Empty(t, Lost([]corev1.Node{nodeWith("a"), nodeWith("c"), renamed, nodeWith("lost")}, vms), "most nodes have a VM")
+	require.Empty(t, Lost([]corev1.Node{nodeWith("a"), nodeWith("c"), renamed, nodeWith("lost")}, vms),
+		"most nodes have a VM")
 	require.Len(t, Lost([]corev1.Node{nodeWith("c"), nodeWith("lost"), nodeWith("gone")}, vms), 2)
 }
 
@@ -193,7 +230,10 @@ func TestAddresses(t *testing.T) {
 		},
 		{"cloudstack-ccm", first, first, "", snapshot(two), passes("")},
 		{"cloudstack-ccm", second, second, "", snapshot(two), passes("")},
-		{"cloudstack-ccm", first, "10.99.0.1", "", snapshot(two), warns("", "Node a: --node-ip 10.99.0.1 of its kubelet is none of CloudStack's addresses, InternalIP "+first+", InternalIP "+second)},
+		{"cloudstack-ccm", first, "10.99.0.1", "", snapshot(two),
+			warns("",
+				"Node a: --node-ip 10.99.0.1 of its kubelet is none of CloudStack's addresses, InternalIP "+first+
+					", InternalIP "+second)},
 		{"cloudstack-ccm", first, "", "--node-internal-cidrs=10.1.0.0/16", snapshot(two), passes("")},
 	} {
 		a := nodeWith("a", providerID("external-cloudstack://"+idA), func(n *corev1.Node) {
@@ -207,9 +247,11 @@ func TestAddresses(t *testing.T) {
 				n.Annotations["alpha.kubernetes.io/provided-node-ip"] = tt.nodeIP
 			}
 		})
-		tt.want.of(t, "NODE-006", ofVMs(tt.nics), ofNodes(a, nodeWith("b"), nodeWith("lost", providerID("x"))), func(f *Facts) {
-			f.Controllers = []Workload{{Ours: true, words: []string{tt.flag}}}
-		})
+
+		tt.want.of(t, "NODE-006", ofVMs(tt.nics), ofNodes(a, nodeWith("b"), nodeWith("lost", providerID("x"))),
+			func(f *Facts) {
+				f.Controllers = []Workload{{Ours: true, words: []string{tt.flag}}}
+			})
 	}
 }
 
@@ -221,11 +263,16 @@ func TestLabels(t *testing.T) {
 	volume := func(key, value string, phase corev1.PersistentVolumePhase) corev1.PersistentVolume {
 		v := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
 		v.Status.Phase = phase
-		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
-		}}}}
+		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+			Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}},
+				},
+			}}},
+		}
 		return v
 	}
+
 	decide := func(n corev1.Node, v ...corev1.PersistentVolume) func(*Facts) {
 		return func(f *Facts) { f.Nodes, f.Volumes = []corev1.Node{n}, v }
 	}
@@ -235,14 +282,19 @@ func TestLabels(t *testing.T) {
 	skips("").of(t, "NODE-007", threeVMs, decide(nodeWith("lost")))
 	fails("1 node", "Node a: zone is mars, CloudStack says zone-1").of(t, "NODE-007", threeVMs, decide(moved))
 	passes("1 volume").of(t, "NODE-007", threeVMs, decide(fine, volume(corev1.LabelTopologyZone, "zone-1", bound)))
-	passes("").of(t, "NODE-007", threeVMs, decide(fine, volume("example.org/disk", "x", bound), volume(corev1.LabelTopologyZone, "gone", corev1.VolumeReleased)))
-	fails("1 volume", "PersistentVolume v: by CloudStack's data no node has it", "Node a: ").of(t, "NODE-007", threeVMs, decide(moved, volume(corev1.LabelTopologyZone, "mars", bound)))
+	passes("").of(t, "NODE-007", threeVMs,
+		decide(fine, volume("example.org/disk", "x", bound),
+			volume(corev1.LabelTopologyZone, "gone", corev1.VolumeReleased)))
+	fails("1 volume", "PersistentVolume v: by CloudStack's data no node has it", "Node a: ").of(t, "NODE-007", threeVMs,
+		decide(moved, volume(corev1.LabelTopologyZone, "mars", bound)))
 	for _, key := range []string{corev1.LabelFailureDomainBetaZone, ZoneKey} {
 		wants := []string{"PersistentVolume v: wants " + key + " gone"}
 		fails("1 volume", wants...).of(t, "NODE-007", threeVMs, decide(fine, volume(key, "gone", bound)))
 	}
-	passes("").of(t, "NODE-007", threeVMs, decide(nodeWith("a", func(n *corev1.Node) { n.Labels["failure-domain.beta.kubernetes.io/zone"] = "zone-1" }),
-		volume("failure-domain.beta.kubernetes.io/zone", "zone-1", bound)))
+
+	passes("").of(t, "NODE-007", threeVMs,
+		decide(nodeWith("a", func(n *corev1.Node) { n.Labels["failure-domain.beta.kubernetes.io/zone"] = "zone-1" }),
+			volume("failure-domain.beta.kubernetes.io/zone", "zone-1", bound)))
 }
 
 func TestMadeByCKS(t *testing.T) {
@@ -253,6 +305,7 @@ func TestMadeByCKS(t *testing.T) {
 	named := pod("cloudstack-cloud-controller-manager-x", true)
 	fails("made by CKS").of(t, "CKS-001", made(cluster.CKS))
 	passes("stays away").of(t, "CKS-001", made(cluster.CKS, named), ofKubelets(verdict("a", kubelet.External, "")))
-	fails("made by CKS", "Node a: ").of(t, "CKS-001", made(cluster.CKS, named), ofKubelets(verdict("a", kubelet.NotExternal, "")))
+	fails("made by CKS", "Node a: ").of(t, "CKS-001", made(cluster.CKS, named),
+		ofKubelets(verdict("a", kubelet.NotExternal, "")))
 	fails("installs its own provider again").of(t, "CKS-001", made(cluster.CKS, pod("x", true)))
 }

@@ -43,7 +43,8 @@ func reachable(f *Facts) Finding {
 	if err := f.Err(Version); err != nil {
 		return broken(err)
 	}
-	return Passf("%s at %s", f.Version, f.Server).With("version", f.Version).With("context", f.Context).With("server", f.Server).With("user", f.User)
+	return Passf("%s at %s", f.Version, f.Server).With("version", f.Version).With("context", f.Context).With("server",
+		f.Server).With("user", f.User)
 }
 
 // MinorOf reads "1.37.1+k3s1" as 37; major versions other than 1 are far away either way.
@@ -100,6 +101,7 @@ func permissions(f *Facts) Finding {
 		needed := slices.Contains(f.Needed, r)
 		denied[needed] = append(denied[needed], r.String())
 	}
+
 	missing, lost := slices.Sorted(slices.Values(denied[true])), slices.Sorted(slices.Values(denied[false]))
 	var refused Objects
 	for _, c := range f.Drift {
@@ -107,14 +109,17 @@ func permissions(f *Facts) Finding {
 			refused = append(refused, objectf(c.Kind, c.Namespace, c.Name, "%s", OneLine(c.Problem)))
 		}
 	}
+
 	out := Passf("all %d rights of an installation", len(f.Needed)+len(f.Wanted))
 	switch {
 	case len(missing) > 0:
 		return Problemf("the caller may not: %s", listed(missing)).About(refused...)
 	case len(lost) > 0:
 		out = Warnf("the caller may not: %s", listed(lost)).
-			Fix("none needed: csccm does without, but finds out less; the table of its rights: " + version.Pages + "docs/security.md")
+			Fix("none needed: csccm does without, but finds out less; the table of its rights: " + version.Pages +
+				"docs/security.md")
 	}
+
 	return out.Unless(refused, "object", "the API server would refuse %s of the chart")
 }
 
@@ -146,6 +151,7 @@ func clocks(f *Facts) Finding {
 	for _, l := range f.Heartbeats {
 		renewed[l.Name] = ptr.Deref(l.Spec.RenewTime, metav1.MicroTime{}).Time
 	}
+
 	judged := 0
 	off := about("Node", f.Nodes, func(n *corev1.Node) string {
 		_, c := nodeutil.GetNodeCondition(&n.Status, corev1.NodeReady)
@@ -165,19 +171,23 @@ func clocks(f *Facts) Finding {
 		}
 		return ""
 	})
+
 	nodes := len(off)
 	if ahead := f.MachineAhead; ahead.Abs() > futureSkew {
 		off.addf("Machine", "this one", "its clock and the API server's differ by %s", ahead.Abs().Round(time.Second))
 	}
+
 	if ahead := f.ClockAhead; ahead != nil && ahead.Abs() > cloudSkew {
 		off.addf("CloudStack", "API", "its clock and this machine's differ by %s", ahead.Abs().Round(time.Second))
 	}
+
 	switch {
 	case nodes > 0 && nodes == judged:
 		return Problemf("the API server's clock differs from that of all nodes").About(off...)
 	case judged == 0 && len(off) == 0:
 		return Skipf("no Ready node to compare with")
 	}
+
 	return Passf("heartbeats of %s fit", count(judged, "node")).Unless(off, "clock", "%s not as the API server's")
 }
 
@@ -243,10 +253,12 @@ func unsupportedKubelet(f *Facts, n *corev1.Node) string {
 	server, known := MinorOf(f.Version)
 	minor, ok := MinorOf(info.KubeletVersion)
 	switch {
-	case !slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return n.Status.NodeInfo.OperatingSystem != "windows" }):
+	case !slices.ContainsFunc(f.Nodes,
+		func(n corev1.Node) bool { return n.Status.NodeInfo.OperatingSystem != "windows" }):
 		return "runs Windows, as all nodes do: the controller's image is for Linux"
 	case known && ok && (minor > server || minor < server-3):
-		return fmt.Sprintf("kubelet %s is newer than the API server's %s, or more than 3 minor versions older", info.KubeletVersion, f.Version)
+		return fmt.Sprintf("kubelet %s is newer than the API server's %s, or more than 3 minor versions older",
+			info.KubeletVersion, f.Version)
 	}
 	return ""
 }

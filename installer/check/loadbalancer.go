@@ -112,7 +112,8 @@ var lb004 = Check{
 // unowned names addresses that are allocated and serve no Service, and those that would stay allocated after their
 // Services. What carries anything of somebody else, or somebody's own tag, is not judged.
 func unowned(f *Facts) Finding {
-	orphans, gone, others := sets.New[string](), sets.New[string](), sets.New[string]() // rules; addresses that carry them
+	// rules; addresses that carry them
+	orphans, gone, others := sets.New[string](), sets.New[string](), sets.New[string]()
 	for _, it := range f.RulePlan().Items {
 		if orphaned(&it) {
 			orphans.Insert(it.RuleID)
@@ -143,14 +144,16 @@ func unowned(f *Facts) Finding {
 		case a.State != "" && a.State != plan.StateAllocated: // it is on its way, or going
 		case cluster != "" && !slices.Contains(f.ClusterIDs, cluster):
 		case user == nil && f.ofDeletedService(a.Tags):
-			why = fmt.Sprintf("tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster)
+			why = fmt.Sprintf("tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService],
+				cluster)
 		case user != nil && f.leaves(user, &a):
 			adopt += " " + key(user)
 			if f.ofDeletedService(a.Tags) {
 				untag = append(untag, a.ID)
 			}
 			staying.addf("PublicIpAddress", a.Address,
-				"stays when Service %s is deleted: no tag and no record says that the controller acquired it", key(user))
+				"stays when Service %s is deleted: no tag and no record says that the controller acquired it",
+				key(user))
 		case user != nil || foreign || a.Tags[plan.TagKeptBy] != "":
 		case gone.Has(a.ID):
 			why = "only rules of Services that are gone are on it"
@@ -176,7 +179,9 @@ func unowned(f *Facts) Finding {
 	out = f.withQuota(out)
 	fixes := untagFix(untag...)
 	if release != "" {
-		fixes = append(fixes, "each costs what an address costs; release what nobody needs"+release+"; give one that somebody keeps a tag of any name")
+		fixes = append(fixes,
+			"each costs what an address costs; release what nobody needs"+release+
+				"; give one that somebody keeps a tag of any name")
 	}
 	if adopt != "" {
 		fixes = append(fixes, "have the controller release the address with its Service: `csccm adopt"+adopt+"`")
@@ -212,7 +217,8 @@ func uses(s *corev1.Service, a *cloudstack.PublicIP) bool {
 		a.Tags[plan.TagServiceUID] == string(s.UID) || recordOfAddress(s, a) != nil
 }
 
-// leaves reports whether a Service has an address that it did not choose, and would leave it allocated when it is deleted.
+// leaves reports whether a Service has an address that it did not choose, and would leave it allocated when it is
+// deleted.
 func (f *Facts) leaves(s *corev1.Service, a *cloudstack.PublicIP) bool {
 	keeps, _ := annotation.Bool(s.Annotations[annotation.KeepIP])
 	chosen := keeps || acquired.Asked(s)
@@ -280,29 +286,37 @@ func services(f *Facts) Finding {
 		if c.LastTransitionTime.After(since) {
 			since = c.LastTransitionTime.Time
 		}
+
 		failed := c.Reason != "" && c.Reason != string(service.Waiting) || p != nil && p.Refusal != nil
 		if age := f.At.Sub(since); age < patience && !failed && !Settled(s) {
 			waiting.aboutf("Service", s,
-				"is being worked on since %s; it is judged in %s", age.Round(time.Second), (patience - age).Round(time.Second))
+				"is being worked on since %s; it is judged in %s", age.Round(time.Second),
+				(patience - age).Round(time.Second))
 			continue
 		}
+
 		checked++
 		if p == nil && Settled(s) {
 			trusted++
 		}
+
 		problems := f.problems(s, p)
 		if len(problems) == 0 {
 			continue
 		}
+
 		if p != nil && p.Refusal != nil {
 			remedies = append(remedies, name+": "+p.Refusal.Remedy)
 		}
+
 		objects.aboutf("Service", s, "%s%s", strings.Join(problems, "; "), f.until(next[name]))
 	}
+
 	out := Passf("%s", count(checked, "Service"))
 	switch {
 	case len(objects) > 0:
-		out = Problemf("something is missing or wrong for %d of %s", len(objects), count(checked+len(waiting), "Service")).
+		out = Problemf("something is missing or wrong for %d of %s", len(objects), count(checked+
+			len(waiting), "Service")).
 			About(objects...).About(waiting...)
 		out = f.withQuota(out)
 		if len(remedies) == len(objects) {
@@ -316,12 +330,14 @@ func services(f *Facts) Finding {
 	case trusted > 0:
 		out.Message += fmt.Sprintf("; %d of them are Ready and were not compared, --only LB compares all", trusted)
 	}
+
 	return out
 }
 
 // until names a time that is not over yet; "" otherwise.
 func (f *Facts) until(next time.Time) string {
-	return when(next.After(f.At), "; next try at %s, in %s", next.UTC().Format("15:04:05Z"), next.Sub(f.At).Round(time.Second))
+	return when(next.After(f.At), "; next try at %s, in %s", next.UTC().Format("15:04:05Z"),
+		next.Sub(f.At).Round(time.Second))
 }
 
 // Settled reports whether the controller says that a Service has all that it asks for.
@@ -349,12 +365,14 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 		}
 		out = out[:min(len(out), maxActions)]
 	}
+
 	if len(s.Status.LoadBalancer.Ingress) == 0 && (p == nil || len(out) > 0) {
 		out = append(out, fmt.Sprintf("has no address since %s", f.ago(s.CreationTimestamp.Time)))
 		if c := service.Ready(s); c.Type != "" && !Settled(s) {
 			out = append(out, c.Reason+": "+OneLine(c.Message))
 		}
 	}
+
 	return out
 }
 

@@ -58,6 +58,7 @@ func kubelets(f *Facts) Finding {
 		objects[v.Verdict] = append(objects[v.Verdict], objectf("Node", "", v.Node, "%s (%s)", v.Verdict, v.Reason()))
 		fix[v.Verdict] = v.Remedy
 	}
+
 	not, unclear := objects[kubelet.NotExternal], objects[kubelet.Unknown]
 	all := count(len(f.Kubelets), "node")
 	out := Passf("%s", all)
@@ -65,10 +66,12 @@ func kubelets(f *Facts) Finding {
 	case len(not) > 0 && node.Adopts(f.Pods):
 		out = Passf("%d of %s without it; the controller initialises such nodes (adoptNodes)", len(not), all)
 	case len(not) > 0:
-		out = Problemf("%d of %s without it", len(not), all).About(append(not, unclear...)...).Fix("%s", fix[kubelet.NotExternal])
+		out = Problemf("%d of %s without it", len(not), all).About(append(not, unclear...)...).Fix("%s",
+			fix[kubelet.NotExternal])
 	case len(unclear) > 0:
 		out = Unknownf("not known of %d of %s", len(unclear), all).About(unclear...).Fix("%s", fix[kubelet.Unknown])
 	}
+
 	out.Evidence = evidence
 	return out
 }
@@ -93,6 +96,7 @@ func machines(f *Facts) Finding {
 	for i := range f.Nodes {
 		all[i] = &f.Nodes[i]
 	}
+
 	out := Passf("%s in %s", count, f.VMs.Scope())
 	elsewhere := len(Lost(f.Nodes, f.VMs)) > 0
 	objects := about("Node", f.Nodes, func(n *corev1.Node) string {
@@ -110,9 +114,11 @@ func machines(f *Facts) Finding {
 		out = out.With("Node "+n.Name, fmt.Sprintf("VM %s (%s), %s", vm.Name, vm.ID, vm.State))
 		return ""
 	})
+
 	if len(objects) > 0 {
 		out.Outcome, out.Message = "", fmt.Sprintf("%d of %s without exactly one VM", len(objects), count)
 	}
+
 	return f.misplaced(out.About(objects...))
 }
 
@@ -150,29 +156,37 @@ func providerIDs(f *Facts) Finding {
 			return err.Error()
 		case f.dangling(n) && !node.Ready(n) && !elsewhere: // NODE-008 says it
 		case kind.IsCloudStack() && !found:
-			return strings.TrimSuffix(fmt.Sprintf("%q names no VM of %s; %s", n.Spec.ProviderID, f.VMs.Scope(), likelyVM(n, f.VMs)), "; ")
+			return strings.TrimSuffix(fmt.Sprintf("%q names no VM of %s; %s", n.Spec.ProviderID, f.VMs.Scope(),
+				likelyVM(n, f.VMs)), "; ")
 		case kind.IsCloudStack() && node.Gone(vm.State):
 			return fmt.Sprintf("its VM %s (%s) is %s", vm.Name, id, vm.State)
 		case kind.IsCloudStack():
 		case kind != node.KindNone:
-			odd.addf("Node", n.Name, "%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID)
+			odd.addf("Node", n.Name, "%q is of another cloud provider; the node is found by its name",
+				n.Spec.ProviderID)
 		case f.Phase == PhaseInstalled && !node.HasTaint(n) && hasVM: // others wait for NODE-004, or NODE-002 says it
 			odd.addf("Node", n.Name, "has no provider ID: it was never initialised")
 		}
+
 		return ""
 	})
+
 	out := Passf("%s", count(len(f.Nodes), "node"))
 	if len(wrong)+len(odd) > 0 {
 		out = Warnf("%s without a provider ID of CloudStack", count(len(odd), "node")).
 			Fix("have the node initialised: `csccm taint %s`; a foreign provider ID stays", namesOf(odd))
 	}
+
 	if len(wrong) > 0 {
 		out = Problemf("%s with a wrong provider ID", count(len(wrong), "node")).
-			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong))
+			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which "+
+				"registers the Node again", namesOf(wrong))
 	}
+
 	if malformed {
 		out = out.Fix("%s: `kubectl delete node %s`", node.RemedyProviderID, namesOf(wrong))
 	}
+
 	return f.misplaced(out.About(append(wrong, odd...)...))
 }
 
@@ -203,22 +217,28 @@ func uninitialised(f *Facts, n *corev1.Node) string {
 	if _, written := cluster.LastWritten(&n.ObjectMeta, "taints"); written.After(since) {
 		since = written
 	}
+
 	age := f.At.Sub(since)
 	if !node.HasTaint(n) || age < patience {
 		return ""
 	}
+
 	text := fmt.Sprintf("tainted for %s", age.Round(time.Second))
 	if f.VMs == nil {
 		return text
 	}
+
 	vm, err := node.Match(f.VMs, n)
 	if err != nil {
 		return text + "; " + withoutName(err, n)
 	}
+
 	meta, err := node.Metadata(vm, node.Options{Node: n})
 	if ips := node.UnlistedNodeIPs(n, meta.NodeAddresses); err == nil && len(ips) > 0 {
-		text += fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ips[0], vm.Name, addressText(meta.NodeAddresses))
+		text += fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ips[0], vm.Name,
+			addressText(meta.NodeAddresses))
 	}
+
 	return text
 }
 
@@ -291,8 +311,9 @@ func likelyVM(n *corev1.Node, vms *inventory.VMSnapshot) string {
 // and the label of the CSI driver for CloudStack.
 var topologyKeys = map[string]string{
 	corev1.LabelTopologyZone: corev1.LabelTopologyZone, corev1.LabelTopologyRegion: corev1.LabelTopologyRegion,
-	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
-	ZoneKey: ZoneKey,
+	corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
+	corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+	ZoneKey:                             ZoneKey,
 }
 
 // wantedLabels returns the labels of zone, region and instance type by CloudStack's data; nil without a VM. The
@@ -303,11 +324,14 @@ func (f *Facts) wantedLabels(n *corev1.Node) map[string]string {
 	if !ok || err != nil {
 		return nil
 	}
-	if upstream := node.InstanceTypeLabel(node.LabelUpstream, vm.ServiceOfferingName); n.Labels[corev1.LabelInstanceTypeStable] == upstream {
+	if upstream := node.InstanceTypeLabel(node.LabelUpstream,
+		vm.ServiceOfferingName); n.Labels[corev1.LabelInstanceTypeStable] == upstream {
 		meta.InstanceType = upstream
 	}
 	return map[string]string{
-		corev1.LabelTopologyZone: meta.Zone, corev1.LabelTopologyRegion: meta.Region, corev1.LabelInstanceTypeStable: meta.InstanceType,
+		corev1.LabelTopologyZone:       meta.Zone,
+		corev1.LabelTopologyRegion:     meta.Region,
+		corev1.LabelInstanceTypeStable: meta.InstanceType,
 	}
 }
 
@@ -341,33 +365,43 @@ func labels(f *Facts) Finding {
 				relabelled.Labels[old] = want[key]
 			}
 		}
+
 		after = append(after, relabelled)
 		if want != nil { // else NODE-002 says it
 			judged++
 		}
+
 		var differ []string
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			have, labelled := n.Labels[key]
 			needed := key == corev1.LabelTopologyZone && f.Phase == PhaseInstalled && initialised(n)
 			if want[key] != "" && have != want[key] && (labelled || needed) {
-				differ = append(differ, fmt.Sprintf("%s is %s, CloudStack says %s", key, cmp.Or(have, "missing"), want[key]))
+				differ = append(differ,
+					fmt.Sprintf("%s is %s, CloudStack says %s", key, cmp.Or(have, "missing"), want[key]))
 			}
 		}
+
 		return strings.Join(differ, "; ")
 	})
-	stranded := about("PersistentVolume", f.Volumes, func(v *corev1.PersistentVolume) string { return stranded(v, after) })
+
+	stranded := about("PersistentVolume", f.Volumes,
+		func(v *corev1.PersistentVolume) string { return stranded(v, after) })
 	switch {
 	case judged == 0:
 		return Skipf("no node has a VM")
 	case len(stranded) > 0:
-		return Problemf("%s bound to a zone or region that no node has", count(len(stranded), "volume")).About(append(stranded, odd...)...).
-			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, " +
+		return Problemf("%s bound to a zone or region that no node has",
+			count(len(stranded), "volume")).About(append(stranded, odd...)...).
+			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to " +
+				"the old value, " +
 				"join a node of that zone, or move the data to a new volume")
 	}
+
 	out := Passf("%s, %s", count(judged, "node"), count(len(f.Volumes), "volume"))
 	if err := f.Err(Volumes); err != nil {
 		out = out.With("volumes", "not judged: "+err.Error())
 	}
+
 	return out.Unless(odd, "node", "%s with labels that CloudStack does not confirm")
 }
 
@@ -379,9 +413,13 @@ func initialised(n *corev1.Node) bool {
 
 // stranded says which zone or region a volume requires, where none of the nodes has it; "" otherwise.
 func stranded(v *corev1.PersistentVolume, nodes []corev1.Node) string {
-	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
+	if v.Spec.NodeAffinity == nil ||
+		v.Spec.NodeAffinity.Required == nil ||
+		v.Status.Phase == corev1.VolumeReleased ||
+		v.Status.Phase == corev1.VolumeFailed {
 		return ""
 	}
+
 	var asks []string
 	for _, t := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
 		for _, e := range t.MatchExpressions {
@@ -390,10 +428,14 @@ func stranded(v *corev1.PersistentVolume, nodes []corev1.Node) string {
 			}
 		}
 	}
+
 	selector, err := nodeaffinity.NewNodeSelector(v.Spec.NodeAffinity.Required)
-	if len(asks) == 0 || err != nil || slices.ContainsFunc(nodes, func(n corev1.Node) bool { return selector.Match(&n) }) {
+	if len(asks) == 0 ||
+		err != nil ||
+		slices.ContainsFunc(nodes, func(n corev1.Node) bool { return selector.Match(&n) }) {
 		return ""
 	}
+
 	return listed(slices.Compact(asks)) + "; by CloudStack's data no node has it"
 }
 
@@ -425,10 +467,17 @@ func addresses(f *Facts) Finding {
 	fights := about("Node", f.Nodes, func(n *corev1.Node) string {
 		vm, ok := f.VM(n)
 		meta, err := node.Metadata(vm, node.Options{Node: n, Addresses: rules})
-		if !ok || err != nil || len(meta.NodeAddresses) == 0 || node.HasTaint(n) || n.Spec.ProviderID == "" || n.Annotations[node.AnnotationAdoptedAt] != "" {
+		if !ok ||
+			err != nil ||
+			len(meta.NodeAddresses) == 0 ||
+			node.HasTaint(n) ||
+			n.Spec.ProviderID == "" ||
+			n.Annotations[node.AnnotationAdoptedAt] != "" {
 			return ""
 		}
+
 		have, want := addressText(n.Status.Addresses), addressText(meta.NodeAddresses)
+
 		// Kubernetes writes only those of CloudStack's addresses that the kubelet's --node-ip leaves, and none if it is
 		// not among them.
 		ip, given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
@@ -436,23 +485,29 @@ func addresses(f *Facts) Finding {
 		if given && err == nil {
 			want = addressText(written)
 		}
+
 		switch {
 		case have == want:
 		case given && err != nil:
 			odd.addf("Node", n.Name,
-				"has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", have, ip, want)
+				"has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s",
+				have, ip, want)
 		case kubelet.WritesAddresses(n):
 			return fmt.Sprintf("its kubelet writes %s, CloudStack has %s", have, want)
 		default:
 			odd.addf("Node", n.Name, "has %s, CloudStack has %s", have, want)
 		}
+
 		return ""
 	})
+
 	out := Passf("%s", count(len(f.Nodes), "node"))
 	if len(odd) > 0 && len(fights) == 0 {
 		out = Warnf("%s with other addresses than CloudStack has", count(len(odd), "node")).
-			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", showLog)
+			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look "+
+				"at the controller's log: `%s`", showLog)
 	}
+
 	return out.Unless(fights, "node", "kubelet and controller both write the addresses of %s").About(odd...)
 }
 
@@ -504,13 +559,17 @@ func Elsewhere(out Finding, lost []corev1.Node, places []credentials.Place) Find
 			}
 		}
 	}
+
 	out.Message += "; wrong account, project or zone"
 	if len(counts) > 0 {
 		out.Message += ": VMs of the nodes are elsewhere"
 	}
+
 	for _, place := range slices.Sorted(maps.Keys(counts)) {
 		out.Message += fmt.Sprintf(", %d in %s", counts[place], place)
 	}
-	return out.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) " +
+
+	return out.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) " +
+		"and zone (--zone) " +
 		"that own the VMs of the nodes, or with keys of that account")
 }

@@ -51,9 +51,14 @@ type Result struct {
 func ResultOf(c *Check, f Finding, took time.Duration) Result {
 	r := Result{
 		Code: c.Code, Category: c.Category(), Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
-		Outcome: cmp.Or(f.Outcome, map[Severity]Outcome{SeverityWarning: Warning}[c.Severity], Failed), Message: f.Message, Objects: append(Objects{}, f.Objects...), Evidence: map[string]string{}, // never null
+		// never null
+		Outcome:    cmp.Or(f.Outcome, map[Severity]Outcome{SeverityWarning: Warning}[c.Severity], Failed),
+		Message:    f.Message,
+		Objects:    append(Objects{}, f.Objects...),
+		Evidence:   map[string]string{},
 		DurationMs: took.Milliseconds(), Unfinished: f.Unfinished,
 	}
+
 	maps.Copy(r.Evidence, f.Evidence)
 	switch r.Outcome {
 	case Failed, Warning:
@@ -62,6 +67,7 @@ func ResultOf(c *Check, f Finding, took time.Duration) Result {
 		r.Remedy = f.Remedy
 	case OK, Skipped:
 	}
+
 	return r
 }
 
@@ -89,7 +95,8 @@ type Summary struct {
 
 // Text says how many checks had each outcome. Those that had not ended are among the unknown ones in the summary.
 func (m Summary) Text(unfinished int) string {
-	text := fmt.Sprintf("%d ok, %d warning, %d failed, %d skipped, %d unknown", m.OK, m.Warning, m.Failed, m.Skipped, m.Unknown-unfinished)
+	text := fmt.Sprintf("%d ok, %d warning, %d failed, %d skipped, %d unknown", m.OK, m.Warning, m.Failed, m.Skipped,
+		m.Unknown-unfinished)
 	if unfinished > 0 {
 		text += fmt.Sprintf(", %d not finished", unfinished)
 	}
@@ -119,7 +126,13 @@ func NewReport(f *Facts, took time.Duration, results []Result) Report {
 	r := Report{SchemaVersion: SchemaVersion, Phase: f.Phase, Checks: results, DurationMs: took.Milliseconds()}
 	r.Tool.Name, r.Tool.Version = "csccm", version.Version
 	r.Cluster.Context, r.Cluster.Server = f.Context, f.Server
-	count := map[Outcome]*int{OK: &r.Summary.OK, Warning: &r.Summary.Warning, Failed: &r.Summary.Failed, Skipped: &r.Summary.Skipped, Unknown: &r.Summary.Unknown}
+	count := map[Outcome]*int{
+		OK:      &r.Summary.OK,
+		Warning: &r.Summary.Warning,
+		Failed:  &r.Summary.Failed,
+		Skipped: &r.Summary.Skipped,
+		Unknown: &r.Summary.Unknown,
+	}
 	for i := range results {
 		*count[results[i].Outcome]++
 		if results[i].Unfinished {
@@ -130,8 +143,8 @@ func NewReport(f *Facts, took time.Duration, results []Result) Report {
 }
 
 // Err is an error with the exit code for the report, or nil: a check failed, or nothing could be judged, which is no
-// success; with failOn SeverityWarning, something is less than well. What could not be found out counts as a warning, and
-// so does what was skipped for another check.
+// success; with failOn SeverityWarning, something is less than well. What could not be found out counts as a warning,
+// and so does what was skipped for another check.
 func (r Report) Err(failOn Severity) error {
 	switch m := r.Summary; {
 	case m.Failed > 0:
@@ -139,8 +152,10 @@ func (r Report) Err(failOn Severity) error {
 	case r.unjudged():
 		worst := func(c Result) bool { return c.Outcome == Unknown || m.Unknown == 0 && c.Outcome == Skipped }
 		c := &r.Checks[slices.IndexFunc(r.Checks, worst)]
-		return report.CheckFailed(c.Remedy, "nothing could be judged: %d unknown, %d skipped; %s: %s", m.Unknown, m.Skipped, c.Code, c.Message)
-	case failOn == SeverityWarning && (m.Warning+m.Unknown > 0 || slices.ContainsFunc(r.Checks, func(c Result) bool { return c.Needs != "" })):
+		return report.CheckFailed(c.Remedy, "nothing could be judged: %d unknown, %d skipped; %s: %s", m.Unknown,
+			m.Skipped, c.Code, c.Message)
+	case failOn == SeverityWarning &&
+		(m.Warning+m.Unknown > 0 || slices.ContainsFunc(r.Checks, func(c Result) bool { return c.Needs != "" })):
 		return &report.Error{Code: report.ExitWarnings}
 	}
 	return nil
@@ -150,7 +165,8 @@ func (r Report) Err(failOn Severity) error {
 // others: everybody may ask for it.
 func (r Report) unjudged() bool {
 	others := without(r.Checks, func(c Result) bool { return c.Code == "K8S-001" || c.Code == "K8S-002" })
-	return len(others) > 0 && !slices.ContainsFunc(others, func(c Result) bool { return c.Outcome != Skipped && c.Outcome != Unknown })
+	return len(others) > 0 &&
+		!slices.ContainsFunc(others, func(c Result) bool { return c.Outcome != Skipped && c.Outcome != Unknown })
 }
 
 // TextOptions says how a report is shown to a person.
@@ -188,16 +204,20 @@ func (r Report) WriteText(w io.Writer, o TextOptions) error {
 		}
 		b.WriteString(c.text(o))
 	}
+
 	if len(waiting) > 0 {
 		b.WriteByte('\n')
 	}
+
 	for _, code := range slices.Sorted(maps.Keys(waiting)) {
 		b.WriteString(o.Style.Indented(o.Style.Symbol(report.SymbolSkipped)+" ", o.Style.SymbolWidth()+1,
 			fmt.Sprintf("skipped until %s passes: %s", code, listed(waiting[code]))))
 	}
+
 	if b.Len() > 0 && !o.Short {
 		b.WriteByte('\n')
 	}
+
 	b.WriteString(o.Style.Indented("", 0, r.Summary.Text(r.Unfinished)))
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -231,7 +251,8 @@ func (r Result) text(o TextOptions) string {
 	}
 	if o.Verbose {
 		for _, k := range slices.Sorted(maps.Keys(r.Evidence)) {
-			b.WriteString(s.Indented(pad+s.Paint(report.Faint, terminal.Line(k)+":")+" ", indent+len(k)+2, r.Evidence[k]))
+			b.WriteString(s.Indented(pad+s.Paint(report.Faint, terminal.Line(k)+":")+" ", indent+len(k)+2,
+				r.Evidence[k]))
 		}
 	}
 	if r.Outcome != OK && r.Outcome != Skipped {
@@ -245,5 +266,9 @@ func (r Result) text(o TextOptions) string {
 
 // Symbols are those of the outcomes in a text.
 var Symbols = map[Outcome]report.Symbol{
-	OK: report.SymbolOK, Warning: report.SymbolWarning, Failed: report.SymbolFailed, Skipped: report.SymbolSkipped, Unknown: report.SymbolUnknown,
+	OK:      report.SymbolOK,
+	Warning: report.SymbolWarning,
+	Failed:  report.SymbolFailed,
+	Skipped: report.SymbolSkipped,
+	Unknown: report.SymbolUnknown,
 }

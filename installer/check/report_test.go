@@ -28,13 +28,15 @@ func made(code string, severity Severity, f Finding) Result {
 func sample() Report {
 	var nodes []Object
 	for _, n := range strings.Split("abcdefghijklm", "") {
-		nodes = append(nodes, Object{Kind: "Node", Name: "worker-" + n, Message: "not-external (/flagz: --cloud-provider=\"\")"})
+		nodes = append(nodes,
+			Object{Kind: "Node", Name: "worker-" + n, Message: "not-external (/flagz: --cloud-provider=\"\")"})
 	}
 	waiting := made("T-004", SeverityError, Skipf("needs T-003, which failed"))
 	waiting.Needs = "T-003"
 	return NewReport(&Facts{Setup: Setup{Phase: PhaseInstalled}}, 0, []Result{
 		made("T-001", SeverityFatal, Passf("v1.37.1 at https://192.0.2.1:6443")),
-		made("T-002", SeverityWarning, Problemf("13 of 13 nodes without it").About(nodes...).With("distribution", "kubeadm")),
+		made("T-002", SeverityWarning,
+			Problemf("13 of 13 nodes without it").About(nodes...).With("distribution", "kubeadm")),
 		made("T-003", SeverityError, Problemf("nobody holds a lease").Fix("look at the log")), waiting,
 		made("T-005", SeverityError, Unknownf("could not be read")),
 	})
@@ -55,8 +57,10 @@ func TestExitCodes(t *testing.T) {
 		text          string // of the error; the report has said it else
 		plain, strict int
 	}{
-		"all unknown":          {[]Result{dark}, "nothing could be judged: 1 unknown, 0 skipped; T-001: forbidden", 3, 3},
-		"unknown and skipped":  {[]Result{version, na, dark}, "nothing could be judged: 1 unknown, 1 skipped; T-001: forbidden", 3, 3},
+		"all unknown": {[]Result{dark}, "nothing could be judged: 1 unknown, 0 skipped; T-001: forbidden", 3,
+			3},
+		"unknown and skipped": {[]Result{version, na, dark},
+			"nothing could be judged: 1 unknown, 1 skipped; T-001: forbidden", 3, 3},
 		"all skipped":          {[]Result{na}, "nothing could be judged: 0 unknown, 1 skipped; T-002: none", 3, 3},
 		"only the version":     {[]Result{version}, "", 0, 0},
 		"one is judged":        {[]Result{dark, well}, "", 0, 4},
@@ -72,6 +76,7 @@ func TestExitCodes(t *testing.T) {
 				require.NoError(t, err, name)
 				continue
 			}
+
 			var e *report.Error
 			require.ErrorAs(t, err, &e, name)
 			require.Equal(t, code, e.Code, name)
@@ -110,6 +115,7 @@ func TestText(t *testing.T) {
 		require.NoError(t, sample().WriteText(terminal.Writer(&b), o))
 		return b.String()
 	}
+
 	plain := text(TextOptions{Style: report.Style{Unicode: true, Width: 100}})
 	require.NotContains(t, plain, "\x1b")
 	require.Contains(t, plain, "    ... and 3 more (-v shows all)\n")
@@ -120,6 +126,7 @@ func TestText(t *testing.T) {
 		require.Contains(t, verbose, want)
 		require.NotContains(t, plain, want)
 	}
+
 	short := text(TextOptions{Short: true})
 	require.NotContains(t, short, "T-001")
 	require.NotContains(t, short, "T-004")
@@ -144,6 +151,7 @@ func TestCatalogue(t *testing.T) {
 		require.NotEqual(t, strings.Split(c.Code, "-")[0], c.Category(), "it has no heading")
 		seen = append(seen, c.Code)
 	}
+
 	group := func(code string) string { return categories[strings.Split(code, "-")[0]] }
 	blocks := slices.CompactFunc(slices.Clone(seen), func(a, b string) bool { return group(a) == group(b) })
 	require.Len(t, blocks, 8, "the checks of a heading stand together")

@@ -35,17 +35,19 @@ type CSI struct {
 // ofDriver reports whether a workload is the driver's controller, by the name of the image, which mirrors keep, or by
 // the name in the driver's chart and manifests.
 func (w *Workload) ofDriver() bool {
-	return w.Kind == "Deployment" && (w.Name == "cloudstack-csi-controller" || slices.ContainsFunc(w.Images, func(image string) bool {
-		repository, _, _ := strings.Cut(path.Base(strings.Split(image, "@")[0]), ":")
-		return repository == "cloudstack-csi-driver"
-	}))
+	return w.Kind == "Deployment" &&
+		(w.Name == "cloudstack-csi-controller" || slices.ContainsFunc(w.Images, func(image string) bool {
+			repository, _, _ := strings.Cut(path.Base(strings.Split(image, "@")[0]), ":")
+			return repository == "cloudstack-csi-driver"
+		}))
 }
 
 // UsesDriver reports whether the cluster has the driver, or anything that needs it.
 func (f *Facts) UsesDriver() bool { return f.Driver.There || len(f.CSI)+len(f.driverVolumes()) > 0 }
 
 func (f *Facts) driverVolumes() []corev1.PersistentVolume {
-	return without(f.Volumes, func(v corev1.PersistentVolume) bool { return v.Spec.CSI == nil || v.Spec.CSI.Driver != DriverName })
+	return without(f.Volumes,
+		func(v corev1.PersistentVolume) bool { return v.Spec.CSI == nil || v.Spec.CSI.Driver != DriverName })
 }
 
 // DriverSecret returns where the driver's controller has its cloud-config from; name is "" where it is from no Secret.
@@ -102,18 +104,25 @@ func driverKeys(f *Facts) Finding {
 	case f.Driver.NoFile != "":
 		return Problemf("Secret %s/%s, which the CSI driver needs, %s", namespace, name, f.Driver.NoFile)
 	}
+
 	var unknown []string
 	for _, l := range ini.Scan(f.Driver.File) {
-		if key := strings.ToLower(l.Name); (l.Kind == ini.Key || l.Kind == ini.Bare) && !slices.Contains(driverConfigKeys, key) {
+		if key := strings.ToLower(l.Name); (l.Kind == ini.Key || l.Kind == ini.Bare) &&
+			!slices.Contains(driverConfigKeys, key) {
 			unknown = append(unknown, key)
 		}
 	}
+
 	if len(unknown) > 0 {
-		return Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s", listed(unknown))
+		return Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s",
+			listed(unknown))
 	}
+
 	if _, err := cloudconfig.Parse(strings.NewReader(f.Driver.File)); err != nil {
-		return Problemf("Secret %s/%s, which the CSI driver needs, has no cloud-config that can be read: %v", namespace, name, err)
+		return Problemf("Secret %s/%s, which the CSI driver needs, has no cloud-config that can be read: %v", namespace,
+			name, err)
 	}
+
 	return Passf("the CSI driver can read its cloud-config, of Secret %s/%s", namespace, name)
 }
 
@@ -141,6 +150,7 @@ func driverTopology(f *Facts) Finding {
 			}
 		}
 	}
+
 	objects := about("Node", f.Nodes, func(n *corev1.Node) string {
 		vm, ok := f.VM(n)
 		entry, runs := registered[n.Name]
@@ -149,7 +159,8 @@ func driverTopology(f *Facts) Finding {
 		}
 		switch label, labelled := n.Labels[ZoneKey]; {
 		case entry.NodeID != vm.ID:
-			return fmt.Sprintf("its CSINode says VM %s, the node is VM %s (%s): volumes are attached to the wrong VM", entry.NodeID, vm.Name, vm.ID)
+			return fmt.Sprintf("its CSINode says VM %s, the node is VM %s (%s): volumes are attached to the wrong VM",
+				entry.NodeID, vm.Name, vm.ID)
 		case !slices.Contains(entry.TopologyKeys, ZoneKey):
 			return "its CSINode lacks the topology key " + ZoneKey
 		case !labelled || label != vm.ZoneID:
@@ -157,6 +168,9 @@ func driverTopology(f *Facts) Finding {
 		}
 		return ""
 	})
-	return Passf("%s", count(len(registered), "node")).Unless(objects, "node", "%s with another zone or VM than CloudStack's").
-		Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them (kubectl get pods -A -o wide shows which)", namesOf(objects), ZoneKey)
+
+	return Passf("%s", count(len(registered), "node")).Unless(objects, "node",
+		"%s with another zone or VM than CloudStack's").
+		Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them "+
+			"(kubectl get pods -A -o wide shows which)", namesOf(objects), ZoneKey)
 }

@@ -45,15 +45,18 @@ func admission(f *Facts) Finding {
 	if len(f.Ours()) == 0 {
 		return Skipf("the controller is not installed")
 	}
+
 	var objects Objects
 	for _, end := range admissionPolicies {
-		p := Find(f.Policies, func(p *admissionv1.ValidatingAdmissionPolicy) bool { return strings.HasSuffix(p.Name, end) })
+		p := Find(f.Policies,
+			func(p *admissionv1.ValidatingAdmissionPolicy) bool { return strings.HasSuffix(p.Name, end) })
 		if p == nil {
 			objects.addf("ValidatingAdmissionPolicy", "*"+end, "not in the cluster")
 			continue
 		}
 		if policy := ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail); policy != admissionv1.Fail {
-			objects.addf("ValidatingAdmissionPolicy", p.Name, "failurePolicy is %s: what it cannot judge is let through", policy)
+			objects.addf("ValidatingAdmissionPolicy", p.Name,
+				"failurePolicy is %s: what it cannot judge is let through", policy)
 		}
 		if !slices.ContainsFunc(f.Bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
 			return b.Spec.PolicyName == p.Name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
@@ -61,6 +64,7 @@ func admission(f *Facts) Finding {
 			objects.addf("ValidatingAdmissionPolicy", p.Name, "no binding has it refuse anything")
 		}
 	}
+
 	return Passf("%d policies", len(admissionPolicies)).Unless(objects, "fault", "%s of the admission policies")
 }
 
@@ -83,7 +87,8 @@ var ten002 = Check{
 func policy(f *Facts) Finding {
 	p, _, err := PolicyOf(f.Words())
 	if err != nil {
-		return Problemf("the controller's --tenancy cannot be read: %v", err).Fix("correct the chart value tenancy: csccm upgrade -f VALUES")
+		return Problemf("the controller's --tenancy cannot be read: %v",
+			err).Fix("correct the chart value tenancy: csccm upgrade -f VALUES")
 	}
 	if err := f.Err(Namespaces); err != nil && p.NeedsLabels() {
 		return Unread(err)
@@ -116,18 +121,25 @@ func shared(f *Facts) Finding {
 	addresses, ruled, users := map[string]plan.Address{}, map[string]sets.Set[string]{}, map[string][]plan.Holder{}
 	for _, a := range f.Addresses {
 		tags := a.Tags
-		addresses[a.Address] = plan.Address{TaggedUID: tags[plan.TagServiceUID], TaggedService: tags[plan.TagService], Keeper: tags[plan.TagKeptBy]}
+		addresses[a.Address] = plan.Address{
+			TaggedUID:     tags[plan.TagServiceUID],
+			TaggedService: tags[plan.TagService],
+			Keeper:        tags[plan.TagKeptBy],
+		}
 	}
 	for _, it := range f.RulePlan().Items {
 		ruled[it.Service] = sets.New(it.PublicIP).Union(ruled[it.Service])
 	}
 	byAge := Balanced(f.Services, f.started())
-	slices.SortStableFunc(byAge, func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	slices.SortStableFunc(byAge,
+		func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, s := range byAge {
 		spec, _ := annotation.Parse(s) // what else is wrong with the Service does not matter here
 		for ip := range sets.New(Ingress(s)...).Union(ruled[s.Namespace+"/"+s.Name]) {
 			h := plan.Holder{UID: string(s.UID), Namespace: s.Namespace, Name: s.Name, ShareWith: spec.ShareWith}
-			if rec := Find(spec.Records.Addresses, func(r *annotation.AddressRecord) bool { return r.IP == ip }); rec != nil {
+			if rec := Find(spec.Records.Addresses, func(r *annotation.AddressRecord) bool {
+				return r.IP == ip
+			}); rec != nil {
 				h.GuestOf = rec.GuestOf
 			}
 			users[ip] = append(users[ip], h)
@@ -149,13 +161,15 @@ func shared(f *Facts) Finding {
 		switch {
 		case len(guests) == 0:
 		case decides == nil:
-			objects.addf("PublicIpAddress", ip, "namespace %s had it first, has no Service at it any more, and %s still use it", owner, listed(guests))
+			objects.addf("PublicIpAddress", ip,
+				"namespace %s had it first, has no Service at it any more, and %s still use it", owner, listed(guests))
 		default:
 			objects.addf("PublicIpAddress", ip,
 				"Service %s/%s has it and does not share it with %s", decides.Namespace, decides.Name, listed(guests))
 		}
 	}
-	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")
+	return Passf("none is used across namespaces without consent").Unless(objects, "address",
+		"%s used across namespaces")
 }
 
 var ten004 = Check{
@@ -214,7 +228,8 @@ func records(f *Facts) Finding {
 				}
 				switch {
 				case named == "":
-				case a.Tags[plan.TagService] == key(s) && f.ofDeletedService(a.Tags): // it was made again, as from a backup
+					// it was made again, as from a backup
+				case a.Tags[plan.TagService] == key(s) && f.ofDeletedService(a.Tags):
 					untag, adopt = append(untag, a.ID), append(adopt, key(s))
 				default:
 					remove = append(remove, key(s))
@@ -233,7 +248,9 @@ func records(f *Facts) Finding {
 // untagFix returns how tags go that name a Service that is gone, from addresses that a living one uses.
 func untagFix(addresses ...string) (fixes []string) {
 	for _, id := range addresses {
-		fixes = append(fixes, "delete the tags of a Service that is gone: `cmk delete tags resourcetype=PublicIpAddress resourceids="+id+"`")
+		fixes = append(fixes,
+			"delete the tags of a Service that is gone: `cmk delete tags resourcetype=PublicIpAddress resourceids="+id+
+				"`")
 	}
 	return fixes
 }
@@ -246,12 +263,16 @@ func recordFixes(adopt, remove, rename []string) (fixes []string) {
 			strings.Join(slices.Compact(adopt), " ")+"`")
 	}
 	if len(rename) > 0 {
-		fixes = append(fixes, "this cluster had that id formerly: add it to former-cluster-ids in the cloud-config, and keep the record")
+		fixes = append(fixes,
+			"this cluster had that id formerly: add it to former-cluster-ids in the cloud-config, and keep the record")
 	}
 	for _, name := range slices.Compact(remove) {
 		service := strings.Replace(name, "/", " ", 1)
-		fixes = append(fixes, fmt.Sprintf("find out who wrote the record (`kubectl get service -n %s -o yaml --show-managed-fields`), "+
-			"then remove it: `kubectl annotate service -n %s %s-`; the controller writes a true one", service, service, annotation.Addresses))
+		fixes = append(fixes,
+			fmt.Sprintf("find out who wrote the record (`kubectl get service -n %s -o yaml --show-managed-fields`), "+
+				"then remove it: `kubectl annotate service -n %s %s-`; the controller writes a true one", service,
+				service,
+				annotation.Addresses))
 	}
 	return fixes
 }
@@ -289,46 +310,60 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 	ruled := f.ruledAddresses()
 	kept, ports, held := map[string]int{}, map[string]int{}, map[string]sets.Set[string]{}
 	byAge := Balanced(f.Services, f.started())
-	slices.SortStableFunc(byAge, func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	slices.SortStableFunc(byAge,
+		func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, svc := range byAge {
 		ns := tenancy.Namespace{Name: svc.Namespace, Labels: f.Namespaces[svc.Namespace]}
 		if p.Trusts(ns) {
 			continue
 		}
+
 		note := func(d *tenancy.Denial) {
 			if d != nil {
 				out = append(out, Refusal{key(svc), d.Rule, d.Message, len(svc.Status.LoadBalancer.Ingress) > 0})
 			}
 		}
+
 		exceeds := func(rule string, n, limit int, what string) {
 			if n > limit {
-				note(&tenancy.Denial{Rule: rule, Message: fmt.Sprintf("namespace %s has %d %s, and %d are allowed (chart value %s)", ns.Name, n, what, limit, rule)})
+				note(&tenancy.Denial{
+					Rule: rule,
+					Message: fmt.Sprintf("namespace %s has %d %s, and %d are allowed (chart value %s)", ns.Name, n,
+						what, limit, rule),
+				})
 			}
 		}
+
 		note(p.Check(ns, svc))
 		shown := sets.New(Ingress(svc)...)
-		wanted := sets.New(strings.TrimSpace(svc.Annotations[annotation.Address]), strings.TrimSpace(svc.Spec.LoadBalancerIP))
+		wanted := sets.New(strings.TrimSpace(svc.Annotations[annotation.Address]),
+			strings.TrimSpace(svc.Spec.LoadBalancerIP))
 		for _, ip := range sets.List(shown.Union(wanted)) {
 			if rule := ruled[ip]; rule != "" {
 				note(p.Allows(rule, ns, ip))
 			}
 		}
+
 		before := len(held[ns.Name])
 		held[ns.Name] = shown.Union(held[ns.Name])
 		if limit, n := p.Limits.MaxAddressesPerNamespace, len(held[ns.Name]); limit > 0 && n > before {
 			exceeds("tenancy.limits.maxAddressesPerNamespace", n, limit, "addresses")
 		}
+
 		ports[ns.Name] += len(svc.Spec.Ports)
 		if limit := p.Limits.MaxPortsPerNamespace; limit > 0 {
 			exceeds("tenancy.limits.maxPortsPerNamespace", ports[ns.Name], limit, "ports")
 		}
+
 		if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep {
 			kept[ns.Name]++
 			if limit := ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0); limit > 0 { // Check judges none at all
-				exceeds("tenancy.limits.keepIP.maxPerNamespace", kept[ns.Name], limit, "Services with annotation "+annotation.KeepIP)
+				exceeds("tenancy.limits.keepIP.maxPerNamespace", kept[ns.Name], limit,
+					"Services with annotation "+annotation.KeepIP)
 			}
 		}
 	}
+
 	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(a.Service, b.Service) })
 	return out
 }
@@ -366,15 +401,18 @@ func (f *Facts) ruledAddresses() map[string]string {
 	if cmp.Or(f.Err(Addresses), f.Err(AllRules), f.Err(ClusterIDs)) != nil {
 		return nil
 	}
+
 	others := sets.New[string]()
 	for _, it := range rules.MakePlan(f.AllRules, f.Services, nil, nil).Items {
 		if it.Service == "" {
 			others.Insert(it.PublicIP)
 		}
 	}
+
 	out := map[string]string{}
 	for _, a := range f.Addresses {
-		acquired := a.Tags[plan.TagAllocatedBy] == plan.ManagedBy && slices.Contains(f.ClusterIDs, a.Tags[plan.TagCluster])
+		acquired := a.Tags[plan.TagAllocatedBy] == plan.ManagedBy &&
+			slices.Contains(f.ClusterIDs, a.Tags[plan.TagCluster])
 		switch {
 		case a.SourceNAT:
 			out[a.Address] = tenancy.SourceNATAddress
@@ -382,5 +420,6 @@ func (f *Facts) ruledAddresses() map[string]string {
 			out[a.Address] = tenancy.ForeignAddress
 		}
 	}
+
 	return out
 }

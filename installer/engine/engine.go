@@ -79,12 +79,13 @@ func (e *Env) StyleOf(w io.Writer) report.Style {
 	return e.Style(w)
 }
 
-// History reads the revisions of the release, the newest first; none where there is no release, or no more than its history.
-// A release that somebody is working on is refused, unless ForceUnlock is set.
+// History reads the revisions of the release, the newest first; none where there is no release, or no more than its
+// history. A release that somebody is working on is refused, unless ForceUnlock is set.
 func (e *Env) History(ctx context.Context) ([]helm.Release, error) {
 	history, err := e.Helm.History(ctx, e.Release)
 	switch {
-	case errors.Is(err, helm.ErrReleaseNotFound) || err == nil && (len(history) == 0 || history[0].Status == "uninstalled"):
+	case errors.Is(err, helm.ErrReleaseNotFound) ||
+		err == nil && (len(history) == 0 || history[0].Status == "uninstalled"):
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -127,8 +128,8 @@ func (e *Env) Render(ctx context.Context, r helm.ApplyRequest) (string, error) {
 	return e.Helm.Template(ctx, r)
 }
 
-// Changes has the API server judge a manifest by dry runs; its refusal is an error. old is that of the release: the same one finds
-// what somebody has changed of its objects, or deleted.
+// Changes has the API server judge a manifest by dry runs; its refusal is an error. old is that of the release: the
+// same one finds what somebody has changed of its objects, or deleted.
 func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change, error) {
 	if e.Diff == nil {
 		return nil, nil

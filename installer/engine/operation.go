@@ -34,8 +34,8 @@ type Operation struct {
 	Done func() string
 }
 
-// Run shows the plan, checks it, asks, and carries the steps out. A dry run ends after the check. Programs get the plan alone, however
-// the run ends.
+// Run shows the plan, checks it, asks, and carries the steps out. A dry run ends after the check. Programs get the plan
+// alone, however the run ends.
 func (e *Env) Run(ctx context.Context, op Operation) error {
 	err := e.run(ctx, &op)
 	if e.Structured() {
@@ -51,35 +51,43 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	if ok {
 		op.Show = p.Text
 	}
+
 	where := ""
 	if len(op.Steps) > 0 {
 		where = upperFirst(e.Where()) + "\n"
 	}
+
 	if err := e.Print(where + op.Show(e.StyleOf(e.Out))); err != nil {
 		return err
 	}
+
 	if op.Check != nil {
 		if err := op.Check(ctx); err != nil {
 			return err
 		}
 	}
+
 	if e.DryRun || len(op.Steps) == 0 {
 		return nil
 	}
+
 	if !op.Looks {
 		if err := e.Agreed(ctx, op.What, op.Question); err != nil {
 			return err
 		}
 	}
+
 	s := e.Session(op.Name, op.Back)
 	err := s.Run(ctx, op.Steps...)
 	s.Close(err)
 	if ok {
 		p.Done = s.done
 	}
+
 	if err != nil || op.Done == nil {
 		return err
 	}
+
 	return e.Print(op.Done())
 }
 
@@ -113,6 +121,7 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 	if e.Yes {
 		return nil
 	}
+
 	if e.Structured() || !e.Interactive {
 		why := "there is no terminal to ask on"
 		if e.Interactive {
@@ -123,13 +132,16 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 			"nothing has been changed: --yes, which would %s in %s, is not given, and %s", what, e.Where(), why,
 		)
 	}
+
 	if q.Message == "" {
 		q.Message = upperFirst(what)
 	}
+
 	q.Message, q.Flag, q.YesNo = q.Message+" in "+e.Where(), "--yes", true
 	answer, err := e.Prompt.Ask(ctx, q)
 	if err == nil && answer != "yes" {
 		err = report.Declined("nothing was changed")
 	}
+
 	return err
 }

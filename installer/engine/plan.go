@@ -42,7 +42,11 @@ type Change struct {
 
 // NewPlan returns an empty plan for the command's cluster.
 func (e *Env) NewPlan() *Plan {
-	return &Plan{SchemaVersion: 1, Changes: []Change{}, Context: Context{Context: e.Cluster.Context, Server: e.Cluster.Server, Namespace: e.Cluster.Namespace}}
+	return &Plan{
+		SchemaVersion: 1,
+		Changes:       []Change{},
+		Context:       Context{Context: e.Cluster.Context, Server: e.Cluster.Server, Namespace: e.Cluster.Namespace},
+	}
 }
 
 // Add appends a change. details is for programs.
@@ -54,7 +58,8 @@ func (p *Plan) Add(part, text string, details any, lines ...string) {
 func (p *Plan) Text(style report.Style) string {
 	var b strings.Builder
 	if at := &p.Context; at.Version != "" { // otherwise the operation names the cluster
-		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version, report.Count(at.Nodes, "node"))
+		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version,
+			report.Count(at.Nodes, "node"))
 	}
 	for _, c := range p.Changes {
 		fmt.Fprintf(&b, "  %-11s %s\n", c.Part, terminal.Line(style.Commands(c.Text)))

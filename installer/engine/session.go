@@ -35,9 +35,9 @@ func Read(name string, do func(context.Context) error) Step {
 	return Step{Name: name, ReadOnly: true, Do: do}
 }
 
-// Session is one run of a command: steps with an entry in the journal before and after each, so that after ^C, a crash or a lost
-// connection the operator knows where it stopped. The journal is a file on the operator's machine. It contains names of steps and
-// objects, never secrets.
+// Session is one run of a command: steps with an entry in the journal before and after each, so that after ^C, a crash
+// or a lost connection the operator knows where it stopped. The journal is a file on the operator's machine. It
+// contains names of steps and objects, never secrets.
 type Session struct {
 	Back   string // how to undo it, for a run that is stopped; may be ""
 	env    *Env
@@ -83,34 +83,42 @@ func (s *Session) begin(step string) (err error) {
 	path := s.env.Journal
 	if !s.opened && path != "" {
 		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-			s.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // #nosec G304 -- the user names it
+			// #nosec G304 -- the user names it
+			s.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		}
 	}
+
 	if err == nil && !s.opened {
 		err = s.write(entry{Event: "run", Command: s.name, Version: version.Version})
 	}
+
 	if err == nil {
 		s.opened = true
 		err = s.write(entry{Event: "begin", Step: step})
 	}
+
 	if err == nil {
 		s.begun = true
 		return nil
 	}
+
 	state, again := "nothing has been changed", "run the command again"
 	if s.begun {
 		state, again = "stopped before the next step", again+": it continues where it stopped"
 	}
+
 	if cause, ok := errors.AsType[*os.PathError](err); ok { // the message already contains the path
 		err = cause.Err
 	}
+
 	return report.Errorf(
 		"free space on that disk, or name another file with --journal, and "+again,
 		"the journal %s cannot be written: %w; %s", path, err, state,
 	)
 }
 
-// ended records how a step or the run ended. Neither can be undone any more, so an error of the journal is only a warning.
+// ended records how a step or the run ended. Neither can be undone any more, so an error of the journal is only a
+// warning.
 func (s *Session) ended(e entry, err error) {
 	if err != nil {
 		e.Error = s.env.Scrubbed(err.Error())
@@ -133,7 +141,8 @@ func (s *Session) write(e entry) error {
 	if err == nil {
 		err = s.file.Sync()
 	}
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // pipes and terminals do not sync, and need not
+	// pipes and terminals do not sync, and need not
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
 		return nil
 	}
 	return err

@@ -23,8 +23,10 @@ import (
 func at(path string) (*Session, *bytes.Buffer) {
 	var said bytes.Buffer
 	e := &Env{
-		Journal: path, Clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), Progress: report.NewProgress(&said, report.Style{}, nil),
-		Scrub: func(s string) string { return strings.ReplaceAll(s, "canary", "***") },
+		Journal:  path,
+		Clock:    clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
+		Progress: report.NewProgress(&said, report.Style{}, nil),
+		Scrub:    func(s string) string { return strings.ReplaceAll(s, "canary", "***") },
 	}
 	return e.Session("install", ""), &said
 }
@@ -62,10 +64,12 @@ func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	s, _ := at("/dev/full")
 	err := s.Run(t.Context(), secret(s, nil))
-	require.EqualError(t, err, "the journal /dev/full cannot be written: no space left on device; nothing has been changed")
+	require.EqualError(t, err,
+		"the journal /dev/full cannot be written: no space left on device; nothing has been changed")
 	var e *report.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, "free space on that disk, or name another file with --journal, and run the command again", e.Remedy())
+	require.Equal(t, "free space on that disk, or name another file with --journal, and run the command again",
+		e.Remedy())
 	require.Empty(t, s.Done())
 	s, _ = at(filepath.Join(os.DevNull, "journal"))
 	require.ErrorContains(t, s.Run(t.Context(), secret(s, nil)), "not a directory; nothing has been changed")

@@ -27,38 +27,48 @@ func (b *builder) addresses() {
 			users[address] = users[address].Union(sets.New(service).Delete(""))
 		}
 	}
+
 	ids := map[string]string{}
 	for _, a := range b.Addresses {
 		ids[a.Address] = a.ID
 		use(a.ID, b.owners[a.Tags[lbplan.TagServiceUID]], "PublicIpAddress "+a.Address)
 	}
+
 	for _, r := range b.AllRules {
 		use(r.PublicIPID, b.owner(&r), "LoadBalancerRule "+r.Name)
 	}
+
 	for _, fw := range b.Forwards {
 		use(fw.PublicIPID, b.forwardOwner(&fw), "")
 	}
+
 	for _, svc := range b.handled {
 		for _, in := range svc.Status.LoadBalancer.Ingress {
 			use(ids[in.IP], serviceID(svc.Namespace+"/"+svc.Name), "")
 		}
 	}
+
 	for _, a := range b.Addresses {
 		services, shown := users[a.ID]
 		if !shown {
 			continue
 		}
+
 		o := b.add(model.Object{ID: cloudID(model.KindAddress, a.ID), Kind: model.KindAddress, Name: a.Address})
-		o.Facts = model.Facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State, "Network", a.AssociatedNetworkID, "VPC", a.VPCID,
+		o.Facts = model.Facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State, "Network",
+			a.AssociatedNetworkID, "VPC", a.VPCID,
 			"Acquired", a.Allocated, "Source NAT", yes[a.SourceNAT], "Static NAT", yes[a.StaticNAT],
 			"Cluster", a.Tags[lbplan.TagCluster], "Tagged for Service", a.Tags[lbplan.TagService])
+
 		o.Commands = []string{"cmk list publicipaddresses id=" + a.ID}
 		if a.State != "" && a.State != "Allocated" {
 			worsen(o, model.HealthPending, "its state is "+a.State)
 		}
+
 		if len(services) > 1 {
 			o.Label = "shared by " + report.Count(len(services), "Service")
 		}
+
 		b.diagnose(o, "PublicIpAddress "+a.Address)
 		for service := range services {
 			b.link(service, o.ID, "")
@@ -75,25 +85,36 @@ func (b *builder) rules() {
 	for _, members := range b.members {
 		all += len(members)
 	}
+
 	for _, r := range b.AllRules {
 		owner, count, members := b.owner(&r), "", b.members[r.ID]
 		if members != nil {
 			count = report.Count(len(members), "VM")
 		}
+
 		service, port := strings.TrimPrefix(owner, "service/"), portText(r.PublicPort, cmp.Or(r.Protocol, "tcp"))
 		o := b.served(owner, r.PublicIPID, r.State, port, model.Object{
-			ID: cloudID(model.KindRule, r.ID), Kind: model.KindRule, Name: model.Ports(fmt.Sprint(r.PublicPort), r.Protocol, fmt.Sprint(r.PrivatePort)),
-			Label: cmp.Or(service, r.Name), Commands: []string{"cmk list loadbalancerrules id=" + r.ID, "cmk list loadbalancerruleinstances id=" + r.ID},
+			ID:    cloudID(model.KindRule, r.ID),
+			Kind:  model.KindRule,
+			Name:  model.Ports(fmt.Sprint(r.PublicPort), r.Protocol, fmt.Sprint(r.PrivatePort)),
+			Label: cmp.Or(service, r.Name),
+			Commands: []string{"cmk list loadbalancerrules id=" + r.ID,
+				"cmk list loadbalancerruleinstances id=" + r.ID},
 		}, r.ID, "LoadBalancerRule "+r.Name)
+
 		if o == nil {
 			continue
 		}
+
 		if from := strings.Join(r.CIDRs, ", "); from != "" && from != "0.0.0.0/0" { // not open to all
 			o.Label += " from " + from
 		}
+
 		o.Facts = model.Facts("Rule", r.Name, "CloudStack id", r.ID, "Service", service, "Public port", port,
-			"Node port", fmt.Sprint(r.PrivatePort), "Algorithm", r.Algorithm, "State", r.State, "Source ranges", strings.Join(r.CIDRs, ", "),
+			"Node port", fmt.Sprint(r.PrivatePort), "Algorithm", r.Algorithm, "State", r.State, "Source ranges",
+			strings.Join(r.CIDRs, ", "),
 			"Network", r.NetworkID, "Members", count, "Cluster", r.Tags[lbplan.TagCluster])
+
 		pools := map[string]bool{}
 		for _, vm := range members {
 			if n := b.objects[b.nodeOfVM[vm]]; all <= maxMemberLinks || n == nil {
@@ -123,25 +144,33 @@ func (b *builder) forwards() {
 		if f.EndPort > f.StartPort {
 			ports += fmt.Sprintf("-%d", f.EndPort)
 		}
+
 		owner, port := b.forwardOwner(&f), ports+"/"+strings.ToLower(f.Protocol)
 		o := b.served(owner, f.PublicIPID, f.State, port, model.Object{
-			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: model.Ports(ports, f.Protocol, fmt.Sprint(f.PrivatePort)), Label: "to " + f.VMName,
-			Facts: model.Facts("Port forwarding", port, "CloudStack id", f.ID, "Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
+			ID:    cloudID(model.KindForward, f.ID),
+			Kind:  model.KindForward,
+			Name:  model.Ports(ports, f.Protocol, fmt.Sprint(f.PrivatePort)),
+			Label: "to " + f.VMName,
+			Facts: model.Facts("Port forwarding", port, "CloudStack id", f.ID, "Service",
+				strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
 				"State", f.State, "Source ranges", strings.Join(f.CIDRs, ", "), "VM", f.VMName, "VM id", f.VMID),
 			Commands: []string{"cmk list portforwardingrules id=" + f.ID},
 		}, f.ID, "")
+
 		if o != nil && f.VMID != "" {
 			b.toMachine(o.ID, f.VMID)
 		}
 	}
 }
 
-// served adds a rule or port forwarding of a Service, or of others, where its address is shown. key is what doctor calls it.
+// served adds a rule or port forwarding of a Service, or of others, where its address is shown. key is what doctor
+// calls it.
 func (b *builder) served(owner, addressID, state, port string, of model.Object, id, key string) *model.Object {
 	address := cloudID(model.KindAddress, addressID)
 	if b.objects[address] == nil {
 		return nil
 	}
+
 	o := b.add(of)
 	b.link(address, o.ID, port)
 	switch change := b.changes[id]; {
@@ -152,16 +181,19 @@ func (b *builder) served(owner, addressID, state, port string, of model.Object, 
 	case state != "" && state != "Active":
 		worsen(o, model.HealthPending, "its state is "+state)
 	}
+
 	if owner != "" {
 		o.Group = b.objects[owner].Group
 	}
+
 	b.diagnose(o, key)
 	return o
 }
 
 // changing is the health of what the plan of a Service changes.
 func (b *builder) changing(service string) model.Health {
-	if p := b.Planned[strings.TrimPrefix(service, "service/")]; p != nil && (b.objects[service].Health == model.HealthPending || onlyChanges(p)) {
+	if p := b.Planned[strings.TrimPrefix(service, "service/")]; p != nil &&
+		(b.objects[service].Health == model.HealthPending || onlyChanges(p)) {
 		return model.HealthPending
 	}
 	return model.HealthWarning
@@ -177,14 +209,23 @@ func (b *builder) ghosts() {
 			if act.OnForward() {
 				kind = model.KindForward
 			}
+
 			if act.Port == 0 || act.ItemID != "" || act.Sign() != lbplan.Creates {
 				continue
 			}
+
 			o := b.add(model.Object{
-				ID: fmt.Sprintf("%s/planned/%s/%s/%d", kind, name, act.IP, act.Port), Kind: kind, Label: name, Group: svc.Namespace,
-				Name:   model.Ports(fmt.Sprint(act.Port), cmp.Or(act.Rule.Protocol, act.Protocol), fmt.Sprint(cmp.Or(act.Rule.PrivatePort, act.PrivatePort))),
-				Health: model.HealthPlanned, Why: []string{"not there; planned: " + act.Label()}, Commands: []string{b.csccm("plan " + name)},
+				ID:    fmt.Sprintf("%s/planned/%s/%s/%d", kind, name, act.IP, act.Port),
+				Kind:  kind,
+				Label: name,
+				Group: svc.Namespace,
+				Name: model.Ports(fmt.Sprint(act.Port), cmp.Or(act.Rule.Protocol, act.Protocol),
+					fmt.Sprint(cmp.Or(act.Rule.PrivatePort, act.PrivatePort))),
+				Health:   model.HealthPlanned,
+				Why:      []string{"not there; planned: " + act.Label()},
+				Commands: []string{b.csccm("plan " + name)},
 			})
+
 			b.link(cmp.Or(b.byName["PublicIpAddress "+act.IP], serviceID(name)), o.ID, "")
 		}
 	}
@@ -195,13 +236,22 @@ func (b *builder) machines() {
 	if b.VMs == nil {
 		return
 	}
+
 	for _, vm := range b.VMs.All() {
 		nodeOf := b.nodeOfVM[vm.ID]
 		if nodeOf == "" && !b.usedVMs[vm.ID] {
 			continue
 		}
-		o := b.add(model.Object{ID: cloudID(model.KindVM, vm.ID), Kind: model.KindVM, Name: vm.Name, Label: string(vm.State)})
-		o.Facts = model.Facts("VM", vm.Name, "CloudStack id", vm.ID, "State", string(vm.State), "Zone", vm.ZoneName, "Offering", vm.ServiceOfferingName,
+
+		o := b.add(model.Object{
+			ID:    cloudID(model.KindVM, vm.ID),
+			Kind:  model.KindVM,
+			Name:  vm.Name,
+			Label: string(vm.State),
+		})
+
+		o.Facts = model.Facts("VM", vm.Name, "CloudStack id", vm.ID, "State", string(vm.State), "Zone", vm.ZoneName,
+			"Offering", vm.ServiceOfferingName,
 			"Host", vm.HostName, "Addresses", strings.Join(vmAddresses(&vm), ", "))
 		o.Commands = []string{"cmk list virtualmachines id=" + vm.ID}
 		if nodeOf != "" {
@@ -209,6 +259,7 @@ func (b *builder) machines() {
 		} else {
 			worsen(o, model.HealthForeign, "no node of this cluster")
 		}
+
 		switch vm.State {
 		case cloudstack.VMRunning, "":
 		case cloudstack.VMStarting, cloudstack.VMMigrating:
@@ -216,6 +267,7 @@ func (b *builder) machines() {
 		default:
 			worsen(o, model.HealthError, "its state is "+string(vm.State))
 		}
+
 		for _, nic := range vm.NICs {
 			if nic.NetworkID != "" {
 				b.network(&nic)
@@ -232,8 +284,13 @@ func (b *builder) network(nic *cloudstack.NIC) {
 		n = b.Networks[i]
 	}
 	b.add(model.Object{
-		ID: cloudID(model.KindNetwork, id), Kind: model.KindNetwork, Name: cmp.Or(nic.NetworkName, n.Name, id), Label: n.Type, Commands: []string{"cmk list networks id=" + id},
-		Facts: model.Facts("CloudStack id", id, "Network", n.Name, "Type", n.Type, "State", n.State, "VPC", n.VPCID, "Offering", n.OfferingName),
+		ID:       cloudID(model.KindNetwork, id),
+		Kind:     model.KindNetwork,
+		Name:     cmp.Or(nic.NetworkName, n.Name, id),
+		Label:    n.Type,
+		Commands: []string{"cmk list networks id=" + id},
+		Facts: model.Facts("CloudStack id", id, "Network", n.Name, "Type", n.Type, "State", n.State, "VPC", n.VPCID,
+			"Offering", n.OfferingName),
 	})
 }
 

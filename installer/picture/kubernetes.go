@@ -35,23 +35,32 @@ func (b *builder) services() {
 		for _, p := range svc.Spec.Ports {
 			ports = append(ports, portText(int(p.Port), cmp.Or(string(p.Protocol), "TCP")))
 		}
+
 		for _, in := range svc.Status.LoadBalancer.Ingress {
 			ips = append(ips, cmp.Or(in.IP, in.Hostname))
 		}
+
 		o.Label = strings.ReplaceAll(strings.Join(ports, ", "), "/tcp", "")
 		o.Facts = model.Facts(
 			"Service", name, "Address", strings.Join(ips, ", "), "Ports", strings.Join(ports, ", "),
-			"External traffic policy", string(svc.Spec.ExternalTrafficPolicy), "Source ranges", strings.Join(svc.Spec.LoadBalancerSourceRanges, ", "),
+			"External traffic policy", string(svc.Spec.ExternalTrafficPolicy), "Source ranges",
+			strings.Join(svc.Spec.LoadBalancerSourceRanges, ", "),
 			"UID", string(svc.UID), "Created", stamp(svc.CreationTimestamp))
+
 		b.serviceHealth(o, svc)
 		for _, c := range svc.Status.Conditions {
-			o.Facts = append(o.Facts, model.Facts("Condition "+c.Type, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", c.Status, c.Reason, c.Message)))...)
+			o.Facts = append(o.Facts,
+				model.Facts("Condition "+c.Type,
+					strings.TrimSpace(fmt.Sprintf("%s (%s) %s", c.Status, c.Reason, c.Message)))...)
 		}
+
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 			if key != corev1.LastAppliedConfigAnnotation { // the whole object once more
-				o.Facts = append(o.Facts, model.Facts("Annotation "+key, terminal.Cut(svc.Annotations[key], maxAnnotation))...)
+				o.Facts = append(o.Facts,
+					model.Facts("Annotation "+key, terminal.Cut(svc.Annotations[key], maxAnnotation))...)
 			}
 		}
+
 		o.Commands = []string{
 			fmt.Sprintf("kubectl -n %s describe service %s", svc.Namespace, svc.Name),
 			b.csccm("plan " + name), b.csccm("doctor --only LB"),
@@ -71,14 +80,18 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 	case !served:
 		worsen(o, model.HealthPending, "the Service has no address yet")
 	}
+
 	if p := b.Planned[name]; p != nil {
 		planned, n := model.Plan{Service: o.ID}, len(p.Actions)
 		for _, action := range p.Actions {
 			planned.Actions = append(planned.Actions, model.Action{Sign: action.Sign(), Label: plan.Text(&action)})
 		}
+
 		if p.Pending > 0 {
-			planned.Actions = append(planned.Actions, model.Action{Sign: "~", Label: "ask CloudStack for the outcome of an acquisition of an address"})
+			planned.Actions = append(planned.Actions,
+				model.Action{Sign: "~", Label: "ask CloudStack for the outcome of an acquisition of an address"})
 		}
+
 		switch {
 		case p.Error != "":
 			planned.Refusal = "no plan: " + p.Error
@@ -87,27 +100,31 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 			planned.Refusal, planned.Remedy = p.Refusal.Message, p.Refusal.Remedy
 			worsen(o, model.HealthError, string(p.Refusal.Reason)+": "+p.Refusal.Message)
 		case n > 0 && served && svc.DeletionTimestamp == nil && !onlyChanges(p):
-			worsen(o, model.HealthWarning, fmt.Sprintf("CloudStack differs from the Service: %s planned", report.Count(n, "action")))
+			worsen(o, model.HealthWarning,
+				fmt.Sprintf("CloudStack differs from the Service: %s planned", report.Count(n, "action")))
 		case len(planned.Actions) > 0:
 			worsen(o, model.HealthPending, report.Count(n, "action")+" planned")
 		}
+
 		if planned.Refusal != "" || len(planned.Actions) > 0 {
 			b.planned = append(b.planned, planned)
 		}
+
 		for _, notice := range p.Notices {
 			if notice.Warning && notice.Reason != node.ReasonWithoutVM { // the Node says so itself
 				worsen(o, model.HealthWarning, notice.Message)
 			}
 		}
 	}
+
 	b.diagnose(o, "Service "+name)
 	if next := b.next[name]; o.Health != model.HealthOK && next.After(b.At) {
 		o.Facts = append(o.Facts, model.Facts("Next try", stamp(metav1.NewTime(next)))...)
 	}
 }
 
-// onlyChanges reports whether a plan only changes rules that stand, as when a node joins or leaves: the Service is served all
-// the time.
+// onlyChanges reports whether a plan only changes rules that stand, as when a node joins or leaves: the Service is
+// served all the time.
 func onlyChanges(p *plan.Service) bool {
 	return !slices.ContainsFunc(p.Actions, func(a lbplan.Step) bool {
 		return a.Held || a.Sign() != lbplan.Changes && a.Kind != lbplan.AddMembers && a.Kind != lbplan.RemoveMembers
@@ -127,7 +144,8 @@ func stamp(t metav1.Time) string {
 
 // poolLabels name the pool of a node: of Cluster API, of Rancher, and what people set themselves.
 var poolLabels = []string{
-	"topology.cluster.x-k8s.io/deployment-name", "cluster.x-k8s.io/deployment-name", "rke.cattle.io/rke-machine-pool-name",
+	"topology.cluster.x-k8s.io/deployment-name", "cluster.x-k8s.io/deployment-name",
+	"rke.cattle.io/rke-machine-pool-name",
 	"node.kubernetes.io/pool", "node-pool", "nodepool", "pool",
 }
 
@@ -149,12 +167,20 @@ func (b *builder) nodes() {
 	for _, v := range b.Kubelets {
 		verdicts[v.Node] = v
 	}
+
 	for _, n := range b.Nodes {
 		o := b.add(model.Object{ID: nodeID(n.Name), Kind: model.KindNode, Name: n.Name, Group: pool(&n)})
-		in := model.Node{Name: n.Name, Kubelet: string(kubelet.Unknown), ProviderID: n.Spec.ProviderID, Ready: node.Ready(&n)}
+		in := model.Node{
+			Name:       n.Name,
+			Kubelet:    string(kubelet.Unknown),
+			ProviderID: n.Spec.ProviderID,
+			Ready:      node.Ready(&n),
+		}
+
 		if v, known := verdicts[n.Name]; known {
 			in.Kubelet, in.Evidence = strings.ReplaceAll(string(v.Verdict), "-", " "), v.Reason()
 		}
+
 		var addresses []string
 		for _, a := range n.Status.Addresses {
 			if ip := net.ParseIP(a.Address); ip != nil && !slices.Contains(in.Kubernetes, a.Address) {
@@ -165,12 +191,15 @@ func (b *builder) nodes() {
 				o.Label = a.Address
 			}
 		}
+
 		if !in.Ready {
 			worsen(o, model.HealthError, "the node is not ready")
 		}
+
 		if node.HasTaint(&n) {
 			worsen(o, model.HealthPending, "the controller has not initialised the node yet")
 		}
+
 		if vm, known := b.VM(&n); known {
 			b.nodeOfVM[vm.ID] = o.ID
 			in.VMID, in.VMState, in.CloudStack = vm.ID, string(vm.State), vmAddresses(&vm)
@@ -178,6 +207,7 @@ func (b *builder) nodes() {
 		} else if b.VMs != nil {
 			worsen(o, model.HealthError, "no VM in CloudStack is this node")
 		}
+
 		b.diagnose(o, "Node "+n.Name)
 		in.Health, in.Why = o.Health, slices.Clone(o.Why)
 		b.compared = append(b.compared, in)
@@ -185,10 +215,15 @@ func (b *builder) nodes() {
 		for _, t := range n.Spec.Taints {
 			taints = append(taints, t.Key+":"+string(t.Effect))
 		}
-		o.Facts = model.Facts("Node", n.Name, "Taints", strings.Join(taints, ", "), "Provider ID", n.Spec.ProviderID, "Kubelet", in.Kubelet, "Evidence", in.Evidence,
-			"Addresses in Kubernetes", strings.Join(addresses, ", "), "Addresses in CloudStack", strings.Join(in.CloudStack, ", "),
-			"VM id", in.VMID, "Zone", n.Labels[corev1.LabelTopologyZone], "Offering", n.Labels[corev1.LabelInstanceTypeStable],
+
+		o.Facts = model.Facts("Node", n.Name, "Taints", strings.Join(taints, ", "), "Provider ID", n.Spec.ProviderID,
+			"Kubelet", in.Kubelet, "Evidence", in.Evidence,
+			"Addresses in Kubernetes", strings.Join(addresses, ", "), "Addresses in CloudStack",
+			strings.Join(in.CloudStack, ", "),
+			"VM id", in.VMID, "Zone", n.Labels[corev1.LabelTopologyZone], "Offering",
+			n.Labels[corev1.LabelInstanceTypeStable],
 			"Kubelet version", n.Status.NodeInfo.KubeletVersion, "Created", stamp(n.CreationTimestamp))
+
 		o.Commands = []string{"kubectl describe node " + n.Name, b.csccm("doctor --only NODE")}
 	}
 }

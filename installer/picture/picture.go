@@ -26,15 +26,16 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Page is what a snapshot is made of: what doctor has read, or parts of it. What was not read is zero; Missing says why.
+// Page is what a snapshot is made of: what doctor has read, or parts of it. What was not read is zero; Missing says
+// why.
 type Page struct {
 	*check.Facts
 	Title string
 	// Options are the flags that csccm needs to see the same cluster, for the commands that are shown.
 	Options string
 	Checks  []check.Result
-	// Findings are the last results of the checks that are known, for the colours of objects: a check that cannot be made now
-	// takes nothing back.
+	// Findings are the last results of the checks that are known, for the colours of objects: a check that cannot be
+	// made now takes nothing back.
 	Findings []check.Result
 	// Sources are Kubernetes and CloudStack, with how reading them goes.
 	Sources []model.Source
@@ -46,17 +47,38 @@ type Page struct {
 // OfInspection is the page of a run of doctor. Its facts are a copy.
 func OfInspection(f *check.Facts, r *check.Report) Page {
 	p := Page{Title: Title(r.Cluster.Context), Checks: r.Checks, Findings: r.Checks, Facts: &check.Facts{
-		At: f.At, Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases, Kubelets: f.Kubelets, Pods: f.Pods, Logs: f.Logs,
-		VMs: f.VMs, Networks: f.Networks, Addresses: f.Addresses, AllRules: f.AllRules, Forwards: f.Forwards, OddMembers: f.OddMembers, Planned: f.Planned,
+		At:         f.At,
+		Services:   f.Services,
+		Nodes:      f.Nodes,
+		Events:     f.Events,
+		Leases:     f.Leases,
+		Kubelets:   f.Kubelets,
+		Pods:       f.Pods,
+		Logs:       f.Logs,
+		VMs:        f.VMs,
+		Networks:   f.Networks,
+		Addresses:  f.Addresses,
+		AllRules:   f.AllRules,
+		Forwards:   f.Forwards,
+		OddMembers: f.OddMembers,
+		Planned:    f.Planned,
 	}}
+
 	for _, part := range []check.Source{check.Nodes, check.Services, check.VMs} {
 		if err := f.Err(part); err != nil {
 			p.Missing = append(p.Missing, model.Missing{Part: "objects", Reason: err.Error(), Remedy: "see the checks"})
 		}
 	}
+
 	if f.Planned == nil {
-		p.Missing = append(p.Missing, model.Missing{Part: "plans", Reason: "what the controller would do could not be read", Remedy: "see the checks"})
+		p.Missing = append(p.Missing,
+			model.Missing{
+				Part:   "plans",
+				Reason: "what the controller would do could not be read",
+				Remedy: "see the checks",
+			})
 	}
+
 	return p
 }
 
@@ -76,24 +98,37 @@ func Of(p *Page) model.Snapshot {
 	b.ghosts()
 	b.machines()
 	out := model.Snapshot{
-		SchemaVersion: model.SchemaVersion, At: p.At, Title: p.Title, Plans: b.planned, Checks: b.checks(), Nodes: b.compared,
-		Timeline: b.timeline(), Missing: slices.Clone(p.Missing), Sources: slices.Clone(p.Sources), Controller: b.controller(),
-		Views: []string{"checks", "plan", "timeline", "nodes"},
+		SchemaVersion: model.SchemaVersion,
+		At:            p.At,
+		Title:         p.Title,
+		Plans:         b.planned,
+		Checks:        b.checks(),
+		Nodes:         b.compared,
+		Timeline:      b.timeline(),
+		Missing:       slices.Clone(p.Missing),
+		Sources:       slices.Clone(p.Sources),
+		Controller:    b.controller(),
+		Views:         []string{"checks", "plan", "timeline", "nodes"},
 	}
+
 	for _, o := range b.objects {
 		out.Objects = append(out.Objects, *o)
 	}
+
 	for _, l := range b.links {
-		if b.objects[l.From] != nil && (b.objects[l.To] != nil || strings.HasPrefix(l.To, model.GroupID(model.KindNode, ""))) {
+		if b.objects[l.From] != nil &&
+			(b.objects[l.To] != nil || strings.HasPrefix(l.To, model.GroupID(model.KindNode, ""))) {
 			out.Links = append(out.Links, l)
 		}
 	}
+
 	clean(reflect.ValueOf(&out), func(text string) string {
 		if p.Clean != nil {
 			text = p.Clean(text) // removes secrets
 		}
 		return terminal.Line(text) // a browser, too, obeys marks of direction
 	})
+
 	return out.Sorted()
 }
 
@@ -107,10 +142,12 @@ func clean(v reflect.Value, text func(string) string) {
 		if !v.IsNil() {
 			clean(v.Elem(), text)
 		}
+
 	case reflect.Slice:
 		for i := range v.Len() {
 			clean(v.Index(i), text)
 		}
+
 	case reflect.Struct:
 		switch part := v.Addr().Interface().(type) {
 		case *time.Time:
@@ -123,10 +160,12 @@ func clean(v reflect.Value, text func(string) string) {
 				}
 			}
 		}
+
 	case reflect.String:
 		if is := text(v.String()); is != v.String() { // some texts are shared by snapshots
 			v.SetString(is)
 		}
+
 	default:
 	}
 }
@@ -145,15 +184,25 @@ const maxEntries = 200
 func (b *builder) checks() []model.Check {
 	var out []model.Check
 	for _, r := range b.Checks {
-		c := model.Check{Code: r.Code, Title: r.Title, Category: r.Category, Status: string(r.Outcome), Message: r.Message, Remedy: r.Remedy, Link: r.Hint}
+		c := model.Check{
+			Code:     r.Code,
+			Title:    r.Title,
+			Category: r.Category,
+			Status:   string(r.Outcome),
+			Message:  r.Message,
+			Remedy:   r.Remedy,
+			Link:     r.Hint,
+		}
 		if r.Outcome == check.Failed {
 			c.Status = "error"
 		}
 		for _, o := range r.Objects {
-			c.Objects = append(c.Objects, model.About{ID: b.byName[nameOf(&o)], Text: strings.TrimSuffix(o.String()+": "+o.Message, ": ")})
+			c.Objects = append(c.Objects,
+				model.About{ID: b.byName[nameOf(&o)], Text: strings.TrimSuffix(o.String()+": "+o.Message, ": ")})
 		}
 		out = append(out, c)
 	}
+
 	return out
 }
 
@@ -163,14 +212,26 @@ func (b *builder) timeline() []model.Entry {
 	holders := map[string]string{} // by the lease
 	for _, l := range b.Leases {
 		if check.IsElection(&l) && l.Spec.AcquireTime != nil {
-			entry := model.Entry{At: l.Spec.AcquireTime.UTC(), Kind: "leader", Reason: "LeaderElection", Message: *l.Spec.HolderIdentity + " became leader"}
+			entry := model.Entry{
+				At:      l.Spec.AcquireTime.UTC(),
+				Kind:    "leader",
+				Reason:  "LeaderElection",
+				Message: *l.Spec.HolderIdentity + " became leader",
+			}
 			out, holders[l.Name] = append(out, entry), entry.Message
 		}
 	}
+
 	for _, e := range b.Events {
 		entry := model.Entry{
-			At: check.EventTime(&e).UTC(), Kind: "event", Reason: e.Reason, Message: e.Message, Warning: e.Type == "Warning", Count: int(e.Count),
+			At:      check.EventTime(&e).UTC(),
+			Kind:    "event",
+			Reason:  e.Reason,
+			Message: e.Message,
+			Warning: e.Type == "Warning",
+			Count:   int(e.Count),
 		}
+
 		about := e.InvolvedObject.Name
 		switch e.InvolvedObject.Kind {
 		case "Service":
@@ -188,16 +249,20 @@ func (b *builder) timeline() []model.Entry {
 		default:
 			continue
 		}
+
 		if e.Reason == string(lbplan.ReasonDriftRepaired) {
 			entry.Kind = "drift"
 		}
+
 		if b.objects[about] != nil {
 			entry.Object = about
 		} else if entry.Kind != "leader" {
 			entry.Message = fmt.Sprintf("%s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
 		}
+
 		out = append(out, entry)
 	}
+
 	slices.SortStableFunc(out, func(x, y model.Entry) int { return y.At.Compare(x.At) })
 	return out[:min(len(out), maxEntries)]
 }
@@ -215,14 +280,19 @@ func (b *builder) controller() *model.Controller {
 			c.Version = strings.TrimPrefix(c.Version+", "+tag, ", ")
 		}
 	}
+
 	for _, l := range b.Leases {
 		if check.IsElection(&l) && l.Spec.RenewTime.After(c.Renewed) {
-			c.Leader, c.Renewed, c.Duration = *l.Spec.HolderIdentity, l.Spec.RenewTime.UTC(), int(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))
+			c.Leader = *l.Spec.HolderIdentity
+			c.Renewed = l.Spec.RenewTime.UTC()
+			c.Duration = int(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))
 		}
 	}
+
 	if *c == (model.Controller{}) {
 		return nil
 	}
+
 	return c
 }
 
@@ -234,12 +304,13 @@ type builder struct {
 	compared []model.Node
 	planned  []model.Plan // of Services for which the controller would do something, or which it refuses
 
-	handled  []*corev1.Service
-	members  map[string][]string
-	next     map[string]time.Time // when the controller tries a Service again, by namespace/name
-	owners   map[string]string    // id of the Service's object by UID, by load balancer name, and by "namespace/name"
-	changes  map[string]string    // what is planned for a rule or port forwarding, by its id
-	recorded map[string]string    // id of the Service's object by the id of a port forwarding that its plan calls its own
+	handled []*corev1.Service
+	members map[string][]string
+	next    map[string]time.Time // when the controller tries a Service again, by namespace/name
+	owners  map[string]string    // id of the Service's object by UID, by load balancer name, and by "namespace/name"
+	changes map[string]string    // what is planned for a rule or port forwarding, by its id
+	// id of the Service's object by the id of a port forwarding that its plan calls its own
+	recorded map[string]string
 	found    map[string][]finding
 	byName   map[string]string // id of an object on the map by what doctor calls it
 	nodeOfVM map[string]string // id of the node's object by the VM's id
@@ -254,10 +325,18 @@ type finding struct {
 
 func newBuilder(p *Page) *builder {
 	b := &builder{
-		Page: p, objects: map[string]*model.Object{}, owners: map[string]string{}, changes: map[string]string{}, recorded: map[string]string{},
-		members: members(p.Facts), next: check.NextTries(p.Logs), found: map[string][]finding{}, byName: map[string]string{},
+		Page:     p,
+		objects:  map[string]*model.Object{},
+		owners:   map[string]string{},
+		changes:  map[string]string{},
+		recorded: map[string]string{},
+		members:  members(p.Facts),
+		next:     check.NextTries(p.Logs),
+		found:    map[string][]finding{},
+		byName:   map[string]string{},
 		nodeOfVM: map[string]string{}, usedVMs: map[string]bool{},
 	}
+
 	for _, svc := range p.Services {
 		if !p.Classes().Handles(&svc) {
 			continue
@@ -270,6 +349,7 @@ func newBuilder(p *Page) *builder {
 			b.owners[string(svc.UID)], b.owners[lbplan.LBName(string(svc.UID))] = id, id
 		}
 	}
+
 	for name, planned := range p.Planned {
 		for _, a := range ptr.Deref(planned.Actual, lbplan.Actual{}).Addresses {
 			for _, f := range a.OwnForwards() { // by their tags or by the Service's record
@@ -282,6 +362,7 @@ func newBuilder(p *Page) *builder {
 			}
 		}
 	}
+
 	for _, r := range p.Findings {
 		if r.Outcome != check.Failed && r.Outcome != check.Warning {
 			continue
@@ -297,6 +378,7 @@ func newBuilder(p *Page) *builder {
 			b.found[nameOf(&o)] = append(b.found[nameOf(&o)], f)
 		}
 	}
+
 	return b
 }
 
@@ -326,7 +408,8 @@ func (b *builder) link(from, to, label string) {
 }
 
 // worst orders healths: what an object is called if several apply.
-var worst = []model.Health{model.HealthOK, model.HealthPending, model.HealthWarning, model.HealthForeign, model.HealthOrphan, model.HealthError}
+var worst = []model.Health{model.HealthOK, model.HealthPending, model.HealthWarning, model.HealthForeign,
+	model.HealthOrphan, model.HealthError}
 
 // worsen sets the health if it is worse than the one so far, and adds the reason.
 func worsen(o *model.Object, to model.Health, why string) {
@@ -362,8 +445,8 @@ func (b *builder) owner(r *cloudstack.LoadBalancerRule) string {
 	return b.owners[cmp.Or(r.Tags[lbplan.TagServiceUID], name.LB, name.Namespace+"/"+name.Service)]
 }
 
-// forwardOwner is the Service that a port forwarding belongs to. It has no name: its tags say so or, where the controller
-// may not tag, the Service's record, which only the plan has compared with the forwarding.
+// forwardOwner is the Service that a port forwarding belongs to. It has no name: its tags say so or, where the
+// controller may not tag, the Service's record, which only the plan has compared with the forwarding.
 func (b *builder) forwardOwner(f *cloudstack.PortForwarding) string {
 	if uid := f.Tags[lbplan.TagServiceUID]; uid != "" {
 		return b.owners[uid]
@@ -379,6 +462,7 @@ func members(f *check.Facts) map[string][]string {
 			out[rule] = append(out[rule], member.VMID)
 		}
 	}
+
 	for _, p := range f.Planned {
 		for _, address := range ptr.Deref(p.Actual, lbplan.Actual{}).Addresses {
 			for _, rule := range address.Rules {
@@ -390,5 +474,6 @@ func members(f *check.Facts) map[string][]string {
 			}
 		}
 	}
+
 	return out
 }

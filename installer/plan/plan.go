@@ -94,12 +94,15 @@ type Previewer interface {
 
 // Of plans these Services with all Nodes of the cluster. An error for one Service is in its plan; Of returns an error
 // only if ctx ends.
-func Of(ctx context.Context, p Previewer, settings Settings, services []*corev1.Service, all []corev1.Node) (*Report, error) {
+func Of(
+	ctx context.Context, p Previewer, settings Settings, services []*corev1.Service, all []corev1.Node,
+) (*Report, error) {
 	r := &Report{SchemaVersion: SchemaVersion, Settings: settings, Services: make([]*Service, len(services))}
 	nodes := make([]*corev1.Node, len(all))
 	for i := range all {
 		nodes[i] = &all[i]
 	}
+
 	var group errgroup.Group
 	group.SetLimit(workers)
 	for i, svc := range services {
@@ -109,6 +112,7 @@ func Of(ctx context.Context, p Previewer, settings Settings, services []*corev1.
 			return nil
 		})
 	}
+
 	_ = group.Wait() // errors are in the plans of their Services
 	r.sum()
 	return r, ctx.Err()
@@ -142,6 +146,7 @@ func (r *Report) sum() {
 				s.Held++
 			}
 		}
+
 		switch {
 		case svc.Error != "":
 			s.Failed++
@@ -183,17 +188,21 @@ func (s Selection) Of(all []corev1.Service, classes service.Classes) ([]*corev1.
 		handled := classes.Handles(&svc)
 		switch {
 		case !handled && named:
-			return nil, fmt.Errorf("%s is not handled by the controller: its type is not LoadBalancer, or its loadBalancerClass is not one that the controller serves", name)
+			return nil,
+				fmt.Errorf("%s is not handled by the controller: its type is not LoadBalancer, or its "+
+					"loadBalancerClass is not one that the controller serves", name)
 		case handled && (len(s) == 0 || named || missing.Has(svc.Namespace+"/")):
 			concerned = append(concerned, &svc)
 		}
 		missing.Delete(name)
 	}
+
 	for _, name := range sets.List(missing) {
 		if !strings.HasSuffix(name, "/") {
 			return nil, report.Errorf("kubectl get services --all-namespaces", "%s is no Service of the cluster", name)
 		}
 	}
+
 	slices.SortFunc(concerned, func(a, b *corev1.Service) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -214,44 +223,60 @@ func PreviewerOf(
 	if err != nil {
 		return nil, Settings{}, err
 	}
-	return previewer, Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, From: from, Classes: options.LBClasses}, nil
+	return previewer, Settings{
+		ClusterID: previewer.ClusterID(),
+		Policy:    options.Policy,
+		From:      from,
+		Classes:   options.LBClasses,
+	}, nil
 }
 
 // OfCluster makes the plan of a cluster's controller for the selected Services; see PreviewerOf.
-func OfCluster(ctx context.Context, c *cluster.Cluster, cs *access.Cloud, release, clusterID string, selected Selection, progress *report.Progress) (*Report, error) {
+func OfCluster(
+	ctx context.Context, c *cluster.Cluster, cs *access.Cloud, release, clusterID string, selected Selection,
+	progress *report.Progress,
+) (*Report, error) {
 	progress.Step("asking CloudStack at %s", cs.Config.APIURL)
 	if err := cs.Client.Answers(ctx); err != nil {
 		progress.Fail("")
 		return nil, err
 	}
+
 	previewer, settings, err := PreviewerOf(ctx, c, cs, release, clusterID)
 	if err != nil {
 		return nil, err
 	}
+
 	progress.Step("looking at the Services in CloudStack at %s", cs.Config.APIURL)
 	all := cluster.Services(ctx, &err, c.Kube)
 	nodes := cluster.Nodes(ctx, &err, c.Kube)
 	if err != nil {
 		return nil, err
 	}
+
 	services, err := selected.Of(all, settings.Classes)
 	if err != nil {
 		return nil, err
 	}
+
 	r, err := Of(ctx, previewer.Round(time.Time{}), settings, services, nodes)
 	if err == nil {
 		progress.Done("%d", len(services))
 	}
+
 	return r, err
 }
 
 // Options returns the settings of the controller of a Helm release, from the flags of its Deployment or DaemonSet.
 // from names their source. Without a controller they are the defaults.
-func Options(ctx context.Context, kube kubernetes.Interface, namespace, release string) (o provider.Options, from string, err error) {
+func Options(
+	ctx context.Context, kube kubernetes.Interface, namespace, release string,
+) (o provider.Options, from string, err error) {
 	all, err := cluster.Workloads(ctx, kube, namespace, cluster.OfRelease(release))
 	if err != nil {
 		return o, "", err
 	}
+
 	for _, w := range all {
 		for c := range w.Pod.Containers {
 			args := cluster.Arguments(&w.Pod.Containers[c])
@@ -270,5 +295,6 @@ func Options(ctx context.Context, kube kubernetes.Interface, namespace, release 
 			}
 		}
 	}
+
 	return provider.DefaultOptions(), "the defaults", nil
 }

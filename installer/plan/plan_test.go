@@ -44,19 +44,45 @@ var (
 	previews = scripted{
 		"idle": {}, "pending": {Pending: 1},
 		"web": {Actions: []plan.Step{
-			{Kind: plan.CreateRule, On: on20, Port: 80, Rule: plan.Rule{Name: "a-tcp-80", PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin"}},
-			{Kind: plan.UpdateRule, On: on20, ItemID: "r1", Port: 81, Rule: plan.Rule{Protocol: "tcp", Algorithm: "source"}},
+			{
+				Kind: plan.CreateRule,
+				On:   on20,
+				Port: 80,
+				Rule: plan.Rule{
+					Name:        "a-tcp-80",
+					PublicPort:  80,
+					PrivatePort: 30080,
+					Protocol:    "tcp",
+					Algorithm:   "roundrobin",
+				},
+			},
+			{
+				Kind:   plan.UpdateRule,
+				On:     on20,
+				ItemID: "r1",
+				Port:   81,
+				Rule:   plan.Rule{Protocol: "tcp", Algorithm: "source"},
+			},
 			{Kind: plan.DeleteRule, On: on20, ItemID: "r2", Port: 82},
 		}, Notices: []plan.Notice{{Warning: true, Reason: "X", Message: "not serving: node n9 has no VM"}}},
 		"api": {Refusal: &plan.RefusalError{
-			Reason: plan.ReasonPortTaken, Message: "port 80 of 203.0.113.30 is taken", Remedy: "use another port", Port: 80,
+			Reason:  plan.ReasonPortTaken,
+			Message: "port 80 of 203.0.113.30 is taken",
+			Remedy:  "use another port",
+			Port:    80,
 		}},
-		"leaving": {Desired: &plan.Desired{Absent: true}, Actions: []plan.Step{{Kind: plan.ReleaseAddress, On: plan.On{IP: "203.0.113.21"}}}},
+		"leaving": {
+			Desired: &plan.Desired{Absent: true},
+			Actions: []plan.Step{{Kind: plan.ReleaseAddress, On: plan.On{IP: "203.0.113.21"}}},
+		},
 	}
 )
 
 func balancer(namespace, name string, change ...func(*corev1.Service)) corev1.Service {
-	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	svc := corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+	}
 	for _, c := range change {
 		c(&svc)
 	}
@@ -70,7 +96,8 @@ func serving(ip string) func(*corev1.Service) {
 func clusterObjects() []corev1.Service {
 	class := "other.example.org/lb"
 	return []corev1.Service{
-		balancer("shop", "web", serving("203.0.113.20")), balancer("shop", "api"), balancer("apps", "idle", serving("203.0.113.22")),
+		balancer("shop", "web", serving("203.0.113.20")), balancer("shop", "api"),
+		balancer("apps", "idle", serving("203.0.113.22")),
 		balancer("apps", "internal", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }),
 		balancer("apps", "classy", func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }),
 	}
@@ -105,14 +132,51 @@ func TestOf(t *testing.T) {
 			want: []string{"apps/idle", "shop/api", "shop/web"}, todo: true,
 			summary: Summary{Services: 3, Settled: 1, Changing: 1, Refused: 1, Actions: 3},
 		},
-		"one":                 {names: []string{"apps/idle"}, want: []string{"apps/idle"}, summary: Summary{Services: 1, Settled: 1}},
-		"only a refused one":  {names: []string{"shop/api"}, want: []string{"shop/api"}, todo: true, summary: Summary{Services: 1, Refused: 1}},
-		"a namespace":         {names: []string{"shop/"}, want: []string{"shop/api", "shop/web"}, todo: true, summary: Summary{Services: 2, Changing: 1, Refused: 1, Actions: 3}},
-		"an empty one":        {names: []string{"none/"}},
-		"no-delete":           {names: []string{"shop/web"}, policy: "no-delete", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 1}},
-		"dry-run":             {names: []string{"shop/web"}, policy: "dry-run", want: []string{"shop/web"}, todo: true, summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 3}},
-		"a failure":           {more: []corev1.Service{balancer("z", "broken")}, names: []string{"z/"}, want: []string{"z/broken"}, summary: Summary{Services: 1, Failed: 1}},
-		"an unknown outcome":  {more: []corev1.Service{balancer("z", "pending")}, names: []string{"z/"}, want: []string{"z/pending"}, todo: true, summary: Summary{Services: 1, Changing: 1}},
+		"one": {
+			names:   []string{"apps/idle"},
+			want:    []string{"apps/idle"},
+			summary: Summary{Services: 1, Settled: 1},
+		},
+		"only a refused one": {
+			names:   []string{"shop/api"},
+			want:    []string{"shop/api"},
+			todo:    true,
+			summary: Summary{Services: 1, Refused: 1},
+		},
+		"a namespace": {
+			names:   []string{"shop/"},
+			want:    []string{"shop/api", "shop/web"},
+			todo:    true,
+			summary: Summary{Services: 2, Changing: 1, Refused: 1, Actions: 3},
+		},
+		"an empty one": {names: []string{"none/"}},
+		"no-delete": {
+			names:   []string{"shop/web"},
+			policy:  "no-delete",
+			want:    []string{"shop/web"},
+			todo:    true,
+			summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 1},
+		},
+		"dry-run": {
+			names:   []string{"shop/web"},
+			policy:  "dry-run",
+			want:    []string{"shop/web"},
+			todo:    true,
+			summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 3},
+		},
+		"a failure": {
+			more:    []corev1.Service{balancer("z", "broken")},
+			names:   []string{"z/"},
+			want:    []string{"z/broken"},
+			summary: Summary{Services: 1, Failed: 1},
+		},
+		"an unknown outcome": {
+			more:    []corev1.Service{balancer("z", "pending")},
+			names:   []string{"z/"},
+			want:    []string{"z/pending"},
+			todo:    true,
+			summary: Summary{Services: 1, Changing: 1},
+		},
 		"malformed name":      {names: []string{"web"}, err: "web is not of the form NAMESPACE/NAME"},
 		"no such Service":     {names: []string{"shop/wbe"}, err: "shop/wbe is no Service"},
 		"no load balancer":    {names: []string{"apps/internal"}, err: "its type is not LoadBalancer"},
@@ -125,11 +189,13 @@ func TestOf(t *testing.T) {
 				require.ErrorContains(t, err, c.err)
 				return
 			}
+
 			require.NoError(t, err)
 			var got []string
 			for _, s := range r.Services {
 				got = append(got, s.Service)
 			}
+
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.summary, r.Summary)
 			assert.Equal(t, c.todo, r.ToDo())
@@ -150,6 +216,7 @@ func TestReportAsJSON(t *testing.T) {
 			Refusal          map[string]any
 		}
 	}
+
 	require.NoError(t, json.Unmarshal(text, &back))
 	idle, api, web := back.Services[0], back.Services[1], back.Services[2]
 	assert.NotNil(t, idle.Actions, "an empty list, not null")
@@ -187,10 +254,13 @@ z/leaving   203.0.113.21   1 action to delete it
 5 Services: 1 as asked for, 2 with 4 actions, 1 refused, 1 not known.
 The controller's policy no-delete holds 2 actions back.
 `, plain)
-	assert.Contains(t, write(TextOptions{Style: report.Style{}, Verbose: true}), "apps/idle   203.0.113.22   as asked for\n")
-	assert.Contains(t, write(TextOptions{Style: report.Style{}, Verbose: true}), "cluster c1, policy no-delete, settings of the defaults\n")
+	assert.Contains(t, write(TextOptions{Style: report.Style{}, Verbose: true}),
+		"apps/idle   203.0.113.22   as asked for\n")
+	assert.Contains(t, write(TextOptions{Style: report.Style{}, Verbose: true}),
+		"cluster c1, policy no-delete, settings of the defaults\n")
 	assert.NotContains(t, plain, "\x1b[")
-	assert.Contains(t, write(TextOptions{Style: report.Style{Color: true}}), terminal.Own("\x1b[31m")+"-"+terminal.Own("\x1b[0m")+" delete rule")
+	assert.Contains(t, write(TextOptions{Style: report.Style{Color: true}}),
+		terminal.Own("\x1b[31m")+"-"+terminal.Own("\x1b[0m")+" delete rule")
 	for line := range strings.Lines(write(TextOptions{Style: report.Style{Unicode: true, Width: 40}})) {
 		assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), 40, line)
 	}
@@ -205,9 +275,15 @@ func TestOptions(t *testing.T) {
 	pod := func(args ...string) corev1.PodTemplateSpec {
 		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 			{Name: "sidecar", Args: []string{"--cluster-id=wrong"}},
-			{Name: "controller", Command: []string{"/cloudstack-ccm"}, Args: append([]string{"--cloud-provider=external-cloudstack", "--leader-elect=true", "--v=2"}, args...)},
+			{
+				Name:    "controller",
+				Command: []string{"/cloudstack-ccm"},
+				Args: append([]string{"--cloud-provider=external-cloudstack", "--leader-elect=true", "--v=2"},
+					args...),
+			},
 		}}}
 	}
+
 	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: "ccm", Labels: labels}
 	for name, c := range map[string]struct {
 		object runtime.Object
@@ -215,10 +291,25 @@ func TestOptions(t *testing.T) {
 		want   func(*provider.Options)
 		err    string
 	}{
-		"none":       {from: "the defaults", want: func(*provider.Options) {}},
-		"Deployment": {&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: pod("--cluster-id=c1", "--load-balancer-policy=no-delete", "--manage-network-acls=false")}}, "Deployment kube-system/ccm", func(o *provider.Options) { o.ClusterID, o.Policy, o.ManageNetworkACLs = "c1", "no-delete", false }, ""},
-		"DaemonSet":  {&appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Template: pod("--cluster-name", "c2")}}, "DaemonSet kube-system/ccm", func(o *provider.Options) { o.ClusterName = "c2" }, ""},
-		"wrong flag": {object: &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: pod("--drift-period=soon")}}, err: "drift-period"},
+		"none": {from: "the defaults", want: func(*provider.Options) {}},
+		"Deployment": {&appsv1.Deployment{
+			ObjectMeta: meta,
+			Spec: appsv1.DeploymentSpec{
+				Template: pod("--cluster-id=c1", "--load-balancer-policy=no-delete", "--manage-network-acls=false"),
+			},
+		}, "Deployment kube-system/ccm",
+			func(o *provider.Options) { o.ClusterID, o.Policy, o.ManageNetworkACLs = "c1", "no-delete", false }, ""},
+		"DaemonSet": {&appsv1.DaemonSet{
+			ObjectMeta: meta,
+			Spec:       appsv1.DaemonSetSpec{Template: pod("--cluster-name", "c2")},
+		}, "DaemonSet kube-system/ccm", func(o *provider.Options) { o.ClusterName = "c2" }, ""},
+		"wrong flag": {
+			object: &appsv1.Deployment{
+				ObjectMeta: meta,
+				Spec:       appsv1.DeploymentSpec{Template: pod("--drift-period=soon")},
+			},
+			err: "drift-period",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,24 +25,33 @@ type TextOptions struct {
 func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	if o.Verbose {
-		fmt.Fprintf(&b, "cluster %s, policy %s, settings of %s\n\n", r.Settings.ClusterID, r.Settings.Policy, r.Settings.From)
+		fmt.Fprintf(&b, "cluster %s, policy %s, settings of %s\n\n", r.Settings.ClusterID, r.Settings.Policy,
+			r.Settings.From)
 	}
+
 	names, addresses := 0, 0 // widths of their columns
 	for _, s := range r.Services {
-		names, addresses = max(names, utf8.RuneCountInString(terminal.Line(s.Service))), max(addresses, utf8.RuneCountInString(s.address()))
+		names, addresses = max(names,
+			utf8.RuneCountInString(terminal.Line(s.Service))), max(addresses, utf8.RuneCountInString(s.address()))
 	}
+
 	for _, s := range r.Services {
 		if s.todo() || s.Refusal != nil || s.Error != "" || len(s.Notices) > 0 || o.Verbose {
 			s.write(&b, o.Style, names, addresses)
 		}
 	}
+
 	if b.Len() > 0 {
 		b.WriteByte('\n')
 	}
+
 	b.WriteString(o.Style.Indented("", 0, r.Summary.String()))
 	if r.Summary.Held > 0 {
-		b.WriteString(o.Style.Indented("", 0, fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy, report.Count(r.Summary.Held, "action"))))
+		b.WriteString(o.Style.Indented("", 0,
+			fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy,
+				report.Count(r.Summary.Held, "action"))))
 	}
+
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -53,22 +62,29 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 	marked := func(y report.Symbol, text string) {
 		b.WriteString(style.Indented("  "+style.Symbol(y)+" ", style.SymbolWidth()+3, text))
 	}
-	b.WriteString(style.Indented("", 2, fmt.Sprintf("%-*s   %-*s   %s", names, terminal.Line(s.Service), addresses, s.address(), s.verdict())))
+	b.WriteString(style.Indented("", 2,
+		fmt.Sprintf("%-*s   %-*s   %s", names, terminal.Line(s.Service), addresses, s.address(), s.verdict())))
 	if s.Error != "" {
 		marked(report.SymbolFailed, s.Error)
 	}
+
 	if r := s.Refusal; r != nil {
 		marked(report.SymbolFailed, r.Message)
 		if r.Remedy != "" {
-			b.WriteString(style.Indented("  "+strings.Repeat(" ", style.SymbolWidth()+1)+"fix: ", style.SymbolWidth()+8, r.Remedy))
+			b.WriteString(style.Indented("  "+strings.Repeat(" ", style.SymbolWidth()+1)+"fix: ", style.SymbolWidth()+8,
+				r.Remedy))
 		}
 	}
+
 	if s.Pending > 0 {
-		b.WriteString(style.Indented("  ? ", 4, fmt.Sprintf("ask CloudStack for the outcome of %s of an address", report.Count(s.Pending, "acquisition"))))
+		b.WriteString(style.Indented("  ? ", 4,
+			fmt.Sprintf("ask CloudStack for the outcome of %s of an address", report.Count(s.Pending, "acquisition"))))
 	}
+
 	for _, a := range s.Actions {
 		b.WriteString(style.Indented("  "+style.Marked(a.Sign())+" ", 4, Text(&a)))
 	}
+
 	for _, n := range s.Notices {
 		y := report.SymbolArrow
 		if n.Warning {
@@ -101,7 +117,8 @@ func (s Summary) String() string {
 	for _, part := range []struct {
 		n    int
 		text string
-	}{{s.Settled, "as asked for"}, {s.Changing, "with " + report.Count(s.Actions, "action")}, {s.Refused, "refused"}, {s.Failed, "not known"}} {
+	}{{s.Settled, "as asked for"}, {s.Changing, "with " + report.Count(s.Actions, "action")}, {s.Refused, "refused"},
+		{s.Failed, "not known"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.text))
 		}

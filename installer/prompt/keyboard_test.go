@@ -45,6 +45,7 @@ func TestKeyboardKeepsWhatIsTypedAhead(t *testing.T) {
 			require.Equal(t, c.reads, got)
 		})
 	}
+
 	k := &keyboard{FileReader: pasted{bytes.NewBufferString("ab\rcd")}}
 	read, err := io.ReadAll(io.LimitReader(smallReads{k}, 16))
 	require.NoError(t, err)

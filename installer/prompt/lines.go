@@ -53,6 +53,7 @@ func (l *lines) Ask(ctx context.Context, q Question) (string, error) {
 	case q.Default != "":
 		suffix = " [" + q.Default + "]"
 	}
+
 	for say := q.Message + suffix + ": "; ; {
 		if _, err := io.WriteString(l.out, say); err != nil {
 			return "", err
@@ -91,6 +92,7 @@ func (q *Question) parse(line string) (string, error) {
 	case q.Validate != nil:
 		return line, q.Validate(line)
 	}
+
 	return line, nil
 }
 

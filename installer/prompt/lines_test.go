@@ -23,9 +23,12 @@ var (
 		}
 		return nil
 	}
-	choices = []prompt.Choice{{Value: "admin", Label: "Log in as an administrator"}, {Value: "keys", Label: "Use existing keys"}}
-	url     = prompt.Question{Message: "API URL", Help: "the address of /client/api", Validate: isURL}
-	goOn    = prompt.Question{Message: "Go on", YesNo: true}
+	choices = []prompt.Choice{
+		{Value: "admin", Label: "Log in as an administrator"},
+		{Value: "keys", Label: "Use existing keys"},
+	}
+	url  = prompt.Question{Message: "API URL", Help: "the address of /client/api", Validate: isURL}
+	goOn = prompt.Question{Message: "Go on", YesNo: true}
 )
 
 func TestLines(t *testing.T) {
@@ -36,22 +39,26 @@ func TestLines(t *testing.T) {
 		want  string // "" = the input ended
 		says  []string
 	}{
-		"input":                         {"https://a\n", url, "https://a", []string{"API URL: "}},
-		"the default for an empty line": {"\n", prompt.Question{Message: "Domain", Default: "ROOT"}, "ROOT", []string{"Domain [ROOT]: "}},
+		"input": {"https://a\n", url, "https://a", []string{"API URL: "}},
+		"the default for an empty line": {"\n", prompt.Question{Message: "Domain", Default: "ROOT"}, "ROOT",
+			[]string{"Domain [ROOT]: "}},
 		"asks again after a wrong answer, and explains": {
-			"?\nftp://a\nhttps://b\n", url, "https://b", []string{"the address of /client/api", "must start with https://"},
+			"?\nftp://a\nhttps://b\n", url, "https://b",
+			[]string{"the address of /client/api", "must start with https://"},
 		},
 		"last line without newline": {"x", prompt.Question{Message: "Zone"}, "x", nil},
 		"ended":                     {"", prompt.Question{Message: "Zone"}, "", nil},
 		"a secret keeps its spaces and is not written back": {
-			" s3 cret \n", prompt.Question{Message: "Password", Secret: true}, " s3 cret ", []string{"Password (not shown): "},
+			" s3 cret \n", prompt.Question{Message: "Password", Secret: true}, " s3 cret ",
+			[]string{"Password (not shown): "},
 		},
 		"choice by number": {
 			"3\n2\n", prompt.Question{Choices: choices}, "keys",
 			[]string{"1) Log in as an administrator", `"3" is none of the choices; give a number from 1 to 2`},
 		},
-		"choice by value":          {"ADMIN\n", prompt.Question{Choices: choices}, "admin", nil},
-		"default choice":           {"\n", prompt.Question{Choices: choices, Default: "keys"}, "keys", []string{"[1-2, default keys]"}},
+		"choice by value": {"ADMIN\n", prompt.Question{Choices: choices}, "admin", nil},
+		"default choice": {"\n", prompt.Question{Choices: choices, Default: "keys"}, "keys",
+			[]string{"[1-2, default keys]"}},
 		"yes":                      {"maybe\nY\n", goOn, "yes", []string{`"maybe" is neither yes nor no`}},
 		"no by default":            {"\n", goOn, "no", nil},
 		"yes if it is the default": {"\n", prompt.Question{YesNo: true, Default: "yes"}, "yes", nil},
@@ -64,11 +71,13 @@ func TestLines(t *testing.T) {
 				require.ErrorIs(t, err, prompt.ErrEnded)
 				return
 			}
+
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got)
 			for _, s := range tc.says {
 				require.Contains(t, out.String(), s)
 			}
+
 			require.NotContains(t, out.String(), "cret", "a secret must not be shown")
 		})
 	}
@@ -95,8 +104,12 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func TestRefusing(t *testing.T) {
 	t.Parallel()
 	for want, q := range map[string]prompt.Question{
-		"API URL: not given, and there is no terminal to ask on":                {Message: "API URL", Flag: "--flag X"},
-		`the answer to "Go on?": not given, and there is no terminal to ask on`: {Message: "Go on", Flag: "--flag X", YesNo: true},
+		"API URL: not given, and there is no terminal to ask on": {Message: "API URL", Flag: "--flag X"},
+		`the answer to "Go on?": not given, and there is no terminal to ask on`: {
+			Message: "Go on",
+			Flag:    "--flag X",
+			YesNo:   true,
+		},
 	} {
 		_, err := prompt.NewRefusing().Ask(t.Context(), q)
 		require.EqualError(t, err, want)

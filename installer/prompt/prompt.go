@@ -66,27 +66,32 @@ func (refusing) Ask(_ context.Context, q Question) (string, error) {
 	return "", report.Usage("add "+q.Flag, "%s: not given, and there is no terminal to ask on", q.Message)
 }
 
-// inBackground runs a prompt so that ^C or a time-out ends the question: then the terminal is put back, and the prompt, which may
-// have switched off echo or line mode, is abandoned. It ends with the process: no further question is asked then.
+// inBackground runs a prompt so that ^C or a time-out ends the question: then the terminal is put back, and the prompt,
+// which may have switched off echo or line mode, is abandoned. It ends with the process: no further question is asked
+// then.
 func inBackground(ctx context.Context, in any, ask func() (string, error)) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
+
 	restore := func() {}
 	if fd, ok := report.Terminal(in); ok {
 		if state, err := term.GetState(fd); err == nil {
 			restore = func() { _ = term.Restore(fd, state) } // nothing better to do on the way out
 		}
 	}
+
 	type result struct {
 		answer string
 		err    error
 	}
+
 	got := make(chan result, 1)
 	go func() {
 		answer, err := ask()
 		got <- result{answer, err}
 	}()
+
 	select {
 	case r := <-got:
 		return r.answer, r.err
@@ -96,8 +101,8 @@ func inBackground(ctx context.Context, in any, ask func() (string, error)) (stri
 	}
 }
 
-// hideInput switches the terminal's echo off before a question for a secret is shown: who types or pastes at once would see the
-// secret otherwise. What is no terminal is left alone.
+// hideInput switches the terminal's echo off before a question for a secret is shown: who types or pastes at once would
+// see the secret otherwise. What is no terminal is left alone.
 func hideInput(v any) (restore func()) {
 	in, readable := v.(surveyterminal.FileReader)
 	if _, ok := report.Terminal(v); ok && readable {

@@ -55,6 +55,7 @@ func (d *drawn) Ask(ctx context.Context, q Question) (string, error) {
 	default:
 		p = &survey.Input{Message: message, Default: plain.Line(q.Default), Help: help}
 	}
+
 	return inBackground(ctx, d.in, func() (string, error) {
 		a := answer{question: &q}
 		err := survey.AskOne(p, &a, survey.WithStdio(d.in, d.out, d.out), survey.WithValidator(a.validate))
@@ -101,8 +102,8 @@ func (a *answer) validate(value any) error {
 // answerRoom is how many columns the signs around a question and a short answer take.
 const answerRoom = 32
 
-// fit breaks a question into lines that leave room for its answer: on the last line of a terminal, survey does not erase all of an
-// answer that reaches the right edge.
+// fit breaks a question into lines that leave room for its answer: on the last line of a terminal, survey does not
+// erase all of an answer that reaches the right edge.
 func (d *drawn) fit(question string) string {
 	question = plain.Line(question)
 	width, _, err := term.GetSize(int(d.out.Fd()))

@@ -35,11 +35,12 @@ func Encode(w io.Writer, format string, v any) error {
 		_, err = w.Write(body)
 		return err
 	}
+
 	return fmt.Errorf("format %q is none of json, yaml", format)
 }
 
-// IsNew refuses, before any work, what WriteNew would refuse after it: a file that is there, and a folder that is not. "" and - are
-// no files.
+// IsNew refuses, before any work, what WriteNew would refuse after it: a file that is there, and a folder that is not.
+// "" and - are no files.
 func IsNew(flag, path string) error {
 	if path == "" || path == "-" {
 		return nil

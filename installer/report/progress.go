@@ -14,8 +14,8 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Progress shows the steps of a command to a person: with a spinner on a terminal, and one line for each finished step otherwise. All
-// methods are safe for concurrent use; the format strings follow fmt.
+// Progress shows the steps of a command to a person: with a spinner on a terminal, and one line for each finished step
+// otherwise. All methods are safe for concurrent use; the format strings follow fmt.
 type Progress struct {
 	// Quiet: only warnings and the steps that fail.
 	Quiet bool

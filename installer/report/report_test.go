@@ -35,21 +35,30 @@ func TestDecide(t *testing.T) {
 		env   func(string) string
 		want  Style
 	}{
-		{"terminal", ColorAuto, true, 100, env("LANG", "en_US.UTF-8"), Style{Color: true, Unicode: true, TTY: true, Width: 100}},
+		{"terminal", ColorAuto, true, 100, env("LANG", "en_US.UTF-8"),
+			Style{Color: true, Unicode: true, TTY: true, Width: 100}},
 		{"pipe", ColorAuto, false, 0, env("LANG", "en_US.UTF-8"), Style{Unicode: true}},
 		{"NO_COLOR", ColorAuto, true, 80, env("NO_COLOR", "1"), Style{Unicode: true, TTY: true, Width: 80}},
-		{"empty NO_COLOR counts as unset", ColorAuto, true, 80, env("NO_COLOR", ""), Style{Color: true, Unicode: true, TTY: true, Width: 80}},
-		{"NO_COLOR beats CLICOLOR_FORCE", ColorAuto, false, 0, env("NO_COLOR", "1", "CLICOLOR_FORCE", "1"), Style{Unicode: true}},
-		{"CLICOLOR_FORCE in a pipe", ColorAuto, false, 0, env("CLICOLOR_FORCE", "1"), Style{Color: true, Unicode: true}},
+		{"empty NO_COLOR counts as unset", ColorAuto, true, 80, env("NO_COLOR", ""),
+			Style{Color: true, Unicode: true, TTY: true, Width: 80}},
+		{"NO_COLOR beats CLICOLOR_FORCE", ColorAuto, false, 0, env("NO_COLOR", "1", "CLICOLOR_FORCE", "1"),
+			Style{Unicode: true}},
+		{"CLICOLOR_FORCE in a pipe", ColorAuto, false, 0, env("CLICOLOR_FORCE", "1"),
+			Style{Color: true, Unicode: true}},
 		{"CLICOLOR_FORCE=0 is off", ColorAuto, false, 0, env("CLICOLOR_FORCE", "0"), Style{Unicode: true}},
 		{"TERM=dumb neither colours nor redraws", ColorAuto, true, 80, env("TERM", "dumb"), Style{Width: 80}},
 		{"always beats NO_COLOR", ColorAlways, false, 0, env("NO_COLOR", "1"), Style{Color: true, Unicode: true}},
 		{"never on a terminal", ColorNever, true, 80, env(), Style{Unicode: true, TTY: true, Width: 80}},
-		{"COLUMNS beats the terminal", ColorNever, true, 80, env("COLUMNS", "40"), Style{Unicode: true, TTY: true, Width: 40}},
-		{"bad COLUMNS is ignored", ColorNever, true, 80, env("COLUMNS", "wide"), Style{Unicode: true, TTY: true, Width: 80}},
-		{"C locale is ASCII", ColorNever, true, 80, env("LC_ALL", "C", "LANG", "en_US.UTF-8"), Style{TTY: true, Width: 80}},
-		{"Linux console is ASCII", ColorNever, true, 80, env("TERM", "linux", "LANG", "en_US.UTF-8"), Style{TTY: true, Width: 80}},
+		{"COLUMNS beats the terminal", ColorNever, true, 80, env("COLUMNS", "40"),
+			Style{Unicode: true, TTY: true, Width: 40}},
+		{"bad COLUMNS is ignored", ColorNever, true, 80, env("COLUMNS", "wide"),
+			Style{Unicode: true, TTY: true, Width: 80}},
+		{"C locale is ASCII", ColorNever, true, 80, env("LC_ALL", "C", "LANG", "en_US.UTF-8"),
+			Style{TTY: true, Width: 80}},
+		{"Linux console is ASCII", ColorNever, true, 80, env("TERM", "linux", "LANG", "en_US.UTF-8"),
+			Style{TTY: true, Width: 80}},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -64,16 +73,20 @@ func TestDetectOnPseudoTerminal(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = master.Close(); _ = slave.Close() })
 	require.NoError(t, pty.Setsize(slave, &pty.Winsize{Rows: 24, Cols: 47}))
-	require.Equal(t, Style{Color: true, Unicode: true, TTY: true, Width: 47}, Detect(slave, ColorAuto, env("TERM", "xterm")))
+	require.Equal(t, Style{Color: true, Unicode: true, TTY: true, Width: 47},
+		Detect(slave, ColorAuto, env("TERM", "xterm")))
 	require.Equal(t, Style{Unicode: true}, Detect(&bytes.Buffer{}, ColorAuto, env()))
 }
 
 func TestWrap(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"one two three"}, terminal.Wrap("one two three", 0))
-	require.Equal(t, []string{"the quick brown fox", "jumps over the lazy", "dog"}, terminal.Wrap("the quick brown fox jumps over the lazy dog", 20))
-	require.Equal(t, []string{"see", "https://example.org/a/very/long/address", "now"}, terminal.Wrap("see https://example.org/a/very/long/address now", 24))
-	require.Equal(t, []string{"ä ö ü ß ä ö ü ß ä ö ü"}, terminal.Wrap("ä ö ü ß ä ö ü ß ä ö ü", 21), "columns, not bytes")
+	require.Equal(t, []string{"the quick brown fox", "jumps over the lazy", "dog"},
+		terminal.Wrap("the quick brown fox jumps over the lazy dog", 20))
+	require.Equal(t, []string{"see", "https://example.org/a/very/long/address", "now"},
+		terminal.Wrap("see https://example.org/a/very/long/address now", 24))
+	require.Equal(t, []string{"ä ö ü ß ä ö ü ß ä ö ü"}, terminal.Wrap("ä ö ü ß ä ö ü ß ä ö ü", 21),
+		"columns, not bytes")
 	require.Equal(t, []string{"two", "lines"}, terminal.Wrap("two\nlines\n", 80))
 }
 
@@ -112,6 +125,7 @@ func TestProgressWithoutTerminal(t *testing.T) {
 ✗ third: it broke
 ? fourth: not finished
 `, out.String())
+
 	require.NotContains(t, out.String(), "\x1b")
 }
 
@@ -126,7 +140,8 @@ func TestProgressOnTerminal(t *testing.T) {
 		synctest.Wait()
 		require.True(t, strings.HasSuffix(out.String(), "\r\x1b[K/ a title that "), "%q", out.String())
 		p.Done("")
-		require.True(t, strings.HasSuffix(out.String(), "\r\x1b[Kok   a title that is too\n     long\n"), "%q", out.String())
+		require.True(t, strings.HasSuffix(out.String(), "\r\x1b[Kok   a title that is too\n     long\n"), "%q",
+			out.String())
 		p.Close()
 	})
 }
@@ -149,5 +164,6 @@ func TestQuiet(t *testing.T) {
 
 func TestShellLine(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, `csccm --set 'a=$(B)' 'it'\''s' '' plain=1,2`, ShellLine("csccm", "--set", "a=$(B)", "it's", "", "plain=1,2"))
+	require.Equal(t, `csccm --set 'a=$(B)' 'it'\''s' '' plain=1,2`,
+		ShellLine("csccm", "--set", "a=$(B)", "it's", "", "plain=1,2"))
 }

@@ -34,7 +34,8 @@ type Style struct {
 	Carry func(text string) string
 }
 
-// Commands has the command lines in a text name the cluster, the namespace and the release, or the CloudStack, that they work on.
+// Commands has the command lines in a text name the cluster, the namespace and the release, or the CloudStack, that
+// they work on.
 func (s Style) Commands(text string) string {
 	if s.Carry == nil {
 		return text
@@ -42,8 +43,8 @@ func (s Style) Commands(text string) string {
 	return s.Carry(text)
 }
 
-// Detect decides the style for w: colour by the value of --color, NO_COLOR, CLICOLOR_FORCE and TERM, width by the terminal
-// (COLUMNS overrides). getenv looks up an environment variable, as os.Getenv.
+// Detect decides the style for w: colour by the value of --color, NO_COLOR, CLICOLOR_FORCE and TERM, width by the
+// terminal (COLUMNS overrides). getenv looks up an environment variable, as os.Getenv.
 func Detect(w io.Writer, color string, getenv func(string) string) Style {
 	width := 0
 	fd, tty := Terminal(w)
@@ -57,7 +58,8 @@ func Detect(w io.Writer, color string, getenv func(string) string) Style {
 
 func decide(color string, tty bool, width int, getenv func(string) string) Style {
 	name, force := getenv("TERM"), getenv("CLICOLOR_FORCE")
-	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"), "utf-8")) // terminals of today are UTF-8
+	// terminals of today are UTF-8
+	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"), "utf-8"))
 	s := Style{TTY: tty && name != "dumb", Width: width}
 	s.Unicode = name != "dumb" && name != "linux" && strings.Contains(strings.ReplaceAll(locale, "-", ""), "utf8")
 	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {

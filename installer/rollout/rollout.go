@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout waits for the controller's Deployment or DaemonSet. It does not use Helm's --wait, which considers a Deployment
-// without any Pod ready if maxUnavailable equals the number of replicas.
+// Package rollout waits for the controller's Deployment or DaemonSet. It does not use Helm's --wait, which considers a
+// Deployment without any Pod ready if maxUnavailable equals the number of replicas.
 package rollout
 
 import (
@@ -57,14 +57,17 @@ func Wait(ctx context.Context, e *engine.Env) error {
 		if err != nil {
 			return false, err
 		}
+
 		now := e.Clock.Now()
 		o, s = found, judge(found, pods, missing(ctx, e, pods), now)
 		if s.Stuck == 0 || !s.Ready || o.Available+s.Stuck < o.Wanted {
 			stuckSince = now
 		}
+
 		if !s.Hopeless {
 			hopelessSince = now
 		}
+
 		problems := strings.Join(s.Problems, "; ")
 		switch {
 		case s.Done:
@@ -77,18 +80,23 @@ func Wait(ctx context.Context, e *engine.Env) error {
 		case s.GiveUp || now.Sub(hopelessSince) >= settleTime:
 			return false, failed(ctx, e, o, s, "does not come up", report.ExitFailure)
 		}
+
 		if problems != said && problems != "" {
 			said = problems
 			e.Progress.Info("%s", problems)
 		}
+
 		return false, nil
 	})
+
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err == nil && !inTime:
-		err = failed(ctx, e, o, s, fmt.Sprintf("did not come up within %s", limit.Round(time.Second)), report.ExitTimeout)
+		err = failed(ctx, e, o, s, fmt.Sprintf("did not come up within %s", limit.Round(time.Second)),
+			report.ExitTimeout)
 	}
+
 	return err
 }
 
@@ -100,19 +108,21 @@ func AwaitEnd(ctx context.Context, e *engine.Env, workload, namespace string, o 
 		return len(left) == 0, err
 	})
 	if err == nil && !ended {
-		err = fmt.Errorf("Pod %s of %s does not end within %s", left[0].Name, workload, endTimeout) //nolint:staticcheck // Pod is a name
+		//nolint:staticcheck // Pod is a name
+		err = fmt.Errorf("Pod %s of %s does not end within %s", left[0].Name, workload, endTimeout)
 	}
 	return err
 }
 
-// Read returns the workload and its Pods: of a release's Deployment and DaemonSet the younger one while an upgrade replaces one by
-// the other.
+// Read returns the workload and its Pods: of a release's Deployment and DaemonSet the younger one while an upgrade
+// replaces one by the other.
 func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, error) {
 	kube, namespace, o := e.Cluster.Kube, e.Cluster.Namespace, cluster.OfRelease(e.Release)
 	all, err := cluster.Workloads(ctx, kube, namespace, o)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	all = slices.DeleteFunc(all, func(o cluster.Workload) bool { return o.Meta.DeletionTimestamp != nil })
 	if len(all) == 0 {
 		return nil, nil, report.Usage(
@@ -120,6 +130,7 @@ func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, 
 			"release %s: %w", e.Release, ErrNoWorkload,
 		)
 	}
+
 	found := slices.MaxFunc(all, func(a, b cluster.Workload) int {
 		return a.Meta.CreationTimestamp.Compare(b.Meta.CreationTimestamp.Time)
 	})
@@ -131,12 +142,13 @@ func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, 
 			}
 		}
 	}
+
 	pods := cluster.ListOf(ctx, &err, o, kube.CoreV1().Pods(namespace).List)
 	return &found, pods.Items, err
 }
 
-// failed reports Events and log lines that explain the failure, and returns the error. It has its own time-out, because the one of
-// ctx may have expired.
+// failed reports Events and log lines that explain the failure, and returns the error. It has its own time-out, because
+// the one of ctx may have expired.
 func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, how string, code int) error {
 	e.Progress.Fail("")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
@@ -145,15 +157,19 @@ func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, ho
 	if len(s.Problems) > 0 {
 		first = "; " + s.Problems[0]
 	}
+
 	problem := report.Errorf(
-		fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
+		fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s "+
+			"describe %s %s",
 			o.Meta.Namespace, strings.ToLower(o.Kind), o.Meta.Name),
 		"the controller %s: %d of %d Pods updated, %d available%s", how, o.Updated, o.Wanted, o.Available, first,
 	)
+
 	problem.Code = code
 	if s.failing == nil {
 		return problem
 	}
+
 	var err error // what cannot be read explains nothing
 	for _, ev := range cluster.ListOf(ctx, &err, metav1.ListOptions{
 		FieldSelector: "involvedObject.name=" + s.failing.Name + ",type=Warning",
@@ -162,6 +178,7 @@ func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, ho
 			e.Progress.Warn("Event %s: %s", ev.Reason, e.Scrubbed(ev.Message))
 		}
 	}
+
 	if e.PodLogs != nil {
 		if log, err := e.PodLogs(ctx, s.failing, 10); err == nil && strings.TrimSpace(log) != "" {
 			e.Progress.Info("last lines of the log of Pod %s:", s.failing.Name)
@@ -170,6 +187,7 @@ func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, ho
 			}
 		}
 	}
+
 	return problem
 }
 
@@ -179,7 +197,8 @@ func Restart(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	body := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, e.Clock.Now().UTC().Format(time.RFC3339))
+	body := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`,
+		e.Clock.Now().UTC().Format(time.RFC3339))
 	return Patch(ctx, e.Cluster.Kube, o.Kind, o.Meta.Namespace, o.Meta.Name, []byte(body))
 }
 
@@ -211,8 +230,8 @@ type state struct {
 	failing  *corev1.Pod
 }
 
-// steady is how long a container that has restarted must run before its Pod counts as ready. The chart's minReadySeconds is that for
-// all Pods, but may be set to less.
+// steady is how long a container that has restarted must run before its Pod counts as ready. The chart's
+// minReadySeconds is that for all Pods, but may be set to less.
 const steady = 10 * time.Second
 
 // judge returns the state of a rollout. missing is what Pods mount and the cluster lacks, by Pod. It is a pure
@@ -225,15 +244,20 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 	s.GiveUp = o.Observed && nowhere
 	switch {
 	case s.GiveUp:
-		s.Problems = []string{"no node is one that it may run on: see nodeSelector and affinity in the chart's values (without them: nodes of the control plane), and tolerations"}
+		s.Problems = []string{
+			"no node is one that it may run on: see nodeSelector and affinity in the chart's values (without them: " +
+				"nodes of the control plane), and tolerations",
+		}
 	case o.Problem != "":
 		s.Problems = []string{o.Problem}
 	}
+
 	ending := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	for _, p := range pods {
 		if p.DeletionTimestamp != nil || o.Newest != "" && p.Labels[o.PodLabel] != o.Newest {
 			continue
 		}
+
 		restarted := slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 			return c.RestartCount > 0 && c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) < steady
 		})
@@ -241,20 +265,24 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 			s.Ready = true
 			continue
 		}
+
 		s.Done = s.Done && !restarted
 		problem, unschedulable, failed := podProblem(&p)
 		problem = cmp.Or(missing[p.Name], problem)
 		if unschedulable {
 			s.Stuck++
 		}
+
 		lasting := strings.Contains(problem, "Image") || unschedulable && !ending // one that ends may make room
 		s.Hopeless = s.Hopeless || missing[p.Name] != "" || lasting && !passing.MatchString(problem)
 		if problem != "" {
 			s.Problems = append(s.Problems, fmt.Sprintf("Pod %s: %s", p.Name, problem))
 			s.failing = &p
 		}
+
 		s.GiveUp = s.GiveUp || failed
 	}
+
 	// If one Pod works, the problems of the others are caused by their nodes.
 	s.GiveUp, s.Hopeless = s.GiveUp && !s.Ready, s.Hopeless && !s.Ready
 	slices.Sort(s.Problems)
@@ -288,6 +316,7 @@ func missing(ctx context.Context, e *engine.Env, pods []corev1.Pod) map[string]s
 			}
 		}
 	}
+
 	return out
 }
 
@@ -297,9 +326,11 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 	if p.Status.Phase == corev1.PodFailed {
 		problem = strings.TrimSpace(fmt.Sprintf("failed: %s %s", p.Status.Reason, p.Status.Message))
 	}
+
 	for _, c := range p.Status.Conditions {
 		unschedulable = unschedulable || c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
 	}
+
 	for _, c := range p.Status.ContainerStatuses {
 		if c.State.Running != nil {
 			problem = "runs, but is not ready"
@@ -311,7 +342,8 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 		switch {
 		case t == nil || problem == "":
 		case strings.Contains(t.Message, "address already in use"):
-			problem = fmt.Sprintf("its port is taken by another program on node %s: free it, or choose another one with --set securePort=PORT (%s)",
+			problem = fmt.Sprintf("its port is taken by another program on node %s: free it, or choose another one "+
+				"with --set securePort=PORT (%s)",
 				p.Spec.NodeName, strings.TrimSpace(t.Message[strings.LastIndex(strings.TrimSpace(t.Message), "\n")+1:]))
 		default:
 			problem += fmt.Sprintf(" (last exit code %d: %s", t.ExitCode, strings.TrimSpace(t.Message))
@@ -319,5 +351,6 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 		}
 		givenUp = givenUp || int(c.RestartCount) >= maxRestarts && c.State.Running == nil
 	}
+
 	return problem, unschedulable, givenUp
 }

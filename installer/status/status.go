@@ -146,14 +146,21 @@ func (s *Status) unread(source check.Source) bool { return slices.Contains(s.Unr
 func New(r check.Report, f *check.Facts) *Status {
 	s := &Status{
 		SchemaVersion: SchemaVersion, At: f.At.UTC(), Report: r,
-		Cluster: Cluster{Context: r.Cluster.Context, Server: r.Cluster.Server, Version: f.Version, Distribution: string(f.Distribution)},
-		Checks:  Checks{Summary: r.Summary, Problems: []check.Result{}}, Unread: []string{},
+		Cluster: Cluster{
+			Context:      r.Cluster.Context,
+			Server:       r.Cluster.Server,
+			Version:      f.Version,
+			Distribution: string(f.Distribution),
+		},
+		Checks: Checks{Summary: r.Summary, Problems: []check.Result{}}, Unread: []string{},
 	}
+
 	for source, name := range parts {
 		if f.Err(source) != nil {
 			s.Unread = append(s.Unread, name)
 		}
 	}
+
 	slices.Sort(s.Unread)
 	problems := map[string][]string{} // by object
 	for _, c := range r.Checks {
@@ -165,10 +172,18 @@ func New(r check.Report, f *check.Facts) *Status {
 			problems[o.String()] = append(problems[o.String()], c.Code)
 		}
 	}
-	s.CloudStack = CloudStack{URL: f.Config.APIURL, Version: f.CloudStackVersion, Project: f.Config.ProjectID, Zone: f.Config.Zone}
+
+	s.CloudStack = CloudStack{
+		URL:     f.Config.APIURL,
+		Version: f.CloudStackVersion,
+		Project: f.Config.ProjectID,
+		Zone:    f.Config.Zone,
+	}
+
 	if f.VMs != nil {
 		s.CloudStack.VMs = f.VMs.Len()
 	}
+
 	s.Controller = controller(f)
 	s.nodes(f, problems)
 	s.services(f, problems)
@@ -179,8 +194,12 @@ func controller(f *check.Facts) Controller {
 	c := Controller{Namespace: f.Namespace, Release: f.Release, Images: []string{}, Others: []string{}}
 	if n := len(f.Records); n > 0 {
 		last := &f.Records[n-1]
-		c.Revision, c.ReleaseStatus, c.ChartVersion, c.AppVersion = last.Revision, last.Status, last.ChartVersion, last.AppVersion
+		c.Revision = last.Revision
+		c.ReleaseStatus = last.Status
+		c.ChartVersion = last.ChartVersion
+		c.AppVersion = last.AppVersion
 	}
+
 	for _, w := range f.Controllers {
 		if !w.Ours {
 			c.Others = append(c.Others, fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name))
@@ -190,11 +209,14 @@ func controller(f *check.Facts) Controller {
 		c.PodsWanted, c.PodsReady = c.PodsWanted+w.Wanted, c.PodsReady+w.Ready
 		c.Images = append(c.Images, w.Images...)
 	}
+
 	if l := leader(f); l != nil {
-		c.Leader, _, _ = strings.Cut(*l.Spec.HolderIdentity, "_") // HOSTNAME_UUID: the second half says nothing to people
+		// HOSTNAME_UUID: the second half says nothing to people
+		c.Leader, _, _ = strings.Cut(*l.Spec.HolderIdentity, "_")
 		c.LeaderSeconds = f.At.Sub(l.Spec.RenewTime.Time).Round(time.Second).Seconds()
 		c.stale = check.Stale(l, f.At)
 	}
+
 	return c
 }
 
@@ -205,28 +227,40 @@ func (s *Status) nodes(f *check.Facts, problems map[string][]string) {
 		verdicts[v.Node] = v.Verdict
 		s.Nodes.Kubelets[string(v.Verdict)]++
 	}
+
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		it := Node{
-			Name: n.Name, Kubelet: string(verdicts[n.Name]), Zone: n.Labels[corev1.LabelTopologyZone], Type: n.Labels[corev1.LabelInstanceTypeStable],
-			Ready: node.Ready(n), Initialised: n.Spec.ProviderID != "" && !node.HasTaint(n), Problems: list(problems["Node "+n.Name]),
+			Name:        n.Name,
+			Kubelet:     string(verdicts[n.Name]),
+			Zone:        n.Labels[corev1.LabelTopologyZone],
+			Type:        n.Labels[corev1.LabelInstanceTypeStable],
+			Ready:       node.Ready(n),
+			Initialised: n.Spec.ProviderID != "" && !node.HasTaint(n),
+			Problems:    list(problems["Node "+n.Name]),
 		}
+
 		for _, a := range n.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP && it.Address == "" {
 				it.Address = a.Address
 			}
 		}
+
 		if vm, known := f.VM(n); known {
 			it.VM, it.VMState = vm.Name, string(vm.State)
 		}
+
 		if it.Ready {
 			s.Nodes.Ready++
 		}
+
 		if it.Initialised {
 			s.Nodes.Initialised++
 		}
+
 		s.Nodes.Items = append(s.Nodes.Items, it)
 	}
+
 	slices.SortStableFunc(s.Nodes.Items, func(a, b Node) int { return len(b.Problems) - len(a.Problems) })
 }
 
@@ -238,7 +272,8 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 		}
 		it := Service{
 			Namespace: v.Namespace, Name: v.Name, Addresses: []string{}, Ports: []string{},
-			AgeSeconds: f.At.Sub(v.CreationTimestamp.Time).Round(time.Second).Seconds(), Problems: list(problems["Service "+v.Namespace+"/"+v.Name]),
+			AgeSeconds: f.At.Sub(v.CreationTimestamp.Time).Round(time.Second).Seconds(),
+			Problems:   list(problems["Service "+v.Namespace+"/"+v.Name]),
 		}
 		for _, in := range v.Status.LoadBalancer.Ingress {
 			it.Addresses = append(it.Addresses, in.IP+in.Hostname)
@@ -252,6 +287,7 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 		}
 		s.Services.Items = append(s.Services.Items, it)
 	}
+
 	slices.SortStableFunc(s.Services.Items, func(a, b Service) int { return len(b.Problems) - len(a.Problems) })
 }
 
@@ -320,8 +356,10 @@ func (v *view) summary() {
 	if k.Version == "" && unreachable != nil {
 		v.line("Cluster", "", false, unreachable.Message)
 	} else {
-		v.line("Cluster", "", k.Version != "", cmp.Or(join(k.Version, strings.TrimPrefix(k.Distribution, "unknown"), k.Server), "no answer"))
+		v.line("Cluster", "", k.Version != "",
+			cmp.Or(join(k.Version, strings.TrimPrefix(k.Distribution, "unknown"), k.Server), "no answer"))
 	}
+
 	switch {
 	case k.Version == "" && cloud.URL == "":
 		v.line("CloudStack", check.Nodes, false, "no usable credentials") // they are in the cluster
@@ -329,27 +367,36 @@ func (v *view) summary() {
 		v.line("CloudStack", "", false, "no usable credentials")
 	default:
 		v.line("CloudStack", check.VMs, cloud.VMs > 0,
-			join(cloud.Version, label("project ", cloud.Project), label("zone ", cloud.Zone), english.Plural(cloud.VMs, "VM", ""), cloud.URL))
+			join(cloud.Version, label("project ", cloud.Project), label("zone ", cloud.Zone),
+				english.Plural(cloud.VMs, "VM", ""), cloud.URL))
 	}
+
 	runs, leader := "no Deployment or DaemonSet of release "+c.Release+" in namespace "+c.Namespace, "no leader"
 	if c.Leader != "" {
 		leader = fmt.Sprintf("leader %s, renewed %s ago", c.Leader, time.Duration(c.LeaderSeconds*float64(time.Second)))
 	}
+
 	if c.Kind != "" {
-		runs = join(c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted), leader, label("in CloudStack's UI as ", c.RegisteredAs))
+		runs = join(c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted), leader,
+			label("in CloudStack's UI as ", c.RegisteredAs))
 	}
+
 	v.line("Controller", check.Controllers, c.PodsReady == c.PodsWanted && c.PodsWanted > 0 && !c.stale, runs)
 	release := ""
 	if c.Revision > 0 {
-		release = fmt.Sprintf("%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(label("chart ", c.ChartVersion), c.ReleaseStatus))
+		release = fmt.Sprintf("%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision,
+			join(label("chart ", c.ChartVersion), c.ReleaseStatus))
 	} else if c.Kind != "" {
 		release = "none of Helm: the " + c.Kind + " was made from a manifest, or by GitOps"
 	}
+
 	v.line("Release", check.Releases, c.Revision == 0 || c.ReleaseStatus == "deployed", release)
 	v.line("Others", "", false, strings.Join(c.Others, ", "))
 	v.line("Nodes", check.Nodes, n.Ready == n.Total && n.Initialised == n.Total && n.Total > 0,
-		fmt.Sprintf("%d, %d ready, %d initialised, %d with external kubelet", n.Total, n.Ready, n.Initialised, n.Kubelets[string(kubelet.External)]))
-	v.line("Services", check.Services, s.WithAddress == s.Total, fmt.Sprintf("%d of type LoadBalancer, %d with an address", s.Total, s.WithAddress))
+		fmt.Sprintf("%d, %d ready, %d initialised, %d with external kubelet", n.Total, n.Ready, n.Initialised,
+			n.Kubelets[string(kubelet.External)]))
+	v.line("Services", check.Services, s.WithAddress == s.Total,
+		fmt.Sprintf("%d of type LoadBalancer, %d with an address", s.Total, s.WithAddress))
 }
 
 // table writes the rows that fit: without all the columns that a screen has no room for go, the last first, then names
@@ -360,6 +407,7 @@ func (v *view) table(t report.Table) {
 	if rows == 0 {
 		return
 	}
+
 	if width := v.style.Width; !v.all {
 		t.Rows = t.Rows[:min(rows, v.rows)]
 		for width > 0 && t.Width() > width && len(t.Header) > columns {
@@ -372,6 +420,7 @@ func (v *view) table(t report.Table) {
 			}
 		}
 	}
+
 	v.b.WriteByte('\n')
 	_ = t.Write(&v.b, v.style)
 	v.more(rows-len(t.Rows), " (-v shows all)")
@@ -397,7 +446,8 @@ func (v *view) nodeTable() report.Table {
 		if !n.Initialised {
 			state += ", waits"
 		}
-		t.Add(n.Name, state, cmp.Or(n.VMState, noVM), v.codes(n.Problems), cmp.Or(n.Kubelet, "-"), cmp.Or(n.Zone, "-"), cmp.Or(n.Type, "-"))
+		t.Add(n.Name, state, cmp.Or(n.VMState, noVM), v.codes(n.Problems), cmp.Or(n.Kubelet, "-"), cmp.Or(n.Zone, "-"),
+			cmp.Or(n.Type, "-"))
 	}
 	return t
 }
@@ -414,7 +464,8 @@ func (v *view) serviceTable() report.Table {
 // problems lists the checks that did not pass, the worst first, one line each.
 func (v *view) problems() {
 	const title = "Checks "
-	v.b.WriteString("\n" + v.style.Indented(v.style.Paint(report.Strong, title), len(title), v.Checks.Summary.Text(v.Report.Unfinished)))
+	v.b.WriteString("\n" +
+		v.style.Indented(v.style.Paint(report.Strong, title), len(title), v.Checks.Summary.Text(v.Report.Unfinished)))
 	shown := 0
 	for _, worst := range []check.Outcome{check.Failed, check.Warning, check.Unknown} {
 		for _, c := range v.Checks.Problems {
@@ -426,9 +477,11 @@ func (v *view) problems() {
 			}
 		}
 	}
+
 	if !v.all {
 		v.more(shown-v.rows, "")
 	}
+
 	if shown > 0 {
 		v.b.WriteString(v.style.Indented("", 0, "csccm doctor says more, and what to do."))
 	}

@@ -32,7 +32,12 @@ var now = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 // setup is that of a release with credentials.
 var setup = check.Setup{
 	Namespace: "kube-system", Release: "cloudstack-ccm",
-	Config: cloudstack.Config{APIURL: "https://cloud.example.org/client/api", APIKey: "key-canary", SecretKey: "secret-canary", Zone: "zone-1"},
+	Config: cloudstack.Config{
+		APIURL:    "https://cloud.example.org/client/api",
+		APIKey:    "key-canary",
+		SecretKey: "secret-canary",
+		Zone:      "zone-1",
+	},
 }
 
 // large is a cluster with much of everything and much to say about it.
@@ -41,9 +46,18 @@ func large(n int) (check.Report, *check.Facts) {
 	r := check.Report{SchemaVersion: 1}
 	r.Cluster.Server = "https://a-load-balancer-with-a-long-name.of-a-cluster.example.org:6443"
 	f.Controllers = []check.Workload{
-		{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm-cloud-controller-manager", Wanted: 2, Ready: 1, Ours: true, Images: []string{"registry.example.org/cloudstack-ccm:v1.0.0"}},
+		{
+			Kind:      "Deployment",
+			Namespace: "kube-system",
+			Name:      "cloudstack-ccm-cloud-controller-manager",
+			Wanted:    2,
+			Ready:     1,
+			Ours:      true,
+			Images:    []string{"registry.example.org/cloudstack-ccm:v1.0.0"},
+		},
 		{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager"},
 	}
+
 	f.Records = []helm.Release{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
 	for i := range n {
 		name := fmt.Sprintf("a-node-of-a-pool-with-a-long-name-%03d", i)
@@ -52,20 +66,40 @@ func large(n int) (check.Report, *check.Facts) {
 		}}}
 		f.Nodes = append(f.Nodes, node)
 		f.Kubelets = append(f.Kubelets, kubelet.NodeVerdict{Node: name, Verdict: kubelet.NotExternal})
-		s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a-namespace", Name: fmt.Sprintf("a-service-%03d", i), UID: "01234567-89ab-cdef-0123-456789abcdef", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+		s := corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:         "a-namespace",
+				Name:              fmt.Sprintf("a-service-%03d", i),
+				UID:               "01234567-89ab-cdef-0123-456789abcdef",
+				CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
+			},
+		}
+
 		s.Spec.Type = corev1.ServiceTypeLoadBalancer
 		for p := range int32(10) {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Port: 8000 + p})
 		}
+
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
 		f.Services = append(f.Services, s)
 		r.Checks = append(r.Checks, check.Result{
-			Code: fmt.Sprintf("NODE-%03d", i%100), Category: "Nodes", Title: "Title", Severity: check.SeverityError, Outcome: check.Failed,
-			Message: strings.Repeat("this is not well, and that is not either; ", 4), Hint: "https://example.org", Evidence: map[string]string{},
-			Objects: []check.Object{{Kind: "Node", Name: name}, {Kind: "Service", Namespace: "a-namespace", Name: s.Name}},
+			Code:     fmt.Sprintf("NODE-%03d", i%100),
+			Category: "Nodes",
+			Title:    "Title",
+			Severity: check.SeverityError,
+			Outcome:  check.Failed,
+			Message:  strings.Repeat("this is not well, and that is not either; ", 4),
+			Hint:     "https://example.org",
+			Evidence: map[string]string{},
+			Objects: []check.Object{
+				{Kind: "Node", Name: name},
+				{Kind: "Service", Namespace: "a-namespace", Name: s.Name},
+			},
 		})
+
 		r.Summary.Failed++
 	}
+
 	return r, f
 }
 
@@ -88,13 +122,17 @@ func TestOneScreen(t *testing.T) {
 			for line := range strings.Lines(out) {
 				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 80, "%q", line)
 			}
-			for _, part := range []string{"Cluster", "CloudStack", "Controller", "Release", "Others", "Nodes", "Services", "Checks"} {
+
+			for _, part := range []string{"Cluster", "CloudStack", "Controller", "Release", "Others", "Nodes",
+				"Services", "Checks"} {
 				require.Contains(t, out, part)
 			}
+
 			if n > 0 {
 				require.Contains(t, out, "NODE-000", "a node with its problem")
 				require.Contains(t, out, "203.0.113.20")
 			}
+
 			if n == 100 {
 				require.Contains(t, out, "more (-v shows all)")
 			}
@@ -107,7 +145,9 @@ func TestRegisteredCluster(t *testing.T) {
 	t.Parallel()
 	r, f := large(1)
 	d := &appsv1.Deployment{}
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--cloud-provider=external-cloudstack", "--register-cluster=prod"}}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{
+		{Args: []string{"--cloud-provider=external-cloudstack", "--register-cluster=prod"}},
+	}
 	f.Controllers[0] = check.WorkloadOf(new(cluster.DeploymentOf(d)))
 	f.Controllers[0].Ours = true
 	require.Contains(t, text(t, New(r, f), report.Style{Width: 200}, true), "in CloudStack's UI as prod")
@@ -151,8 +191,14 @@ func TestNothingRuns(t *testing.T) {
 	daemons.Kind, daemons.Wanted, daemons.Ready = "DaemonSet", 2, 1
 	revisions := []helm.Release{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
 	for says, f := range map[string]*check.Facts{
-		"v1.0.0, Deployment, 0 of 0 Pods ready, no leader":                              {Controllers: []check.Workload{ours}, Records: revisions},
-		"v1.0.0, DaemonSet, 1 of 2 Pods ready, no leader":                               {Controllers: []check.Workload{daemons}, Records: revisions},
+		"v1.0.0, Deployment, 0 of 0 Pods ready, no leader": {
+			Controllers: []check.Workload{ours},
+			Records:     revisions,
+		},
+		"v1.0.0, DaemonSet, 1 of 2 Pods ready, no leader": {
+			Controllers: []check.Workload{daemons},
+			Records:     revisions,
+		},
 		"no Deployment or DaemonSet of release cloudstack-ccm in namespace kube-system": {Records: revisions},
 	} {
 		f.Setup = setup
@@ -170,7 +216,11 @@ func TestNothingRuns(t *testing.T) {
 func TestStaleLeader(t *testing.T) {
 	t.Parallel()
 	for ago, mark := range map[time.Duration]string{time.Second: "ok", time.Minute: "FAIL"} {
-		f := &check.Facts{Setup: setup, At: now, Controllers: []check.Workload{{Kind: "Deployment", Wanted: 1, Ready: 1, Ours: true}}}
+		f := &check.Facts{
+			Setup:       setup,
+			At:          now,
+			Controllers: []check.Workload{{Kind: "Deployment", Wanted: 1, Ready: 1, Ours: true}},
+		}
 		holder, seconds, at := "cp-1_x", int32(15), metav1.NewMicroTime(now.Add(-ago))
 		l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "cloud-controller-manager"}}
 		l.Spec = coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &at}
@@ -192,12 +242,14 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.AddResource(url, doc))
 	}
+
 	schema, err := c.Compile("https://github.com/csccm/csccm/blob/main/installer/status/status.schema.json")
 	require.NoError(t, err)
 	fullReport, fullFacts := large(3)
 	fullFacts.Fail(check.VMs, errors.New("refused"))
 	for name, s := range map[string]*Status{
-		"full": New(fullReport, fullFacts), "empty": New(check.Report{}, &check.Facts{Setup: check.Setup{Namespace: "n", Release: "r"}, At: now}),
+		"full":  New(fullReport, fullFacts),
+		"empty": New(check.Report{}, &check.Facts{Setup: check.Setup{Namespace: "n", Release: "r"}, At: now}),
 	} {
 		var j, y bytes.Buffer
 		require.NoError(t, report.Encode(&j, "json", s))

@@ -50,15 +50,18 @@ type Executor struct {
 	Pace
 }
 
-// Initialise carries a plan out: one node alone at first, then the others, MaxParallel at a time. The first failure stops it.
+// Initialise carries a plan out: one node alone at first, then the others, MaxParallel at a time. The first failure
+// stops it.
 func (e *Executor) Initialise(ctx context.Context, p *Plan) error {
 	if err := p.Blocked(); err != nil || len(p.Order) == 0 {
 		return err
 	}
+
 	e.Progress.Step("Initialising node %s, alone at first", p.Order[0])
 	if err := e.one(ctx, p.Order[0]); err != nil || len(p.Order) == 1 {
 		return err
 	}
+
 	e.Progress.Step("Initialising %s", report.Count(len(p.Order)-1, "more node"))
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, e.MaxParallel))
@@ -70,6 +73,7 @@ func (e *Executor) Initialise(ctx context.Context, p *Plan) error {
 			return e.one(gctx, name)
 		})
 	}
+
 	return cmp.Or(group.Wait(), context.Cause(ctx))
 }
 
@@ -79,12 +83,14 @@ func (e *Executor) one(ctx context.Context, name string) error {
 	if err := e.patch(ctx, name, "setting the taint on", e.add); err != nil {
 		return err
 	}
+
 	err := e.Await(ctx, name)
 	if err == nil {
 		e.Note("initialised %s", name)
 		e.Progress.Info("node %s initialised after %s", name, e.Clock.Since(start).Round(10*time.Millisecond))
 		return nil
 	}
+
 	// ^C must not leave the taint behind either.
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
@@ -99,6 +105,7 @@ func (e *Executor) one(ctx context.Context, name string) error {
 		}
 		return out
 	}
+
 	return err
 }
 
@@ -124,6 +131,7 @@ func (e *Executor) Await(ctx context.Context, name string) error {
 			"node %s was not initialised within %s: %s", name, limit, missing,
 		)
 	}
+
 	return err
 }
 
@@ -164,11 +172,12 @@ func unmark(n *corev1.Node) {
 	}
 	delete(n.Annotations, MarkAnnotation)
 	delete(n.Annotations, BeforeAnnotation)
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&own) && t.Value == Value })
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints,
+		func(t corev1.Taint) bool { return t.MatchTaint(&own) && t.Value == Value })
 }
 
-// patch changes a node, again when somebody was faster. spec.taints is one list that a patch replaces, so the patch is only
-// for the version that was read.
+// patch changes a node, again when somebody was faster. spec.taints is one list that a patch replaces, so the patch is
+// only for the version that was read.
 func (e *Executor) patch(ctx context.Context, name, doing string, change func(*corev1.Node)) error {
 	nodes := e.Cluster.Kube.CoreV1().Nodes()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -192,5 +201,6 @@ func (e *Executor) patch(ctx context.Context, name, doing string, change func(*c
 	if err != nil {
 		return fmt.Errorf("%s node %s: %w", doing, name, err)
 	}
+
 	return nil
 }

@@ -51,7 +51,15 @@ func newEnv(t *testing.T, nodes ...corev1.Node) *env {
 	for i := range nodes {
 		require.NoError(t, e.kube.Tracker().Add(&nodes[i]))
 	}
-	e.Executor = &Executor{Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Clock: stepclock.New(e.controller), Progress: report.NoProgress()}}
+
+	e.Executor = &Executor{
+		Env: &engine.Env{
+			Cluster:  cluster.NewForTest(e.kube),
+			Clock:    stepclock.New(e.controller),
+			Progress: report.NoProgress(),
+		},
+	}
+
 	e.session = e.Session("taint", "")
 	e.kube.PrependReactor("patch", "nodes", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		e.mu.Lock()
@@ -66,6 +74,7 @@ func newEnv(t *testing.T, nodes ...corev1.Node) *env {
 		e.most = max(e.most, e.busy)
 		return false, nil, nil
 	})
+
 	return e
 }
 
@@ -119,7 +128,8 @@ func (e *env) undo() engine.Plan {
 // three are a node of the control plane and two workers, one with a taint of others.
 func three(t *testing.T) *env {
 	t.Helper()
-	return newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane), aNode("w-1", "10.1.1.21", otherTaint("dedicated")), aNode("w-2", "10.1.1.22"))
+	return newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane), aNode("w-1", "10.1.1.21", otherTaint("dedicated")),
+		aNode("w-2", "10.1.1.22"))
 }
 
 func TestExecuteOneByOne(t *testing.T) {
@@ -172,6 +182,7 @@ func TestExecuteTimeOut(t *testing.T) {
 				}
 				return false, nil, nil
 			})
+
 			err := e.Initialise(ctx, planOf(e.all()...))
 			if why == nil {
 				why = report.CheckFailed(
@@ -180,6 +191,7 @@ func TestExecuteTimeOut(t *testing.T) {
 					"node w-1 was not initialised within 1m0s: it still has the taint %s", Key,
 				)
 			}
+
 			require.Equal(t, why, err)
 			require.Equal(t, []string{"taint w-1", "untaint w-1"}, e.log)
 			n := e.node("w-1")
@@ -242,7 +254,8 @@ func TestNamedNodeIsInitialisedAgain(t *testing.T) {
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane),
-		aNode("w-1", "10.1.1.21", otherTaint("dedicated"), label(corev1.LabelTopologyZone, "old")), aNode("w-2", "10.1.1.22"))
+		aNode("w-1", "10.1.1.21", otherTaint("dedicated"), label(corev1.LabelTopologyZone, "old")),
+		aNode("w-2", "10.1.1.22"))
 	require.NoError(t, e.Initialise(t.Context(), planOf(*e.node("w-1"))))
 	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone])
 	require.NoError(t, e.one(t.Context(), "w-1"), "another run does not hide what was before")
@@ -250,9 +263,11 @@ func TestUndo(t *testing.T) {
 	undone := e.undo()
 	require.Equal(t, []string{"set back w-1"}, undone.Done, "the others were not tainted by csccm")
 	require.Equal(t, []engine.Change{{Part: "Node", Text: "w-1", Lines: []string{
-		`topology.kubernetes.io/zone from "zone-1" to "old"`, corev1.LabelInstanceTypeStable + "=" + n1Type + " is removed",
+		`topology.kubernetes.io/zone from "zone-1" to "old"`,
+		corev1.LabelInstanceTypeStable + "=" + n1Type + " is removed",
 		"the provider ID external-cloudstack://" + id2 + " stays",
 	}}}, undone.Changes)
+
 	n := e.node("w-1")
 	require.Equal(t, "old", n.Labels[corev1.LabelTopologyZone])
 	require.NotContains(t, n.Labels, corev1.LabelInstanceTypeStable)

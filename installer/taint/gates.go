@@ -42,7 +42,9 @@ var clusterGates = []struct{ name, remedy string }{
 	{gateRules, "run csccm migrate-rules first"},
 	{gateWebhook, "see that it answers, then pass over this with --skip-gate webhook"},
 	{gateRollout, "wait for its end, so that new trouble is not mistaken for old"},
-	{string(node.GateLabels), "set the zone's or region's name (csccm install --region), or the chart value instanceTypeFormat, so that the label stays; or change the objects first"},
+	{string(node.GateLabels),
+		"set the zone's or region's name (csccm install --region), or the chart value instanceTypeFormat, so that " +
+			"the label stays; or change the objects first"},
 }
 
 // ClusterFacts is what the gates of the whole cluster look at.
@@ -76,11 +78,12 @@ func Gates() []string {
 
 // unfinished reports whether a rollout is on its way.
 func unfinished(d *appsv1.Deployment) bool {
-	return d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) && !d.Spec.Paused
+	return d.Status.ObservedGeneration < d.Generation ||
+		d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) && !d.Spec.Paused
 }
 
-// boundToLabels looks for what is bound to labels that change: a volume in a zone whose name changes cannot be mounted any more, a
-// Pod that selects the old value is not scheduled again.
+// boundToLabels looks for what is bound to labels that change: a volume in a zone whose name changes cannot be mounted
+// any more, a Pod that selects the old value is not scheduled again.
 func boundToLabels(f *ClusterFacts, changes []labelChange) (out []string) {
 	for _, c := range changes {
 		var bound []string
@@ -89,20 +92,28 @@ func boundToLabels(f *ClusterFacts, changes []labelChange) (out []string) {
 				bound = append(bound, "PersistentVolume "+v.Name)
 			}
 		}
+
 		for i := range f.Pods {
 			spec := &f.Pods[i].Spec
 			if a := spec.Affinity; spec.NodeSelector[c.key] == c.was ||
-				a != nil && a.NodeAffinity != nil && selects(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, c) {
+				a != nil &&
+					a.NodeAffinity != nil &&
+					selects(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, c) {
 				bound = append(bound, "Pod "+f.Pods[i].Namespace+"/"+f.Pods[i].Name)
 			}
 		}
+
 		if n := len(bound) - 5; n > 0 {
 			bound = append(bound[:5], fmt.Sprintf("%d more", n))
 		}
+
 		if len(bound) > 0 {
-			out = append(out, fmt.Sprintf("label %s=%s changes, and is what %s select nodes by", c.key, c.was, strings.Join(bound, ", ")))
+			out = append(out,
+				fmt.Sprintf("label %s=%s changes, and is what %s select nodes by", c.key, c.was,
+					strings.Join(bound, ", ")))
 		}
 	}
+
 	return out
 }
 
@@ -121,11 +132,13 @@ func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*Cluste
 	if err != nil {
 		return nil, err
 	}
+
 	f := &ClusterFacts{
 		Found:   map[string][]string{},
 		Volumes: cluster.List(ctx, &err, kube.CoreV1().PersistentVolumes().List).Items,
 		Pods:    cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceAll).List).Items,
 	}
+
 	deployments := cluster.List(ctx, &err, kube.AppsV1().Deployments(metav1.NamespaceAll).List).Items
 	mutating := cluster.List(ctx, &err, kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List).Items
 	validating := cluster.List(ctx, &err, kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List).Items
@@ -133,43 +146,59 @@ func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*Cluste
 	if err := cmp.Or(err, lerr); err != nil {
 		return nil, err
 	}
+
 	if !patches {
 		f.add(gatePermission, "you may not patch nodes")
 	}
+
 	ready := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
 		return p.Namespace == e.Cluster.Namespace && cluster.InRelease(p.Labels, e.Release) && cluster.PodReady(&p)
 	})
 	if age, lasts, held := lease.Age(l, e.Clock); !ready || !held || age > 2*lasts {
-		f.add(gateController, "no Pod of the controller is ready and holds the lease: nothing would take the taint away")
+		f.add(gateController,
+			"no Pod of the controller is ready and holds the lease: nothing would take the taint away")
 	}
+
 	for _, d := range deployments {
 		if unfinished(&d) {
 			f.add(gateRollout, "Deployment %s/%s is rolling out", d.Namespace, d.Name)
 		}
 	}
+
 	for _, it := range mutating {
 		for _, w := range it.Webhooks {
 			f.addWebhook(it.Name, w.Name, w.Rules, w.FailurePolicy)
 		}
 	}
+
 	for i := range validating {
 		for _, w := range validating[i].Webhooks {
 			f.addWebhook(validating[i].Name, w.Name, w.Rules, w.FailurePolicy)
 		}
 	}
+
 	return f, nil
 }
 
 // addWebhook adds a webhook that is asked about updates of nodes, and refuses them when it does not answer.
-func (f *ClusterFacts) addWebhook(configuration, name string, rules []admissionv1.RuleWithOperations, policy *admissionv1.FailurePolicyType) {
+func (f *ClusterFacts) addWebhook(
+	configuration, name string, rules []admissionv1.RuleWithOperations, policy *admissionv1.FailurePolicyType,
+) {
 	if ptr.Deref(policy, admissionv1.Fail) == admissionv1.Ignore {
 		return
 	}
+
 	if slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool {
 		group := slices.Contains(r.APIGroups, "") || slices.Contains(r.APIGroups, "*")
-		resource := slices.ContainsFunc(r.Resources, func(s string) bool { return s == "*" || s == "*/*" || s == "nodes" || s == "nodes/*" })
-		return group && resource && (slices.Contains(r.Operations, admissionv1.Update) || slices.Contains(r.Operations, admissionv1.OperationAll))
+		resource := slices.ContainsFunc(r.Resources,
+			func(s string) bool { return s == "*" || s == "*/*" || s == "nodes" || s == "nodes/*" })
+		return group &&
+			resource &&
+			(slices.Contains(r.Operations, admissionv1.Update) ||
+				slices.Contains(r.Operations, admissionv1.OperationAll))
 	}) {
-		f.add(gateWebhook, "webhook %s (%s) is asked about every change of a node and refuses it when it does not answer", name, configuration)
+		f.add(gateWebhook,
+			"webhook %s (%s) is asked about every change of a node and refuses it when it does not answer", name,
+			configuration)
 	}
 }

@@ -62,7 +62,8 @@ type Facts struct {
 	Region string
 	// LabelForm of the instance type, as the controller is told.
 	LabelForm node.LabelForm
-	// Cluster is what the gates of the whole cluster look at; nil leaves them out: an install has other checks for the same.
+	// Cluster is what the gates of the whole cluster look at; nil leaves them out: an install has other checks for the
+	// same.
 	Cluster *ClusterFacts
 	// Only, if not empty, names the nodes to plan for. Those that are initialised are initialised again.
 	Only []string
@@ -93,7 +94,8 @@ type Problem struct {
 // Plan says which nodes are to be tainted, in which order.
 type Plan struct {
 	Items []Item
-	// Order has a worker first, which goes alone, where there is one; the control plane is last. Empty: nothing to taint.
+	// Order has a worker first, which goes alone, where there is one; the control plane is last. Empty: nothing to
+	// taint.
 	Order    []string
 	Problems []Problem
 
@@ -123,7 +125,9 @@ func (p *Plan) AddTo(out *engine.Plan) {
 		for _, n := range it.Notes {
 			notes = append(notes, "! "+n)
 		}
-		out.Add("Node", fmt.Sprintf("%s %s; VM %s, zone %s, %s", it.Name, what, cmp.Or(it.VM, none), cmp.Or(it.Zone, none), cmp.Or(it.Type, none)), it, notes...)
+		out.Add("Node",
+			fmt.Sprintf("%s %s; VM %s, zone %s, %s", it.Name, what, cmp.Or(it.VM, none), cmp.Or(it.Zone, none),
+				cmp.Or(it.Type, none)), it, notes...)
 	}
 	for _, pr := range p.Problems {
 		out.Add("Gate", pr.Gate+": "+pr.Text, pr, "fix: "+pr.Remedy)
@@ -152,6 +156,7 @@ func NewPlan(f Facts) *Plan {
 			workers = append(workers, n.Name)
 		}
 	}
+
 	slices.SortFunc(p.Items, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(workers)
 	slices.Sort(controlPlane)
@@ -159,6 +164,7 @@ func NewPlan(f Facts) *Plan {
 		p.Problems = slices.DeleteFunc(p.Problems, func(pr Problem) bool { return pr.Gate != GateNoExecute })
 		return p
 	}
+
 	if f.Cluster != nil {
 		for _, g := range clusterGates {
 			texts := f.Cluster.Found[g.name]
@@ -170,6 +176,7 @@ func NewPlan(f Facts) *Plan {
 			}
 		}
 	}
+
 	return p
 }
 
@@ -182,15 +189,21 @@ func (p *Plan) problem(gate node.Gate, nodeName, text, remedy string) {
 // judge fills the item and checks the node's gates.
 func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 	if slices.ContainsFunc(n.Spec.Taints, node.Evicts) {
-		p.problem(GateNoExecute, n.Name, fmt.Sprintf("node %s carries %s with effect NoExecute, which evicts its pods", n.Name, Key),
-			fmt.Sprintf("find out who sets it, then: `kubectl taint node %s %[2]s=%s:%s %[2]s:NoExecute-`", n.Name, Key, Value, Effect))
+		p.problem(GateNoExecute, n.Name,
+			fmt.Sprintf("node %s carries %s with effect NoExecute, which evicts its pods", n.Name, Key),
+			fmt.Sprintf("find out who sets it, then: `kubectl taint node %s %[2]s=%s:%s %[2]s:NoExecute-`", n.Name, Key,
+				Value, Effect))
 	}
+
 	// A node that waits for its first initialisation is often not Ready for that
 	// very reason: its network comes up after it.
 	if !node.Ready(n) && it.State != StateWaiting {
-		p.problem(node.GateReady, n.Name, fmt.Sprintf("node %s is not Ready; a node that is not Ready can be deleted when the controller starts", n.Name),
+		p.problem(node.GateReady, n.Name,
+			fmt.Sprintf("node %s is not Ready; a node that is not Ready can be deleted when the controller starts",
+				n.Name),
 			"repair the node, or remove it from the cluster")
 	}
+
 	vm, err := node.Match(f.VMs, n)
 	if err != nil {
 		remedy := "name the project or zone that holds the VM, or give the VM the node's name"
@@ -203,27 +216,35 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 		p.problem(node.GateVM, n.Name, err.Error(), remedy)
 		return
 	}
+
 	it.VM, it.Zone = vm.Name, vm.ZoneName
 	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Region, LabelForm: f.LabelForm})
 	if err != nil {
 		p.problem(node.GateVM, n.Name, err.Error(), "look at the VM in CloudStack")
 		return
 	}
+
 	it.Type = meta.InstanceType
 	if it.State == StateForeign {
-		it.Notes = append(it.Notes, fmt.Sprintf("keeps provider ID %s; its load balancer membership goes by name", n.Spec.ProviderID))
+		it.Notes = append(it.Notes,
+			fmt.Sprintf("keeps provider ID %s; its load balancer membership goes by name", n.Spec.ProviderID))
 	}
+
 	for _, r := range node.AddressRefusals(n, meta.NodeAddresses) {
 		p.problem(r.Gate, n.Name, r.Text, r.Remedy)
 	}
+
 	for _, l := range []struct{ key, after string }{
-		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region}, {corev1.LabelInstanceTypeStable, meta.InstanceType},
+		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region},
+		{corev1.LabelInstanceTypeStable, meta.InstanceType},
 	} {
 		if now, ok := n.Labels[l.key]; ok && l.after != "" && now != l.after && it.State == StateNeeds {
 			if c := (labelChange{l.key, now}); !slices.Contains(p.changes, c) {
 				p.changes = append(p.changes, c)
 			}
-			it.Notes = append(it.Notes, fmt.Sprintf("label %s changes from %s to %s; volumes and pods bound to the old value stay bound to it", l.key, now, l.after))
+			it.Notes = append(it.Notes,
+				fmt.Sprintf("label %s changes from %s to %s; volumes and pods bound to the old value stay bound to it",
+					l.key, now, l.after))
 		}
 	}
 }

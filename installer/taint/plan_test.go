@@ -39,15 +39,24 @@ type change func(*corev1.Node)
 
 func aNode(name, ip string, changes ...change) corev1.Node {
 	n := corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "7", Labels: map[string]string{corev1.LabelHostname: name}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            name,
+			ResourceVersion: "7",
+			Labels:          map[string]string{corev1.LabelHostname: name},
+		},
 		Status: corev1.NodeStatus{
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}, {Type: corev1.NodeHostName, Address: name}},
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: ip},
+				{Type: corev1.NodeHostName, Address: name},
+			},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	}
+
 	for _, c := range changes {
 		c(&n)
 	}
+
 	return n
 }
 
@@ -94,19 +103,28 @@ func TestPlan(t *testing.T) {
 		gates  []string
 		states map[string]State
 	}{
-		"worker first, control plane last":          {[]corev1.Node{cp, w2, w1}, "w-1 w-2 cp-1", nil, map[string]State{"cp-1": StateNeeds, "w-1": StateNeeds, "w-2": StateNeeds}},
-		"control plane alone is its own canary":     {[]corev1.Node{cp}, "cp-1", nil, nil},
-		"nothing to do":                             {[]corev1.Node{aNode("w-1", "10.1.1.21", done), waiting}, "", nil, map[string]State{"w-1": StateDone, "w-2": StateWaiting}},
-		"provider ID by the kubelet, but no labels": {[]corev1.Node{aNode("w-1", "10.1.1.21", providerID("cloudstack:///"+id2))}, "w-1", nil, nil},
+		"worker first, control plane last": {[]corev1.Node{cp, w2, w1}, "w-1 w-2 cp-1", nil,
+			map[string]State{"cp-1": StateNeeds, "w-1": StateNeeds, "w-2": StateNeeds}},
+		"control plane alone is its own canary": {[]corev1.Node{cp}, "cp-1", nil, nil},
+		"nothing to do": {[]corev1.Node{aNode("w-1", "10.1.1.21", done), waiting}, "", nil,
+			map[string]State{"w-1": StateDone, "w-2": StateWaiting}},
+		"provider ID by the kubelet, but no labels": {[]corev1.Node{aNode("w-1", "10.1.1.21",
+			providerID("cloudstack:///"+id2))}, "w-1", nil, nil},
 		"foreign provider ID is left alone": {
-			[]corev1.Node{aNode("w-1", "10.1.1.21", providerID("k3s://w-1")), w2}, "w-2", nil, map[string]State{"w-1": StateForeign, "w-2": StateNeeds},
+			[]corev1.Node{aNode("w-1", "10.1.1.21", providerID("k3s://w-1")), w2}, "w-2", nil,
+			map[string]State{"w-1": StateForeign, "w-2": StateNeeds},
 		},
-		"NoExecute stops it":                            {[]corev1.Node{noExecute, w2}, "w-2", []string{"no-execute w-1"}, nil},
-		"NoExecute stops it even with nothing to taint": {[]corev1.Node{noExecute}, "", []string{"no-execute w-1"}, nil},
-		"not ready":                   {[]corev1.Node{w1, aNode("w-2", "10.1.1.22", notReady)}, "w-1 w-2", []string{"ready w-2"}, nil},
-		"not ready because it waits":  {[]corev1.Node{w1, waiting}, "w-1", nil, nil},
-		"no VM":                       {[]corev1.Node{w1, aNode("stranger", "10.9.9.9")}, "stranger w-1", []string{"vm stranger"}, nil},
-		"the InternalIP would change": {[]corev1.Node{aNode("w-1", "192.168.0.5")}, "w-1", []string{"internal-ip w-1"}, nil},
+		"NoExecute stops it": {[]corev1.Node{noExecute, w2}, "w-2",
+			[]string{"no-execute w-1"}, nil},
+		"NoExecute stops it even with nothing to taint": {[]corev1.Node{noExecute}, "", []string{"no-execute w-1"},
+			nil},
+		"not ready": {[]corev1.Node{w1, aNode("w-2", "10.1.1.22", notReady)}, "w-1 w-2",
+			[]string{"ready w-2"}, nil},
+		"not ready because it waits": {[]corev1.Node{w1, waiting}, "w-1", nil, nil},
+		"no VM": {[]corev1.Node{w1, aNode("stranger", "10.9.9.9")}, "stranger w-1",
+			[]string{"vm stranger"}, nil},
+		"the InternalIP would change": {[]corev1.Node{aNode("w-1", "192.168.0.5")}, "w-1", []string{"internal-ip w-1"},
+			nil},
 		"a node without InternalIP gets its first": {[]corev1.Node{noInternalIP}, "w-1", nil, nil},
 		"node IP that the VM has not":              {[]corev1.Node{otherNodeIP}, "w-1", []string{"node-ip w-1"}, nil},
 	} {
@@ -127,6 +145,8 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, p, planOf(tc.nodes...), "same facts, same plan")
 		})
 	}
+
 	two := lookup(vm("w-1", id2, "10.1.1.21"), vm("W-1", id3, "10.1.1.22"))
-	require.Equal(t, []string{"vm w-1"}, gates(NewPlan(Facts{Nodes: []corev1.Node{w1}, VMs: two})), "two VMs of the name")
+	require.Equal(t, []string{"vm w-1"}, gates(NewPlan(Facts{Nodes: []corev1.Node{w1}, VMs: two})),
+		"two VMs of the name")
 }

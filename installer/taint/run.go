@@ -32,25 +32,32 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	if err != nil {
 		return err
 	}
+
 	for _, name := range o.Nodes {
 		if !slices.ContainsFunc(facts.Nodes, func(n corev1.Node) bool { return n.Name == name }) {
 			return report.Usage("kubectl get nodes lists them", "there is no node %s", name)
 		}
 	}
+
 	facts.SkipGates, facts.Only = o.SkipGates, o.Nodes
 	p, out := NewPlan(*facts), e.NewPlan()
 	p.AddTo(out)
 	out.Warnings = append(out.Warnings, facts.Cluster.Warnings...)
 	op := engine.Operation{
-		Name: "taint", Back: "csccm taint --undo goes back", Plan: out, Check: func(context.Context) error { return p.Blocked() },
+		Name:  "taint",
+		Back:  "csccm taint --undo goes back",
+		Plan:  out,
+		Check: func(context.Context) error { return p.Blocked() },
 		Done: func() string {
 			return fmt.Sprintf("Initialised: %s. Back:  csccm taint --undo\n", strings.Join(p.Order, ", "))
 		},
 	}
+
 	if len(p.Order) == 0 {
 		out.Add("Nodes", "none needs the taint", nil)
 		return e.Run(ctx, op)
 	}
+
 	op.What = "taint " + report.Count(len(p.Order), "node")
 	op.Question.Message = fmt.Sprintf("T%s, %s first and alone", op.What[1:], p.Order[0])
 	op.Steps = []engine.Step{{Name: "nodes", Do: func(ctx context.Context) error {
@@ -65,17 +72,21 @@ func gather(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error
 	if err != nil {
 		return nil, err
 	}
+
 	f := &Facts{Nodes: read.Nodes, VMs: read.VMs, Region: cs.Config.Region}
 	others, err := family.Find(ctx, e.Cluster.Kube, e.Clock, e.Release, e.Cluster.Namespace)
 	if err != nil {
 		return nil, err
 	}
+
 	if f.LabelForm, err = node.ParseLabelForm(others.Own.InstanceTypeFormat); err != nil {
 		return nil, err
 	}
+
 	if f.Cluster, err = gatherCluster(ctx, e, others.Own.Lease); err != nil {
 		return nil, err
 	}
+
 	for _, r := range others.Rivals {
 		if r.Family == family.Balancer { // it does not write to nodes
 			f.Cluster.Warnings = append(f.Cluster.Warnings, r.String())
@@ -83,9 +94,11 @@ func gather(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error
 		}
 		f.Cluster.add(gateOther, "another cloud controller manager is at work: %s", &r)
 	}
+
 	// Rules of the cluster's Services that still have names of older providers.
 	if old := rules.MakePlan(read.Rules, read.Services, nil, nil).Steps; len(old) > 0 {
 		f.Cluster.add(gateRules, "%d load balancer rules have names of older providers", len(old))
 	}
+
 	return f, nil
 }

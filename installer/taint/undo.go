@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// BeforeAnnotation keeps on a node what the controller changes when it initialises the node, as it was before. It is set
-// together with the taint, so that an undo needs nothing else, and the first one stays.
+// BeforeAnnotation keeps on a node what the controller changes when it initialises the node, as it was before. It is
+// set together with the taint, so that an undo needs nothing else, and the first one stays.
 const BeforeAnnotation = "csccm.io/before-taint"
 
 // before is the value of the annotation.
@@ -55,6 +55,7 @@ func undo(n *corev1.Node) (changes []string, err error) {
 			"annotation %s of node %s cannot be read: %w", BeforeAnnotation, n.Name, err,
 		)
 	}
+
 	for _, key := range writtenLabels {
 		now, has := n.Labels[key]
 		back, had := was.Labels[key]
@@ -67,38 +68,52 @@ func undo(n *corev1.Node) (changes []string, err error) {
 			metav1.SetMetaDataLabel(&n.ObjectMeta, key, back)
 		}
 	}
+
 	taints := len(n.Spec.Taints)
 	if unmark(n); len(n.Spec.Taints) < taints {
 		changes = append(changes, "taint "+node.TaintKey+" is removed")
 	}
+
 	if len(changes) > 0 && n.Spec.ProviderID != was.ProviderID { // the API server lets nobody change or clear it
 		changes = append(changes, "the provider ID "+n.Spec.ProviderID+" stays")
 	}
+
 	return changes, nil
 }
 
-// Undo sets the nodes back that csccm tainted, as their annotations say, and touches no other. Running again is harmless.
+// Undo sets the nodes back that csccm tainted, as their annotations say, and touches no other. Running again is
+// harmless.
 func Undo(ctx context.Context, e *engine.Env) error {
 	nodes, err := e.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
+
 	out := e.NewPlan()
-	op := engine.Operation{Name: "taint-undo", Plan: out, Question: prompt.Question{Message: "Set the labels of these nodes back"}}
+	op := engine.Operation{
+		Name:     "taint-undo",
+		Plan:     out,
+		Question: prompt.Question{Message: "Set the labels of these nodes back"},
+	}
+
 	for _, n := range nodes.Items {
 		if n.Annotations[BeforeAnnotation] == "" {
 			continue
 		}
+
 		changes, err := undo(n.DeepCopy())
 		if err != nil {
 			return err
 		}
+
 		if len(changes) == 0 {
 			continue
 		}
+
 		out.Add("Node", n.Name, nil, changes...)
 		op.Steps = append(op.Steps, engine.Step{Name: "node " + n.Name, Do: func(ctx context.Context) error {
-			err := (&Executor{Env: e}).patch(context.WithoutCancel(ctx), n.Name, "setting back", func(n *corev1.Node) { _, _ = undo(n) })
+			err := (&Executor{Env: e}).patch(context.WithoutCancel(ctx), n.Name, "setting back",
+				func(n *corev1.Node) { _, _ = undo(n) })
 			if err != nil && !apierrors.IsNotFound(err) {
 				return err
 			}
@@ -106,10 +121,12 @@ func Undo(ctx context.Context, e *engine.Env) error {
 			return nil
 		}})
 	}
+
 	count := report.Count(len(op.Steps), "node")
 	if op.What = "set back " + count; len(op.Steps) == 0 {
 		out.Add("Nodes", "none to set back", nil)
 	}
+
 	op.Done = func() string { return count + " set back\n" }
 	return e.Run(ctx, op)
 }

@@ -21,31 +21,39 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	if err == nil && !o.Undo {
 		err = t.MakePlan(ctx, facts)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	nothing := []string{"Takeover", "nothing to take over: there is no other controller"}
 	if o.Undo {
 		t.Plan, nothing = PlanUndo(facts), []string{"Undo", "nothing to undo: the old controller works"}
 	}
+
 	p, shown := t.Plan, e.NewPlan()
 	op := engine.Operation{
 		Name: "takeover", What: "carry the plan out", Plan: shown, Question: prompt.Question{
-			Message: "Carry this out", Help: "What changes is kept on the Services first. Run again, the command continues where it stopped.",
+			Message: "Carry this out",
+			Help:    "What changes is kept on the Services first. Run again, the command continues where it stopped.",
 		},
 	}
+
 	if !p.needed() && p.Problem == nil {
 		shown.Add(nothing[0], nothing[1], nil)
 		return e.Run(ctx, op)
 	}
+
 	op.Check, op.Back = t.Consent, WayBack
 	p.AddTo(shown)
 	switch {
 	case o.Undo:
 		op.Name, op.Back, op.Steps = "takeover-undo", "", t.Back()
 		op.Done = func() string {
-			return "The old controller works again. csccm's release is still there, with no Pods; remove it:  csccm uninstall --orphan-load-balancers\n"
+			return "The old controller works again. csccm's release is still there, with no Pods; remove it:  csccm " +
+				"uninstall --orphan-load-balancers\n"
 		}
+
 	case p.Own.Ready == 0:
 		shown.Add("Next", p.installLine(), nil)
 		op.Steps, op.Done = t.Before(), func() string {
@@ -55,6 +63,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 			}
 			return text
 		}
+
 	default:
 		op.Check = func(ctx context.Context) error {
 			if err := t.Consent(ctx); err != nil {
@@ -62,8 +71,11 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 			}
 			return t.AskAddresses(ctx)
 		}
-		op.Steps, op.Done = slices.Concat(t.Before(), t.After()), func() string { return "Taken over. Check it:  csccm doctor\n" + t.Afterwards() }
+		op.Steps, op.Done = slices.Concat(t.Before(), t.After()), func() string {
+			return "Taken over. Check it:  csccm doctor\n" + t.Afterwards()
+		}
 	}
+
 	return e.Run(ctx, op)
 }
 
@@ -90,7 +102,8 @@ func (t *Taker) Afterwards() string {
 		stay -= len(t.Plan.adopting())
 	}
 	if stay > 0 {
-		text += "Addresses that stay allocated when their Services are deleted: " + strconv.Itoa(stay) + ". To have them released:  csccm adopt NAMESPACE/SERVICE\n"
+		text += "Addresses that stay allocated when their Services are deleted: " + strconv.Itoa(stay) +
+			". To have them released:  csccm adopt NAMESPACE/SERVICE\n"
 	}
 	return text
 }

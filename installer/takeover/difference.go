@@ -34,11 +34,12 @@ type Kind string
 
 // Kinds of differences. Down to KindRefused they need consent.
 const (
-	KindProtocol    Kind = "protocol"
-	KindAlgorithm   Kind = "algorithm"
-	KindMode        Kind = "mode"         // a port leaves the load balancer, and is forwarded to a node
-	KindRanges      Kind = "ranges"       // who may connect
-	KindGap         Kind = "gap"          // a rule is deleted and created again: new connections fail for about a second
+	KindProtocol  Kind = "protocol"
+	KindAlgorithm Kind = "algorithm"
+	KindMode      Kind = "mode"   // a port leaves the load balancer, and is forwarded to a node
+	KindRanges    Kind = "ranges" // who may connect
+	// a rule is deleted and created again: new connections fail for about a second
+	KindGap         Kind = "gap"
 	KindAddress     Kind = "address"      // another public address, or one that is given up
 	KindPortRemoved Kind = "port-removed" // a rule that the Service does not ask for
 	KindRefused     Kind = "refused"      // csccm's controller does not serve the Service unchanged
@@ -65,23 +66,38 @@ type Pin struct {
 func differences(svc *corev1.Service, p *loadbalancer.Preview) []Difference {
 	if p.Refusal != nil {
 		text := strings.ReplaceAll(p.Refusal.Error(), "\n", "; ")
-		return []Difference{{Kind: KindRefused, Consent: true, Text: "it would be left unchanged and no longer be updated: " + text}}
+		return []Difference{
+			{Kind: KindRefused, Consent: true, Text: "it would be left unchanged and no longer be updated: " + text},
+		}
 	}
+
 	var out []Difference
 	for _, want := range p.Desired.Rules {
 		out = append(out, ofRule(p, want)...)
 	}
+
 	for _, s := range p.Actions {
 		out = append(out, ofAction(svc, p, s)...)
 	}
+
 	for _, n := range p.Notices {
 		if n.Warning {
 			out = append(out, Difference{Kind: KindWarning, Text: n.Message})
 		}
 	}
-	if spec, err := annotation.Parse(svc); err == nil && spec.ProxyProtocol.Any() && spec.Hostname == "" && len(svc.Status.LoadBalancer.Ingress) > 0 {
-		out = append(out, Difference{Kind: KindIPMode, Text: "the status gets ipMode Proxy: traffic from inside the cluster goes through the load balancer too"})
+
+	if spec, err := annotation.Parse(svc); err == nil &&
+		spec.ProxyProtocol.Any() &&
+		spec.Hostname == "" &&
+		len(svc.Status.LoadBalancer.Ingress) > 0 {
+		out = append(out,
+			Difference{
+				Kind: KindIPMode,
+				Text: "the status gets ipMode Proxy: traffic from inside the cluster goes through the load " +
+					"balancer too",
+			})
 	}
+
 	return out
 }
 
@@ -103,15 +119,18 @@ func ofRule(p *loadbalancer.Preview, want plan.Rule) (out []Difference) {
 	if have == nil {
 		return nil
 	}
+
 	protocol, ranges := cmp.Or(have.Protocol, plan.ProtocolTCP), reach(p.Desired, address, have)
 	for _, d := range []struct {
 		kind              Kind
 		what, was, wanted string
 		pin               Pin
 	}{
-		{KindProtocol, "the protocol", protocol, want.Protocol, Pin{annotation.ProxyProtocol, strconv.FormatBool(protocol == plan.ProtocolTCPProxy)}},
+		{KindProtocol, "the protocol", protocol, want.Protocol,
+			Pin{annotation.ProxyProtocol, strconv.FormatBool(protocol == plan.ProtocolTCPProxy)}},
 		{KindAlgorithm, "the algorithm", have.Algorithm, want.Algorithm, Pin{annotation.Algorithm, have.Algorithm}},
-		{KindRanges, "who may connect to the rule", cmp.Or(ranges, "nobody"), cmp.Or(shortest(prefixes(p.Desired.Ranges)), "nobody"), Pin{annotation.SourceCIDRs, ranges}},
+		{KindRanges, "who may connect to the rule", cmp.Or(ranges, "nobody"),
+			cmp.Or(shortest(prefixes(p.Desired.Ranges)), "nobody"), Pin{annotation.SourceCIDRs, ranges}},
 	} {
 		if d.was != d.wanted {
 			out = append(out, Difference{
@@ -120,6 +139,7 @@ func ofRule(p *loadbalancer.Preview, want plan.Rule) (out []Difference) {
 			})
 		}
 	}
+
 	return out
 }
 
@@ -136,20 +156,25 @@ func ofAction(svc *corev1.Service, p *loadbalancer.Preview, s plan.Step) []Diffe
 	case plan.DeleteRule:
 		switch wanted := slices.Contains(p.Desired.Ports(), s.Port); {
 		case !wanted:
-			d.Kind, d.Text = KindPortRemoved, fmt.Sprintf("port %d has a rule on %s that the Service does not ask for; it is deleted", s.Port, s.IP)
+			d.Kind, d.Text = KindPortRemoved, fmt.Sprintf("port %d has a rule on %s that the Service does not ask "+
+				"for; it is deleted", s.Port, s.IP)
 		case have == nil || have.ID != s.ItemID:
 			return nil
 		case slices.ContainsFunc(p.Desired.Rules, func(r plan.Rule) bool { return r.PublicPort == s.Port }):
 			d.Kind = KindGap
-			d.Text = fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for about a second: %s", s.Port, s.Note)
+			d.Text = fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for "+
+				"about a second: %s", s.Port, s.Note)
 		default:
 			d.Kind, d.Pin = KindMode, &Pin{annotation.Mode, annotation.Proxy}
-			d.Text = fmt.Sprintf("port %d leaves the load balancer: its rule is deleted, and the port is forwarded to one node, "+
+			d.Text = fmt.Sprintf("port %d leaves the load balancer: its rule is deleted, and the port is forwarded "+
+				"to one node, "+
 				"or in a VPC to several; new connections fail for some seconds", s.Port)
 		}
+
 	default:
 		return nil
 	}
+
 	return []Difference{d}
 }
 
@@ -195,13 +220,14 @@ func (t *Taker) comparison(ctx context.Context, f *Facts) (*comparison, error) {
 	for _, n := range f.Nodes {
 		c.nodes = append(c.nodes, &n)
 	}
-	previewer, settings, err := planner.PreviewerOf(ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID, func(d *service.Deps) {
-		d.API.Reader = renamed{d.API.Reader, &c.rules}
-		d.Classes = family.ClassesOf(f.Own.Words)
-		if !f.Own.Installed { // csccm install plans its policy
-			d.Tenancy = tenancy.Policy{}
-		}
-	})
+	previewer, settings, err := planner.PreviewerOf(ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID,
+		func(d *service.Deps) {
+			d.API.Reader = renamed{d.API.Reader, &c.rules}
+			d.Classes = family.ClassesOf(f.Own.Words)
+			if !f.Own.Installed { // csccm install plans its policy
+				d.Tenancy = tenancy.Policy{}
+			}
+		})
 	if err == nil {
 		c.controller, c.clusterID = previewer.Round(time.Now()), settings.ClusterID
 	}
@@ -214,7 +240,9 @@ type renamed struct {
 	plan *rules.Plan
 }
 
-func (r renamed) ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error) {
+func (r renamed) ListLoadBalancerRules(
+	ctx context.Context, q cloudstack.LoadBalancerRuleQuery,
+) ([]cloudstack.LoadBalancerRule, error) {
 	keyword := q.Keyword
 	q.Keyword = "" // of the new name
 	all, err := r.Reader.ListLoadBalancerRules(ctx, q)
@@ -235,8 +263,8 @@ func renamedRules(all []cloudstack.LoadBalancerRule, p *rules.Plan) []cloudstack
 	return out
 }
 
-// service plans one Service, with its pins if pin is set. Pins work together, or none is offered: with them their differences are
-// gone, and no other one that needs consent has come.
+// service plans one Service, with its pins if pin is set. Pins work together, or none is offered: with them their
+// differences are gone, and no other one that needs consent has come.
 func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool) (ServicePlan, error) {
 	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
 	for _, it := range c.rules.Items {
@@ -244,21 +272,25 @@ func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool)
 			p.Rules, p.Address = append(p.Rules, it.RuleID), it.PublicIP
 		}
 	}
+
 	slices.Sort(p.Rules)
 	preview, err := c.controller.Service(ctx, svc, c.nodes)
 	if err != nil {
 		return p, err
 	}
+
 	p.Differences = differences(svc, &preview)
 	if pins := p.pins(); len(pins) > 0 {
 		copied := svc.DeepCopy()
 		for name, value := range pins {
 			metav1.SetMetaDataAnnotation(&copied.ObjectMeta, name, value)
 		}
+
 		pinned, err := c.controller.Service(ctx, copied, c.nodes)
 		if err != nil {
 			return p, err
 		}
+
 		if slices.ContainsFunc(differences(copied, &pinned), func(k Difference) bool {
 			return k.Consent && !slices.ContainsFunc(p.Differences, func(d Difference) bool {
 				return d.Consent && d.Pin == nil && d.Kind == k.Kind && d.Port == k.Port
@@ -274,14 +306,17 @@ func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool)
 			}
 		}
 	}
+
 	for _, s := range c.rules.Steps {
 		if s.Service == p.Service {
 			p.Changes = append(p.Changes, changeOf(&s))
 		}
 	}
+
 	for _, a := range preview.Actions {
 		p.Changes = append(p.Changes, a.Sign()+" "+a.Label())
 	}
+
 	return p, nil
 }
 

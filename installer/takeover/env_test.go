@@ -44,17 +44,30 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	t.Helper()
 	sim, s := testenv.Left(t, state)
 	cs := &access.Cloud{Client: sim.Client(t, leftby.Account), Config: sim.Config(t, leftby.Account)}
-	e := &env{t: t, sim: sim, clock: stepclock.New(nil), kube: fakekube.New(append(append(old, testenv.KubeSystem()), s.Objects()...)...)}
+	e := &env{
+		t:     t,
+		sim:   sim,
+		clock: stepclock.New(nil),
+		kube:  fakekube.New(append(append(old, testenv.KubeSystem()), s.Objects()...)...),
+	}
+
 	e.source = &Taker{
-		Env:   &engine.Env{Cluster: cluster.NewForTest(e.kube), Release: "cloudstack-ccm", Clock: e.clock, Progress: report.NoProgress()},
+		Env: &engine.Env{
+			Cluster:  cluster.NewForTest(e.kube),
+			Release:  "cloudstack-ccm",
+			Clock:    e.clock,
+			Progress: report.NoProgress(),
+		},
 		Cloud: cs,
 	}
+
 	e.source.Cluster.Namespace = "kube-system"
 	leftby.Play(e.kube, func(s string) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.log = append(e.log, s)
 	})
+
 	return e
 }
 
@@ -67,7 +80,9 @@ func standby(t *testing.T, state string) *env {
 }
 
 func ours() *appsv1.Deployment {
-	return leftby.Controller("cloudstack-cloud-controller-manager", "x", map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "cloudstack-ccm"}, "--leader-elect=true")
+	return leftby.Controller("cloudstack-cloud-controller-manager", "x",
+		map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "cloudstack-ccm"},
+		"--leader-elect=true")
 }
 
 func (e *env) notes() []string {
@@ -150,7 +165,8 @@ func (e *env) ruleNames() []string {
 
 // old is Apache's Deployment.
 func (e *env) old() (*appsv1.Deployment, error) {
-	return e.kube.AppsV1().Deployments("kube-system").Get(e.t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+	return e.kube.AppsV1().Deployments("kube-system").Get(e.t.Context(), "cloud-controller-manager",
+		metav1.GetOptions{})
 }
 
 // documented is a Service whose annotation of proxy protocol csccm's controller reads differently.

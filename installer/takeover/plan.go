@@ -41,7 +41,8 @@ import (
 
 // Options are what the operator says of a takeover.
 type Options struct {
-	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or prevented by an annotation. Pin wins.
+	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or prevented by an annotation.
+	// Pin wins.
 	Accept, Pin []string
 	ClusterID   string // as the chart will be told; "" = as the controller chooses it
 	// Adopt is "yes" or "no": whether addresses that the old controller acquired are marked as csccm's, which releases
@@ -95,15 +96,19 @@ func (p *Plan) AddTo(out *engine.Plan) {
 			out.Add("End", workload.String(), &workload)
 		}
 	}
+
 	for _, old := range p.Predecessors {
 		out.Add(part, fmt.Sprintf("%s (%s, image %s), %d wanted", &old, old.Family, old.Image, old.Wanted), &old)
 	}
+
 	if p.Order != "" {
 		out.Add("Order", p.Why, p.Order)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(p.Values)) {
 		out.Add("Value", name+"="+p.Values[name]+" keeps the form that the nodes have", nil)
 	}
+
 	for _, s := range p.Services {
 		text := fmt.Sprintf("%s, address %s, %s: %s", s.Service, cmp.Or(s.Address, "none"),
 			report.Count(len(s.Rules), "rule"), report.Count(len(s.Changes), "change"))
@@ -122,6 +127,7 @@ func (p *Plan) AddTo(out *engine.Plan) {
 		}
 		out.Add("Service", text, &s, append(lines, s.Changes...)...)
 	}
+
 	p.addAddresses(out)
 	out.Warnings = append(out.Warnings, p.Warnings...)
 }
@@ -136,12 +142,17 @@ func (p *Plan) addAddresses(out *engine.Plan) {
 		case it.Doubt != "":
 			text += it.Doubt + "; csccm adopt " + it.Service + " has it released"
 		default:
-			text = it.String() + ", which the old controller acquired, is released with the Service from now on (--adopt-addresses no leaves it)"
+			text = it.String() +
+				", which the old controller acquired, is released with the Service from now on (--adopt-addresses " +
+				"no leaves it)"
 		}
 		out.Add("Address", text, &it)
 	}
+
 	for _, a := range p.Adopted {
-		out.Add("Address", fmt.Sprintf("address %s of Service %s is marked as csccm's no more", a.Address, a.Tags[plan.TagService]), a.Address)
+		out.Add("Address",
+			fmt.Sprintf("address %s of Service %s is marked as csccm's no more", a.Address, a.Tags[plan.TagService]),
+			a.Address)
 	}
 }
 
@@ -161,8 +172,9 @@ type ServicePlan struct {
 	Address     string       `json:"address,omitempty"`
 	Rules       []string     `json:"rules,omitempty"` // ids of the current ones
 	Differences []Difference `json:"differences,omitempty"`
-	Changes     []string     `json:"changes"`          // all that is made, changed or deleted for the Service, in this order
-	Pinned      bool         `json:"pinned,omitempty"` // annotations keep what is there, where they can
+	// all that is made, changed or deleted for the Service, in this order
+	Changes []string `json:"changes"`
+	Pinned  bool     `json:"pinned,omitempty"` // annotations keep what is there, where they can
 
 	back map[string]*string // annotations that an undo writes; nil removes one
 }
@@ -188,7 +200,8 @@ func (s *ServicePlan) pins() map[string]string {
 	return out
 }
 
-// undecided returns the Services that need consent and have neither been accepted nor pinned, and what would change of them.
+// undecided returns the Services that need consent and have neither been accepted nor pinned, and what would change of
+// them.
 func (p *Plan) undecided(o Options) (names, changes []string) {
 	for _, s := range p.Services {
 		texts := s.needs(Named(o.Pin, s.Service))
@@ -254,11 +267,16 @@ func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 // openAddresses decides about the addresses of the Services, whose rules will have their names.
 func (p *Plan) openAddresses(cloud *addresses.Facts, services []corev1.Service, names *rules.Plan) []addresses.Item {
 	f := &addresses.Facts{
-		ClusterIDs: p.clusterIDs, Services: services, Addresses: cloud.Addresses, Rules: renamedRules(cloud.Rules, names), Forwards: cloud.Forwards,
+		ClusterIDs: p.clusterIDs,
+		Services:   services,
+		Addresses:  cloud.Addresses,
+		Rules:      renamedRules(cloud.Rules, names),
+		Forwards:   cloud.Forwards,
 	}
-	return slices.DeleteFunc(addresses.MakePlan(f, check.Balanced(services, p.Own.Words), true), func(it addresses.Item) bool {
-		return it.Address == "" || it.Verdict == addresses.Done
-	})
+	return slices.DeleteFunc(addresses.MakePlan(f, check.Balanced(services, p.Own.Words), true),
+		func(it addresses.Item) bool {
+			return it.Address == "" || it.Verdict == addresses.Done
+		})
 }
 
 // PlanOrder decides who is started or stopped first, and what keeps it from happening. It is pure.
@@ -275,22 +293,28 @@ func PlanOrder(c *family.Controllers) *Plan {
 		case old.Lease == nil:
 			p.Order, p.Why = OldFirst, oldFirst+old.String()+" elects no leader"
 		case *old.Lease != p.Own.Lease:
-			p.Order, p.Why = OldFirst, fmt.Sprintf("%s%s holds lease %s, csccm's would hold %s", oldFirst, &old, old.Lease, p.Own.Lease)
+			p.Order, p.Why = OldFirst, fmt.Sprintf("%s%s holds lease %s, csccm's would hold %s", oldFirst, &old,
+				old.Lease, p.Own.Lease)
 		case old.Port != "" && old.Port == p.Own.Port && p.Own.Ready == 0:
-			p.Order, p.Why = OldFirst, fmt.Sprintf("%sboth listen on port %s of the node (chart value securePort)", oldFirst, old.Port)
+			p.Order, p.Why = OldFirst, fmt.Sprintf("%sboth listen on port %s of the node (chart value securePort)",
+				oldFirst, old.Port)
 		default:
-			p.Order, p.Why = OursFirst, fmt.Sprintf("csccm's controller starts before the old one ends: both use lease %s", old.Lease)
+			p.Order, p.Why = OursFirst, fmt.Sprintf("csccm's controller starts before the old one ends: both "+
+				"use lease %s", old.Lease)
 		}
 	}
+
 	for _, r := range c.Rivals {
 		switch {
 		case r.Family.Replaceable(): // a predecessor
 		case r.Family == family.Balancer:
 			p.Warnings = append(p.Warnings, r.String())
 		case p.Problem == nil:
-			p.Problem = report.Refused(r.Fix, "a cloud controller manager that csccm does not know, or cannot replace, is at work: %s", &r)
+			p.Problem = report.Refused(r.Fix,
+				"a cloud controller manager that csccm does not know, or cannot replace, is at work: %s", &r)
 		}
 	}
+
 	return p
 }
 
@@ -315,18 +339,21 @@ func values(f *Facts) map[string]string {
 			count["long"]++
 		}
 	}
+
 	out := map[string]string{}
 	if count["short"] > count["long"] {
 		out["instanceTypeFormat"] = string(node.LabelUpstream)
 	}
+
 	if count["cloudstack"] > count["external-cloudstack"] {
 		out["providerIDFormat"] = "cloudstack"
 	}
+
 	return out
 }
 
-// PlanUndo plans the way back from a takeover by what Detect found, which includes what the takeover kept on Services and
-// workloads. It is pure.
+// PlanUndo plans the way back from a takeover by what Detect found, which includes what the takeover kept on Services
+// and workloads. It is pure.
 func PlanUndo(f *Facts) *Plan {
 	p := &Plan{Undo: true, Own: f.Own, project: f.Project}
 	for _, svc := range f.Services {
@@ -338,7 +365,8 @@ func PlanUndo(f *Facts) *Plan {
 	p.adopted(f)
 	for _, own := range p.Own.Workloads {
 		if !own.Helm {
-			p.Problem = report.Refused("take csccm's chart out of what applies it, delete "+own.String()+", then run the command again",
+			p.Problem = report.Refused("take csccm's chart out of what applies it, delete "+own.String()+
+				", then run the command again",
 				"%s is of no Helm release: what applied it would start it again beside the old controller", &own)
 		}
 	}
@@ -348,13 +376,15 @@ func PlanUndo(f *Facts) *Plan {
 // pinnable are the annotations that a takeover sets.
 var pinnable = []string{annotation.ProxyProtocol, annotation.Algorithm, annotation.SourceCIDRs, annotation.Mode}
 
-// service plans for one Service the rules that still have the names that the takeover gave them, and the annotations that it set.
+// service plans for one Service the rules that still have the names that the takeover gave them, and the annotations
+// that it set.
 func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.LoadBalancerRule) ServicePlan {
 	s := ServicePlan{Service: svc.Namespace + "/" + svc.Name, back: map[string]*string{BeforeAnnotation: nil}}
 	steps, stays := rules.Undo(svc, was.Rules, now)
 	for _, step := range steps {
 		s.Rules, s.Address, s.Changes = append(s.Rules, step.RuleID), step.PublicIP, append(s.Changes, changeOf(&step))
 	}
+
 	p.Steps = append(p.Steps, steps...)
 	for _, name := range slices.Sorted(maps.Keys(was.Annotations)) {
 		c := was.Annotations[name]
@@ -365,14 +395,17 @@ func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.L
 		case set && value == c.Set && c.Was == nil:
 			s.back[name], s.Changes = nil, append(s.Changes, "- remove annotation "+name+" from the Service")
 		case set && value == c.Set:
-			s.back[name], s.Changes = c.Was, append(s.Changes, fmt.Sprintf("~ set annotation %s=%q on the Service", name, *c.Was))
+			s.back[name], s.Changes = c.Was, append(s.Changes,
+				fmt.Sprintf("~ set annotation %s=%q on the Service", name, *c.Was))
 		default:
 			stays = append(stays, fmt.Sprintf("somebody changed annotation %s since; it stays", name))
 		}
 	}
+
 	for _, text := range stays {
 		p.Warnings = append(p.Warnings, s.Service+": "+text)
 	}
+
 	return s
 }
 
@@ -381,7 +414,8 @@ func (p *Plan) predecessors(f *Facts) {
 	for _, old := range slices.Concat(f.Predecessors, f.Kept) {
 		switch {
 		case old.Wanted > 0 && (len(p.Own.Workloads) > 0 || len(p.Steps) > 0):
-			p.Problem = report.Refused("stop it first, as the takeover did (docs/migrate.md#back), then run the command again",
+			p.Problem = report.Refused("stop it first, as the takeover did (docs/migrate.md#back), then run the "+
+				"command again",
 				"%s runs already, before csccm's controller has ended and the rules have its names", &old)
 		case old.Wanted+old.Before > 0: // stopped, or started by an undo that ended early
 			if old.Wanted = max(old.Wanted, old.Before); len(p.Own.Workloads) == 0 && old.Lease != nil {

@@ -44,7 +44,8 @@ func textOf(t *testing.T, p *Plan) string {
 func TestPlanOfRecordedStates(t *testing.T) {
 	t.Parallel()
 	const protocol = "default/documented: the protocol of port 8080 changes from tcp to tcp-proxy"
-	const ranges = "default/cidrs: who may connect to the rule of port 8443 changes from 0.0.0.0/0 to 10.0.0.0/8,172.16.0.0/12"
+	const ranges = "default/cidrs: who may connect to the rule of port 8443 changes from 0.0.0.0/0 to " +
+		"10.0.0.0/8,172.16.0.0/12"
 	withoutProxy := map[string]string{annotation.ProxyProtocol: "false"}
 	for state, tt := range map[string]struct {
 		needing []string
@@ -57,8 +58,13 @@ func TestPlanOfRecordedStates(t *testing.T) {
 			pins: map[string]map[string]string{"default/documented": withoutProxy},
 		},
 		leftby.Leaseweb: {
-			values: map[string]string{"providerIDFormat": "cloudstack"}, renames: 7, needing: []string{ranges, protocol},
-			pins: map[string]map[string]string{"default/cidrs": {annotation.SourceCIDRs: "0.0.0.0/0"}, "default/documented": withoutProxy},
+			values:  map[string]string{"providerIDFormat": "cloudstack"},
+			renames: 7,
+			needing: []string{ranges, protocol},
+			pins: map[string]map[string]string{
+				"default/cidrs":      {annotation.SourceCIDRs: "0.0.0.0/0"},
+				"default/documented": withoutProxy,
+			},
 		},
 	} {
 		t.Run(state, func(t *testing.T) {
@@ -75,6 +81,7 @@ func TestPlanOfRecordedStates(t *testing.T) {
 				require.Len(t, s.pins(), len(tt.pins[s.Service]), s.Service)
 				require.Subset(t, s.pins(), tt.pins[s.Service], s.Service)
 			}
+
 			require.Equal(t, 7, rules)
 			for _, o := range []Options{{Pin: []string{All}}, {Accept: []string{All}}} {
 				names, _ := p.undecided(o)
@@ -84,26 +91,30 @@ func TestPlanOfRecordedStates(t *testing.T) {
 	}
 }
 
-// Every object that is made, changed or deleted is shown, also where no user would notice. With --pin the plan is the one
-// that the controller then makes.
+// Every object that is made, changed or deleted is shown, also where no user would notice. With --pin the plan is the
+// one that the controller then makes.
 func TestPlanShowsEveryChange(t *testing.T) {
 	t.Parallel()
 	p := newEnv(t, leftby.Apache).plan()
 	cidrs := []string{
-		"+ open port 8443 on 192.168.2.12 to 10.0.0.0/8,172.16.0.0/12", "- close port 8443 on 192.168.2.12 for 0.0.0.0/0",
+		"+ open port 8443 on 192.168.2.12 to 10.0.0.0/8,172.16.0.0/12",
+		"- close port 8443 on 192.168.2.12 for 0.0.0.0/0",
 		"~ tag 1 rule on 192.168.2.12", "~ tag 1 firewall rule on 192.168.2.12",
 	}
-	require.Equal(t, cidrs, changesOf(p, "default/cidrs"), "the firewall rule is replaced by one of the ranges that the load balancer rule already has")
+	require.Equal(t, cidrs, changesOf(p, "default/cidrs"),
+		"the firewall rule is replaced by one of the ranges that the load balancer rule already has")
 	require.Len(t, changesOf(p, "default/documented"), 3)
 	text := textOf(t, p)
 	require.Contains(t, text, "1 rule: 4 changes\n")
 	require.Contains(t, text, "1 rule: 3 changes, need consent\n")
-	require.Contains(t, text, `(--pin keeps it: service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
+	require.Contains(t, text,
+		`(--pin keeps it: service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
 	for _, line := range cidrs {
 		require.Contains(t, text, "              "+line+"\n")
 	}
 	p = newEnv(t, leftby.Apache).plan("default/cidrs", "default/documented")
-	require.Equal(t, `~ set annotation `+annotation.ProxyProtocol+`="false" on the Service`, changesOf(p, "default/documented")[0])
+	require.Equal(t, `~ set annotation `+annotation.ProxyProtocol+`="false" on the Service`,
+		changesOf(p, "default/documented")[0])
 	require.Equal(t, cidrs, changesOf(p, "default/cidrs"), "there is nothing to keep")
 	require.NotContains(t, textOf(t, p), "need consent")
 
@@ -120,7 +131,8 @@ func TestOrder(t *testing.T) {
 	old := func(f family.Family, wanted int32, l *lease.Name) family.Predecessor {
 		return family.Predecessor{Family: f, Kind: "Deployment", Namespace: "n", Name: "old", Wanted: wanted, Lease: l}
 	}
-	const named, ours, theirs = "Stop        Deployment n/old", "csccm's controller starts before the old one ends: both use lease", "the old controller ends before csccm's starts"
+	const named, ours, theirs = "Stop        Deployment n/old", "csccm's controller starts before the old one ends: " +
+		"both use lease", "the old controller ends before csccm's starts"
 	for name, tt := range map[string]struct {
 		old     []family.Predecessor
 		rivals  []family.Rival
@@ -128,14 +140,22 @@ func TestOrder(t *testing.T) {
 		problem string
 		says    []string
 	}{
-		"none":               {nil, nil, "", "", nil},
-		"same lease":         {[]family.Predecessor{old(family.Apache, 1, &usual)}, nil, OursFirst, "", []string{named, "Order       " + ours}},
-		"no lease":           {[]family.Predecessor{old(family.Leaseweb, 1, nil)}, nil, OldFirst, "", []string{named, "Order       " + theirs}},
-		"another lease":      {[]family.Predecessor{old(family.Apache, 1, &other)}, nil, OldFirst, "", []string{named, "Order       " + theirs}},
-		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, nil, OldFirst, "", []string{named, "Order       " + theirs}},
-		"stopped":            {[]family.Predecessor{old(family.Apache, 0, &usual)}, nil, OldFirst, "", []string{named, "Order       " + theirs}},
-		"another cloud's":    {nil, []family.Rival{{Family: family.Other, Kind: "Deployment", Name: "openstack", Fix: "stop it"}}, "", "that csccm does not know", nil},
-		"a load balancer's":  {nil, []family.Rival{{Family: family.Balancer, Kind: "Service", Name: "web"}}, "", "", []string{"! Service web"}},
+		"none": {nil, nil, "", "", nil},
+		"same lease": {[]family.Predecessor{old(family.Apache, 1, &usual)}, nil, OursFirst, "",
+			[]string{named, "Order       " + ours}},
+		"no lease": {[]family.Predecessor{old(family.Leaseweb, 1, nil)}, nil, OldFirst, "",
+			[]string{named, "Order       " + theirs}},
+		"another lease": {[]family.Predecessor{old(family.Apache, 1, &other)}, nil, OldFirst, "",
+			[]string{named, "Order       " + theirs}},
+		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, nil,
+			OldFirst, "", []string{named, "Order       " + theirs}},
+		"stopped": {[]family.Predecessor{old(family.Apache, 0, &usual)}, nil, OldFirst, "",
+			[]string{named, "Order       " + theirs}},
+		"another cloud's": {nil,
+			[]family.Rival{{Family: family.Other, Kind: "Deployment", Name: "openstack", Fix: "stop it"}}, "",
+			"that csccm does not know", nil},
+		"a load balancer's": {nil, []family.Rival{{Family: family.Balancer, Kind: "Service", Name: "web"}}, "", "",
+			[]string{"! Service web"}},
 	} {
 		p := PlanOrder(&family.Controllers{Predecessors: tt.old, Rivals: tt.rivals, Own: family.Own{Lease: usual}})
 		require.Equal(t, tt.want, p.Order, name)
@@ -143,6 +163,7 @@ func TestOrder(t *testing.T) {
 		for _, s := range tt.says {
 			require.Contains(t, text, s, name)
 		}
+
 		require.Equal(t, tt.want != "", strings.Contains(text, "Order "), name)
 		if tt.problem == "" {
 			require.NoError(t, p.Problem, name)
@@ -182,7 +203,8 @@ func TestPlanWithForwards(t *testing.T) {
 	e.source.Cloud.Config.LBMode = ""
 	web, err := e.kube.CoreV1().Services("default").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
-	web.Spec.Ports = append(web.Spec.Ports, corev1.ServicePort{Name: "udp", Protocol: corev1.ProtocolUDP, Port: web.Spec.Ports[0].Port, NodePort: 31999})
+	web.Spec.Ports = append(web.Spec.Ports,
+		corev1.ServicePort{Name: "udp", Protocol: corev1.ProtocolUDP, Port: web.Spec.Ports[0].Port, NodePort: 31999})
 	_, err = e.kube.CoreV1().Services("default").Update(t.Context(), web, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	modes, pins = of(e)

@@ -88,8 +88,9 @@ func guarded(steps ...engine.Step) []engine.Step {
 
 func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && t.Plan.Own.Ready == 0 }
 
-// Back are the steps of an undo. Their order keeps two controllers from acting at once: ours ends, then csccm alone gives rules
-// and annotations back what they had, then the old one starts. An undo that ended early is continued by running it again.
+// Back are the steps of an undo. Their order keeps two controllers from acting at once: ours ends, then csccm alone
+// gives rules and annotations back what they had, then the old one starts. An undo that ended early is continued by
+// running it again.
 func (t *Taker) Back() []engine.Step {
 	steps := []engine.Step{step("swap back", t.swap)}
 	for _, predecessor := range t.Plan.Predecessors {
@@ -99,15 +100,18 @@ func (t *Taker) Back() []engine.Step {
 	return steps
 }
 
-// Consent asks the person at the terminal about the Services that need consent and have none. It returns why the plan may not be
-// carried out.
+// Consent asks the person at the terminal about the Services that need consent and have none. It returns why the plan
+// may not be carried out.
 func (t *Taker) Consent(ctx context.Context) error {
 	names, _ := t.Plan.undecided(t.Options)
 	if len(names) == 0 || t.Plan.Problem != nil || !t.Asks() {
 		return t.check()
 	}
+
 	answer, err := t.Prompt.Ask(ctx, prompt.Question{
-		Message: "Services that would change: " + strings.Join(names, ", "), Flag: "--accept or --pin", Choices: []prompt.Choice{
+		Message: "Services that would change: " + strings.Join(names, ", "),
+		Flag:    "--accept or --pin",
+		Choices: []prompt.Choice{
 			{Value: "pin", Label: "keep the current state where annotations can, and agree to the rest"},
 			{Value: "accept", Label: "agree to the changes"}, {Value: "stop", Label: "stop here"},
 		},
@@ -115,12 +119,15 @@ func (t *Taker) Consent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if answer == "pin" {
 		t.Pin = append(t.Pin, names...)
 	}
+
 	if answer != "stop" {
 		t.Accept = append(t.Accept, names...)
 	}
+
 	return t.check()
 }
 
@@ -131,7 +138,9 @@ func (t *Taker) AskAddresses(ctx context.Context) error {
 		return nil //nolint:nilerr // a plan with a problem is not carried out, and says so itself
 	}
 	answer, err := t.Prompt.Ask(ctx, prompt.Question{
-		Message: report.Count(len(services), "address") + " that the old controller acquired", Flag: "--adopt-addresses", Default: "yes",
+		Message: report.Count(len(services), "address") + " that the old controller acquired",
+		Flag:    "--adopt-addresses",
+		Default: "yes",
 		Choices: []prompt.Choice{
 			{Value: "yes", Label: "release them when their Services are deleted"},
 			{Value: "no", Label: "leave them allocated; csccm adopt hands them over later"},
@@ -146,6 +155,7 @@ func (t *Taker) check() error {
 	if t.Plan.Problem != nil {
 		return t.Plan.Problem
 	}
+
 	// A pin with a wrong name would keep nothing, and --accept all would then agree to the change.
 	for _, name := range slices.Concat(t.Accept, t.Pin) {
 		if name != All && !slices.ContainsFunc(t.Plan.Services, func(s ServicePlan) bool { return s.Service == name }) {
@@ -156,10 +166,12 @@ func (t *Taker) check() error {
 			)
 		}
 	}
+
 	names, changes := t.Plan.undecided(t.Options)
 	if len(names) == 0 {
 		return nil
 	}
+
 	list := strings.Join(names, ",")
 	return report.CheckFailed(
 		fmt.Sprintf("agree with --accept %s, or keep what an annotation can keep with --pin %s", list, list),
@@ -173,12 +185,15 @@ func (t *Taker) swap(ctx context.Context) error {
 	if err := t.check(); err != nil {
 		return err
 	}
+
 	p := t.Plan
 	ending, end, hold := p.Own.Workloads, t.remove, len(p.Own.Workloads)+len(p.Services) > 0
 	if !p.Undo {
-		end, ending = t.stop, slices.DeleteFunc(slices.Clone(p.Predecessors), func(old family.Predecessor) bool { return old.Wanted == 0 })
+		end, ending = t.stop, slices.DeleteFunc(slices.Clone(p.Predecessors),
+			func(old family.Predecessor) bool { return old.Wanted == 0 })
 		hold = len(ending) > 0 && (p.Order == OursFirst || p.Own.Installed)
 	}
+
 	return t.whileHolding(ctx, hold, ending, func() error {
 		if err := end(ctx, ending); err != nil {
 			return err
@@ -192,7 +207,8 @@ func (t *Taker) swap(ctx context.Context) error {
 		}
 		for _, s := range p.Services {
 			if len(s.back) > 0 {
-				if err := rules.Annotate(ctx, t.Cluster.Kube, s.Service, s.back); err != nil && !apierrors.IsNotFound(err) {
+				if err := rules.Annotate(ctx, t.Cluster.Kube, s.Service, s.back); err != nil &&
+					!apierrors.IsNotFound(err) {
 					return err
 				}
 			}
@@ -207,11 +223,13 @@ func (t *Taker) stop(ctx context.Context, old []family.Predecessor) error {
 		t.Progress.Step("Stopping %s", &p)
 		body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, family.StoppedSelector)
 		if p.Kind != "DaemonSet" {
-			body = fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, family.ReplicasAnnotation, p.Wanted)
+			body = fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`,
+				family.ReplicasAnnotation, p.Wanted)
 		}
 		err := t.patch(ctx, &p, body)
 		if err == nil && len(p.Selector) > 0 {
-			err = t.ended(ctx, p.String(), p.Namespace, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()})
+			err = t.ended(ctx, p.String(), p.Namespace,
+				metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()})
 		}
 		if err != nil {
 			return err
@@ -220,8 +238,8 @@ func (t *Taker) stop(ctx context.Context, old []family.Predecessor) error {
 	return nil
 }
 
-// remove deletes our workloads, which an install or an upgrade makes again, and waits until their last Pod is gone: also for
-// those that an undo that was killed has left.
+// remove deletes our workloads, which an install or an upgrade makes again, and waits until their last Pod is gone:
+// also for those that an undo that was killed has left.
 func (t *Taker) remove(ctx context.Context, ours []family.Predecessor) error {
 	t.Progress.Step("Ending csccm's controller")
 	for _, own := range ours {
@@ -246,8 +264,8 @@ func (t *Taker) ended(ctx context.Context, workload, namespace string, pods meta
 	return nil
 }
 
-// whileHolding calls do, and keeps every controller from leading meanwhile if hold is set or a csccm that was killed holds the
-// lease. The Pods of ended are gone when do returns.
+// whileHolding calls do, and keeps every controller from leading meanwhile if hold is set or a csccm that was killed
+// holds the lease. The Pods of ended are gone when do returns.
 func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Predecessor, do func() error) error {
 	name := t.Plan.Own.Lease
 	l, err := lease.Get(ctx, t.Cluster.Kube, name)
@@ -258,7 +276,8 @@ func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Pred
 		return do()
 	}
 	t.Progress.Step("Holding lease %s", name)
-	end, err := lease.Hold(ctx, t.Cluster.Kube, t.Clock, name, cloudapi.Names(ended, func(p *family.Predecessor) string { return p.Name }))
+	end, err := lease.Hold(ctx, t.Cluster.Kube, t.Clock, name,
+		cloudapi.Names(ended, func(p *family.Predecessor) string { return p.Name }))
 	if err != nil {
 		return err
 	}
@@ -293,21 +312,26 @@ func (t *Taker) verify(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the rules again: %w", err)
 	}
+
 	t.Progress.Step("Rules and addresses")
 	kept := 0
 	var lost []string
 	for _, s := range t.Plan.Services {
 		for _, id := range s.Rules {
-			if slices.ContainsFunc(have, func(r cloudstack.LoadBalancerRule) bool { return r.ID == id && r.PublicIP != "" }) {
+			if slices.ContainsFunc(have, func(r cloudstack.LoadBalancerRule) bool {
+				return r.ID == id && r.PublicIP != ""
+			}) {
 				kept++
 			} else if len(s.needs(false)) == 0 { // nobody agreed to a change
 				lost = append(lost, fmt.Sprintf("%s of Service %s", id, s.Service))
 			}
 		}
 	}
+
 	if len(lost) > 0 {
 		return fmt.Errorf("rules are gone that were to stay: %v", lost)
 	}
+
 	t.Progress.Done("ids kept: %d", kept)
 	return nil
 }
@@ -319,28 +343,38 @@ func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 	if old.Kind == "DaemonSet" {
 		spec = fmt.Sprintf(`{"template":{"spec":{"nodeSelector":{%q:null}}}}`, family.StoppedSelector)
 	}
+
 	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null,%q:null}},"spec":%s}`,
 		family.ReplicasAnnotation, family.KeptAnnotation, family.AdoptedAnnotation, spec)
 	if err := t.patch(ctx, old, body); err != nil {
 		return err
 	}
+
 	// Without an election only a Pod that is ready tells that it works.
 	ready, err := poll.Until(ctx, t.Clock, interval, stopTimeout, func() (bool, error) {
 		f, err := family.Find(ctx, t.Cluster.Kube, t.Clock, t.Release, t.Cluster.Namespace)
-		return err == nil && slices.ContainsFunc(f.Predecessors, func(x family.Predecessor) bool { return x.String() == old.String() && x.Ready > 0 }), err
+		return err == nil &&
+			slices.ContainsFunc(f.Predecessors,
+				func(x family.Predecessor) bool { return x.String() == old.String() && x.Ready > 0 }), err
 	})
 	if err == nil && !ready {
 		err = fmt.Errorf("no Pod of %s is ready after %s", old, stopTimeout)
 	}
+
 	if err == nil {
 		t.Progress.Done("ready")
 	}
+
 	if err == nil && old.Lease != nil {
 		err = t.awaitLeader(ctx, *old.Lease)
 	}
+
 	if err != nil && ctx.Err() == nil {
-		err = report.Remedied(err, "look at its Pods and their log; run the command again to go on, or csccm install, which takes its place again")
+		err = report.Remedied(err,
+			"look at its Pods and their log; run the command again to go on, or csccm install, which takes its "+
+				"place again")
 	}
+
 	return err
 }
 
@@ -356,7 +390,8 @@ func (t *Taker) patch(ctx context.Context, p *family.Predecessor, body string) e
 // markKept ends the takeover: later ones find no other controller.
 func (t *Taker) markKept(ctx context.Context) error {
 	for _, predecessor := range t.Plan.Predecessors {
-		if err := t.patch(ctx, &predecessor, fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, family.KeptAnnotation)); err != nil {
+		if err := t.patch(ctx, &predecessor,
+			fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, family.KeptAnnotation)); err != nil {
 			return err
 		}
 	}
@@ -371,29 +406,37 @@ func (t *Taker) adopt(ctx context.Context) error {
 	if len(services) == 0 || t.Adopt == "no" {
 		return nil
 	}
+
 	now, err := t.Detect(ctx)
 	if err != nil {
 		return err
 	}
+
 	var ids []string
-	items := slices.DeleteFunc(t.Plan.openAddresses(now.Cloud, now.Services, &rules.Plan{}), func(it addresses.Item) bool {
-		return !it.Undoubted() || !slices.Contains(services, it.Service)
-	})
+	items := slices.DeleteFunc(t.Plan.openAddresses(now.Cloud, now.Services, &rules.Plan{}),
+		func(it addresses.Item) bool {
+			return !it.Undoubted() || !slices.Contains(services, it.Service)
+		})
+
 	for _, item := range items {
 		ids = append(ids, item.AddressID)
 	}
+
 	for _, old := range t.Plan.Predecessors {
 		all := strings.Join(slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.Adopted, ids)))), ",")
-		if err := t.patch(ctx, &old, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, family.AdoptedAnnotation, all)); err != nil {
+		if err := t.patch(ctx, &old,
+			fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, family.AdoptedAnnotation, all)); err != nil {
 			return err
 		}
 	}
+
 	for i := range items {
 		t.Progress.Step("Marking %s as csccm's", &items[i])
 		if err := t.tagged(addresses.Tag(ctx, t.Cloud.Client, &items[i]), "csccm adopt "+items[i].Service); err != nil {
 			return fmt.Errorf("tag %s: %w", &items[i], err)
 		}
 	}
+
 	return nil
 }
 
@@ -427,6 +470,7 @@ func (t *Taker) record(ctx context.Context) error {
 	if err := t.check(); err != nil {
 		return err
 	}
+
 	t.Progress.Step("Record of what was")
 	pins := map[string]map[string]string{}
 	for _, s := range t.Plan.Services {
@@ -437,9 +481,11 @@ func (t *Taker) record(ctx context.Context) error {
 			}
 		}
 	}
+
 	n, err := rules.Keep(ctx, t.Cluster.Kube, BeforeAnnotation, t.Plan.Steps, pins)
 	if err == nil {
 		t.Progress.Done("in annotations of %s", report.Count(n, "Service"))
 	}
+
 	return err
 }

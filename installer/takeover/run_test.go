@@ -41,18 +41,23 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	t.Helper()
 	inv := inventory.New(e.source.Cloud.Client, inventory.Options{})
 	r := loadbalancer.New(loadbalancer.FromClient(e.source.Cloud.Client.Client), loadbalancer.Options{
-		Clock: clock.RealClock{}, Book: noBook{}, ClusterIDs: func() []string { return []string{"the-cluster"} }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
+		Clock:      clock.RealClock{},
+		Book:       noBook{},
+		ClusterIDs: func() []string { return []string{"the-cluster"} },
+		Project:    func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
 		Network: func(ctx context.Context, _, id string, _ time.Duration) (plan.Network, error) {
 			n, err := inv.Network(ctx, id, 0)
 			return loadbalancer.NetworkOf(&n), err
 		},
 	})
+
 	out, members := map[string][]plan.Step{}, []plan.Member{}
 	for _, it := range f.Nodes {
 		if vm, err := node.Match(f.VMs, &it); err == nil {
 			members = append(members, node.MemberOf(&it, &vm))
 		}
 	}
+
 	services, err := e.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, svc := range services.Items {
@@ -67,6 +72,7 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 		require.NoError(t, err, svc.Name)
 		out[svc.Namespace+"/"+svc.Name] = result.Plan
 	}
+
 	return out
 }
 
@@ -84,6 +90,7 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 				if pin {
 					pins = []string{All}
 				}
+
 				taker := e.taker(pins...)
 				p := taker.Plan
 				require.Equal(t, OursFirst, p.Order, p.Why)
@@ -101,21 +108,25 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 							}
 						}
 					}
+
 					require.Equal(t, kinds[KindGap], !there, was.Name)
 					if !there {
 						continue
 					}
+
 					require.Equal(t, was.PublicIP, now.PublicIP)
 					require.Equal(t, kinds[KindProtocol], was.Protocol != now.Protocol, was.Name)
 					require.Equal(t, was.Algorithm, now.Algorithm)
 					_, _, _, legacy, ok := plan.ParseRuleName(now.Name)
 					require.True(t, ok && !legacy, now.Name)
 				}
+
 				for service, actions := range did {
 					for _, a := range actions {
 						require.NotContains(t, []string{"allocate-address", "release-address"}, a.Kind, service)
 					}
 				}
+
 				require.Len(t, after, len(before))
 				require.Empty(t, needing(e.plan()), "nothing differs any more")
 			})
@@ -146,9 +157,16 @@ func TestTakeoverOrder(t *testing.T) {
 // A controller that elects no leader ends before ours is there.
 func TestOldFirst(t *testing.T) {
 	t.Parallel()
-	old := leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", map[string]string{"k8s-app": "ccm"}, "--cloud-provider=cloudstack", "--leader-elect=false")
+	old := leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1",
+		map[string]string{"k8s-app": "ccm"}, "--cloud-provider=cloudstack", "--leader-elect=false")
 	old.Annotations = map[string]string{"meta.helm.sh/release-name": "lw"}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "old-pod", Labels: map[string]string{"k8s-app": "ccm"}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system",
+			Name:      "old-pod",
+			Labels:    map[string]string{"k8s-app": "ccm"},
+		},
+	}
 	e := newEnv(t, leftby.Leaseweb, old, pod)
 	taker := e.taker()
 	require.Equal(t, OldFirst, taker.Plan.Order)
@@ -161,7 +179,13 @@ func TestOldFirst(t *testing.T) {
 func TestLeaseIsGivenUpAfterAFailure(t *testing.T) {
 	t.Parallel()
 	e := standby(t, leftby.Leaseweb)
-	remove := e.sim.Inject(simulator.Fault{Command: "updateLoadBalancerRule", Nth: 1, Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "router is down"})
+	remove := e.sim.Inject(simulator.Fault{
+		Command:    "updateLoadBalancerRule",
+		Nth:        1,
+		Kind:       simulator.FaultErrorBefore,
+		HTTPStatus: 530,
+		Text:       "router is down",
+	})
 	taker := e.taker()
 	e.do(taker.Before()...)
 	err := e.run(t.Context(), taker.After()...)
@@ -183,9 +207,16 @@ func TestOldControllerThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	e := standby(t, leftby.Apache)
 	taker := e.taker()
-	stuck := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "stuck", Labels: map[string]string{"k8s-app": "cloud-controller-manager"}}}
+	stuck := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system",
+			Name:      "stuck",
+			Labels:    map[string]string{"k8s-app": "cloud-controller-manager"},
+		},
+	}
 	require.NoError(t, e.kube.Tracker().Add(stuck))
-	require.ErrorContains(t, taker.stop(t.Context(), taker.Plan.Predecessors), "Pod stuck of Deployment kube-system/cloud-controller-manager does not end")
+	require.ErrorContains(t, taker.stop(t.Context(), taker.Plan.Predecessors),
+		"Pod stuck of Deployment kube-system/cloud-controller-manager does not end")
 }
 
 // Somebody who takes the lease while csccm holds it may have acted meanwhile: that is said, not passed over.
@@ -205,5 +236,6 @@ func TestHoldThatIsLostIsSaid(t *testing.T) {
 		l.Spec.HolderIdentity = ptr.To("node-1_other")
 		return e.kube.Tracker().Update(leases, l, name.Namespace)
 	})
-	require.ErrorContains(t, e.run(t.Context(), taker.After()...), `is held by "node-1_other": another csccm, or a controller that took it`)
+	require.ErrorContains(t, e.run(t.Context(), taker.After()...),
+		`is held by "node-1_other": another csccm, or a controller that took it`)
 }

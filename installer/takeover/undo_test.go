@@ -67,13 +67,14 @@ func (e *env) isBack(rules []string) {
 	require.NotContains(t, e.documented().Annotations, BeforeAnnotation)
 }
 
-// An undo puts back what the takeover changed, in the order that keeps two controllers from acting at once. Killed or failing
-// anywhere, the next one completes.
+// An undo puts back what the takeover changed, in the order that keeps two controllers from acting at once. Killed or
+// failing anywhere, the next one completes.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ state, fails string }{
 		{leftby.Apache, ""}, {leftby.Leaseweb, ""},
-		{leftby.Leaseweb, "delete deployments"}, {leftby.Leaseweb, "patch services"}, {leftby.Leaseweb, "patch deployments"},
+		{leftby.Leaseweb, "delete deployments"}, {leftby.Leaseweb, "patch services"},
+		{leftby.Leaseweb, "patch deployments"},
 	} {
 		t.Run(tc.state+" "+tc.fails, func(t *testing.T) {
 			t.Parallel()
@@ -92,13 +93,15 @@ func TestUndo(t *testing.T) {
 				e.isBack(before)
 				return
 			}
+
 			u := e.undoer()
 			require.NoError(t, u.Plan.Problem)
 			require.Equal(t, tc.state == leftby.Leaseweb, len(u.Plan.Steps) > 0)
 			require.Empty(t, e.notes(), "a plan changes nothing")
 			e.do(u.Back()...)
 			e.isBack(before)
-			e.inOrder("lease of csccm-takeover_", "delete deployments", "patch services", "lease free", "patch deployments")
+			e.inOrder("lease of csccm-takeover_", "delete deployments", "patch services", "lease free",
+				"patch deployments")
 			require.Equal(t, OursFirst, e.plan().Order, "it can be taken over again")
 		})
 	}
@@ -108,7 +111,10 @@ func TestUndo(t *testing.T) {
 func TestUndoWaitsForOurPods(t *testing.T) {
 	t.Parallel()
 	e, _ := takenOver(t, leftby.Leaseweb)
-	require.NoError(t, e.kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ours-1", Labels: ours().Labels}}))
+	require.NoError(t,
+		e.kube.Tracker().Add(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ours-1", Labels: ours().Labels},
+		}))
 	renamed := e.ruleNames()
 	u := e.undoer()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -129,7 +135,8 @@ func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	require.NoError(t, err)
 	rules, n := e.ruleNames(), len(e.notes())
 	u := e.undoer()
-	testenv.RequireRefusal(t, e.run(t.Context(), u.Back()...), "is of no Helm release", "take csccm's chart out", report.ExitCheckFailed)
+	testenv.RequireRefusal(t, e.run(t.Context(), u.Back()...), "is of no Helm release", "take csccm's chart out",
+		report.ExitCheckFailed)
 	require.Len(t, e.notes(), n, "nothing was written")
 	require.Equal(t, rules, e.ruleNames())
 }
@@ -164,6 +171,7 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 			f.Rules[i].Name = "third"
 		}
 	}
+
 	p = PlanUndo(f)
 	require.Len(t, p.Steps, 6)
 	require.Contains(t, textOf(t, p), "has a third name by now")
@@ -221,7 +229,9 @@ func addressesAreMarkedAndGivenBack(t *testing.T, state string) {
 
 	declined := e.taker(All)
 	declined.Adopt = "no"
-	require.Contains(t, textOf(t, declined.Plan), "of Service default/documented stays allocated when the Service is deleted: the Service asks for it by name; csccm adopt default/documented")
+	require.Contains(t, textOf(t, declined.Plan),
+		"of Service default/documented stays allocated when the Service is deleted: the Service asks for it by name; "+
+			"csccm adopt default/documented")
 	wanted := declined.Plan.adopting()
 	require.NotEmpty(t, wanted)
 	require.NotContains(t, wanted, "default/documented")
@@ -230,7 +240,12 @@ func addressesAreMarkedAndGivenBack(t *testing.T, state string) {
 	require.Contains(t, declined.Afterwards(), "stay allocated")
 	e.do(e.undoer().Back()...)
 
-	denied := e.sim.Inject(simulator.Fault{Command: "createTags", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "The API [createTags] does not exist or is not available for the account"})
+	denied := e.sim.Inject(simulator.Fault{
+		Command:    "createTags",
+		Kind:       simulator.FaultErrorBefore,
+		HTTPStatus: 432,
+		Text:       "The API [createTags] does not exist or is not available for the account",
+	})
 	taker := e.taker(All)
 	e.do(append(taker.Before(), taker.After()...)...)
 	require.Empty(t, tags(), "a role without tags is enough for the rest")

@@ -15,8 +15,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// cksWorld is a CloudStack in which Owner can create clusters: two offerings that are large enough, one that is not, and a
-// network to bring along.
+// cksWorld is a CloudStack in which Owner can create clusters: two offerings that are large enough, one that is not,
+// and a network to bring along.
 const cksWorld = `
 settings: {endpoint.url: "http://192.0.2.1:8080/client/api"}
 zones: [{name: zone-1, publicRanges: [203.0.113.10-203.0.113.60]}, {name: zone-2, publicRanges: [203.0.113.100-203.0.113.110]}]
@@ -31,7 +31,8 @@ networks:
   - {name: own-net, account: k8s, cidr: 10.1.2.0/24, offering: DefaultNetworkOfferingforKubernetesService}
 `
 
-// NewCKS starts a CloudStack with CloudStack Kubernetes Service, its versions 1.33.1, 1.33.4 and 1.34.0, and no cluster.
+// NewCKS starts a CloudStack with CloudStack Kubernetes Service, its versions 1.33.1, 1.33.4 and 1.34.0, and no
+// cluster.
 func NewCKS(t *testing.T) *Cloud {
 	t.Helper()
 	return NewCloud(t, CKSWorld(t))
@@ -75,7 +76,9 @@ func (c *Cloud) ClusterRequest(t *testing.T, name string) cloudapi.CreateCluster
 }
 
 // Cluster creates a cluster, and returns it as it is then.
-func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudapi.CreateClusterRequest)) *cloudapi.KubernetesCluster {
+func (c *Cloud) Cluster(
+	t *testing.T, name string, change func(*cloudapi.CreateClusterRequest),
+) *cloudapi.KubernetesCluster {
 	t.Helper()
 	api, r := c.Client(t, ""), c.ClusterRequest(t, name)
 	if change != nil {
@@ -90,7 +93,8 @@ func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudapi.CreateC
 	return k
 }
 
-// Supplied creates cluster demo in network own-net, which was there before, with an address and a rule of Service default/web.
+// Supplied creates cluster demo in network own-net, which was there before, with an address and a rule of Service
+// default/web.
 func (c *Cloud) Supplied(t *testing.T) (address string) {
 	t.Helper()
 	api := c.Client(t, "")
@@ -102,14 +106,19 @@ func (c *Cloud) Supplied(t *testing.T) (address string) {
 	ip, err := api.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: k.NetworkID})
 	require.NoError(t, err)
 	rule, err := api.CreateLoadBalancerRule(t.Context(), cloudstack.CreateLoadBalancerRuleRequest{
-		Name: "K8s_svc_demo_default_web-tcp-80", PublicIPID: ip.ID, NetworkID: k.NetworkID, PublicPort: 80, PrivatePort: 30080,
-		Protocol: "tcp", Algorithm: "roundrobin",
+		Name:        "K8s_svc_demo_default_web-tcp-80",
+		PublicIPID:  ip.ID,
+		NetworkID:   k.NetworkID,
+		PublicPort:  80,
+		PrivatePort: 30080,
+		Protocol:    "tcp", Algorithm: "roundrobin",
 	})
 	require.NoError(t, err)
 	for _, job := range []string{ip.JobID, rule.JobID} {
 		_, err = api.Jobs().Wait(t.Context(), "", job)
 		require.NoError(t, err)
 	}
+
 	ips, err := api.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{ID: ip.ID})
 	require.NoError(t, err)
 	return ips[0].Address

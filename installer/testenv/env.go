@@ -34,7 +34,10 @@ import (
 const Namespace = "kube-system"
 
 // Labels are those of the release's Pods and workloads.
-var Labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": cluster.DefaultRelease}
+var Labels = map[string]string{
+	"app.kubernetes.io/name":     "cloudstack-ccm",
+	"app.kubernetes.io/instance": cluster.DefaultRelease,
+}
 
 // Env is a command's environment with --yes and without a terminal.
 type Env struct {
@@ -72,10 +75,20 @@ func NewIn(t *testing.T, uid types.UID, objects ...runtime.Object) *Env {
 			e.Poll()
 		}
 	})
+
 	e.Env = &engine.Env{
-		Cluster: cluster.NewForTest(e.Kube), Helm: e.Releases, Prompt: prompt.NewRefusing(), Clock: e.Time, Release: cluster.DefaultRelease, Yes: true,
-		Progress: report.NewProgress(&e.Stderr, report.Style{}, e.Time), Out: &e.Stdout, ErrOut: &e.Stderr, Journal: filepath.Join(t.TempDir(), "journal"),
+		Cluster:  cluster.NewForTest(e.Kube),
+		Helm:     e.Releases,
+		Prompt:   prompt.NewRefusing(),
+		Clock:    e.Time,
+		Release:  cluster.DefaultRelease,
+		Yes:      true,
+		Progress: report.NewProgress(&e.Stderr, report.Style{}, e.Time),
+		Out:      &e.Stdout,
+		ErrOut:   &e.Stderr,
+		Journal:  filepath.Join(t.TempDir(), "journal"),
 	}
+
 	e.Cluster.Version = KubeVersion
 	return e
 }
@@ -101,9 +114,13 @@ func (e *Env) Secret(t *testing.T, name string) map[string][]byte {
 
 // ReadyPod is a Pod of the release.
 func ReadyPod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: Labels}, Status: corev1.PodStatus{
-		Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-	}}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: Labels},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	}
 }
 
 // Lease is the controller's lease, which stays fresh.
@@ -115,7 +132,8 @@ func Lease(holder string) *coordinationv1.Lease {
 	}
 }
 
-// RequireRefusal checks the text, the remedy and the exit code of an error. An error without a code of its own ends with 1.
+// RequireRefusal checks the text, the remedy and the exit code of an error. An error without a code of its own ends
+// with 1.
 func RequireRefusal(t *testing.T, err error, says, fix string, code int) {
 	t.Helper()
 	require.ErrorContains(t, err, says)

@@ -48,12 +48,21 @@ func (h *Helm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, e
 	if h.Err != nil {
 		return nil, h.Err
 	}
+
 	manifest, err := h.Template(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+
 	return h.push(ctx, helm.Release{
-		Name: r.Name, Namespace: Namespace, ChartVersion: r.Chart.Version(), AppVersion: r.Chart.AppVersion(), Values: r.Values, Decided: r.Decided, Manifest: manifest, Tests: h.Tests,
+		Name:         r.Name,
+		Namespace:    Namespace,
+		ChartVersion: r.Chart.Version(),
+		AppVersion:   r.Chart.AppVersion(),
+		Values:       r.Values,
+		Decided:      r.Decided,
+		Manifest:     manifest,
+		Tests:        h.Tests,
 	})
 }
 
@@ -81,6 +90,7 @@ func (h *Helm) push(ctx context.Context, r helm.Release) (*helm.Release, error) 
 	if was := h.Release(); was != nil {
 		r.Revision = was.Revision + 1
 	}
+
 	h.Kept = append([]helm.Release{r}, h.Kept...)
 	if h.Changed != nil {
 		if err := h.Changed(ctx, h.Release()); err != nil {
@@ -88,11 +98,13 @@ func (h *Helm) push(ctx context.Context, r helm.Release) (*helm.Release, error) 
 			return nil, err
 		}
 	}
+
 	for i := range h.Kept[1:] {
 		if was := &h.Kept[i+1]; was.Deployed() {
 			was.Status = "superseded"
 		}
 	}
+
 	kept := *h.Release()
 	return &kept, nil
 }
@@ -109,7 +121,8 @@ func (h *Helm) Uninstall(ctx context.Context, _ string) error {
 // Template implements engine.Helm.
 func (h *Helm) Template(ctx context.Context, r helm.ApplyRequest) (string, error) {
 	if h.Render {
-		return helm.Template(ctx, Namespace, helm.ApplyRequest{Name: r.Name, Chart: r.Chart, Values: r.Values, KubeVersion: KubeVersion, Tests: r.Tests})
+		return helm.Template(ctx, Namespace,
+			helm.ApplyRequest{Name: r.Name, Chart: r.Chart, Values: r.Values, KubeVersion: KubeVersion, Tests: r.Tests})
 	}
 	values := r.Values
 	if len(values) == 0 {
@@ -126,15 +139,26 @@ func (h *Helm) Template(ctx context.Context, r helm.ApplyRequest) (string, error
 // Deployment is the release's Deployment, whose Pods are available.
 func Deployment(replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "cloudstack-cloud-controller-manager", Labels: Labels, Generation: 1},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  Namespace,
+			Name:       "cloudstack-cloud-controller-manager",
+			Labels:     Labels,
+			Generation: 1,
+		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: Labels},
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "cloud-controller-manager", Args: []string{"--leader-elect=true"}}},
+				Containers: []corev1.Container{
+					{Name: "cloud-controller-manager", Args: []string{"--leader-elect=true"}},
+				},
 			}},
 		},
 		Status: appsv1.DeploymentStatus{
-			ObservedGeneration: 1, Replicas: replicas, UpdatedReplicas: replicas, AvailableReplicas: replicas, ReadyReplicas: replicas,
+			ObservedGeneration: 1,
+			Replicas:           replicas,
+			UpdatedReplicas:    replicas,
+			AvailableReplicas:  replicas,
+			ReadyReplicas:      replicas,
 		},
 	}
 }

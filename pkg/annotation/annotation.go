@@ -111,8 +111,8 @@ type Definition struct {
 	Excludes *Exclusion
 }
 
-// Exclusion is a value, in lower case, and the annotations with which it is refused, each with the expression over v for
-// the values that it does not exclude; empty for none.
+// Exclusion is a value, in lower case, and the annotations with which it is refused, each with the expression over v
+// for the values that it does not exclude; empty for none.
 type Exclusion struct {
 	Value string
 	Names map[string]string

@@ -58,7 +58,8 @@ func fullKeys(short map[string]string) map[string]string {
 
 func TestParse(t *testing.T) {
 	cases.Run(t, "testdata/parse.yaml", func(t *testing.T, _ string, c parseCase) {
-		svc := service(fullKeys(c.Annotations), func(s *corev1.Service) { s.Labels, s.Spec = fullKeys(c.Labels), c.Spec })
+		svc := service(fullKeys(c.Annotations),
+			func(s *corev1.Service) { s.Labels, s.Spec = fullKeys(c.Labels), c.Spec })
 		got, err := Parse(svc)
 		if len(c.Invalid) == 0 {
 			require.NoError(t, err)
@@ -96,7 +97,9 @@ func TestRecordsRoundTrip(t *testing.T) {
 	t.Parallel()
 	in := Records{
 		Addresses: []AddressRecord{{ID: "a", IP: "203.0.113.9", NetworkID: "n", Allocated: true, Tagged: true}},
-		Pending:   []PendingAllocation{{JobID: "j", NetworkID: "n", Since: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}},
+		Pending: []PendingAllocation{
+			{JobID: "j", NetworkID: "n", Since: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
+		},
 	}
 	out, err := ParseRecords(in.Values())
 	require.NoError(t, err)
@@ -121,6 +124,7 @@ func TestTableIsSound(t *testing.T) {
 		if d.Writer != ByUser {
 			continue
 		}
+
 		require.NotEmpty(t, d.Allowed, d.Name)
 		base := map[string]string{}
 		switch d.Name {
@@ -129,11 +133,14 @@ func TestTableIsSound(t *testing.T) {
 		case StickinessOptions:
 			base[StickinessMethod] = "lb-cookie"
 		}
+
 		parse := func(annotations map[string]string) Spec {
-			spec, err := Parse(service(annotations, func(s *corev1.Service) { s.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443}} }))
+			spec, err := Parse(service(annotations,
+				func(s *corev1.Service) { s.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443}} }))
 			require.NoError(t, err, "the example of %s", d.Name)
 			return spec
 		}
+
 		with := maps.Clone(base)
 		with[d.Name] = d.Example
 		assert.NotEqual(t, parse(base), parse(with), "Parse does not read %s", d.Name)
@@ -145,7 +152,13 @@ func FuzzParse(f *testing.F) {
 	f.Add("", "", "", "", "")
 	f.Fuzz(func(t *testing.T, boolean, ranges, address, hostname, records string) {
 		spec, err := Parse(service(map[string]string{
-			ProxyProtocol: boolean, KeepIP: boolean, SourceCIDRs: ranges, Address: address, Hostname: hostname, Addresses: records, Allocation: records,
+			ProxyProtocol: boolean,
+			KeepIP:        boolean,
+			SourceCIDRs:   ranges,
+			Address:       address,
+			Hostname:      hostname,
+			Addresses:     records,
+			Allocation:    records,
 		}))
 		if err != nil {
 			var ie *InvalidError
@@ -154,12 +167,14 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
+
 		for _, r := range spec.SourceRanges {
 			p, perr := netip.ParsePrefix(r)
 			if perr != nil || p != p.Masked() || !p.Addr().Is4() {
 				t.Errorf("range %q out of %q", r, ranges)
 			}
 		}
+
 		if strings.TrimSpace(ranges) == "" && !spec.DenyAll() {
 			t.Error("an empty list must deny all")
 		}
@@ -173,6 +188,7 @@ func TestAggregateAndHalves(t *testing.T) {
 		require.NoError(t, err)
 		return v4
 	}
+
 	for _, tc := range []struct{ in, want []string }{
 		{[]string{"10.0.0.0/9", "10.128.0.0/9"}, []string{"10.0.0.0/8"}},
 		{[]string{"10.0.0.0/8", "10.1.0.0/16", "11.0.0.0/8"}, []string{"10.0.0.0/7"}},
@@ -182,11 +198,13 @@ func TestAggregateAndHalves(t *testing.T) {
 	} {
 		assert.Equal(t, tc.want, Strings(Aggregate(parse(tc.in...))))
 	}
+
 	for _, r := range []string{Anyone, "10.0.0.0/8", "192.0.2.6/31"} {
 		low, high, ok := Halves(netip.MustParsePrefix(r))
 		require.True(t, ok)
 		assert.Equal(t, []string{r}, Strings(Aggregate([]netip.Prefix{high, low})), "%s and %s", low, high)
 	}
+
 	_, _, ok := Halves(netip.MustParsePrefix("192.0.2.7/32"))
 	assert.False(t, ok)
 }

@@ -28,8 +28,9 @@ const MaxRange = 64
 // maxWarnings is how many settings without effect are named.
 const maxWarnings = 10
 
-// MaxSourceRanges is how many source ranges a load balancer rule can have. The virtual router writes them to one line of
-// haproxy.cfg, of which HAProxy reads at most 64 words. With more, every later change of any rule in the network or VPC fails.
+// MaxSourceRanges is how many source ranges a load balancer rule can have. The virtual router writes them to one line
+// of haproxy.cfg, of which HAProxy reads at most 64 words. With more, every later change of any rule in the network or
+// VPC fails.
 const MaxSourceRanges = 60
 
 // maxName is the length in characters of the names of networks, projects and zones in CloudStack.
@@ -42,6 +43,7 @@ func (p *parser) word(name string) string {
 	if !set {
 		return ""
 	}
+
 	value = strings.TrimSpace(value)
 	odd := func(r rune) bool { return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar }
 	var problem string
@@ -55,6 +57,7 @@ func (p *parser) word(name string) string {
 	default:
 		return value
 	}
+
 	p.wrong(name, problem)
 	return ""
 }
@@ -64,7 +67,8 @@ func (p *parser) word(name string) string {
 func (p *parser) predecessorAddress() string {
 	id := strings.TrimSpace(p.svc.Annotations[LeasewebID])
 	if id != "" && !uuid.MatchString(strings.ToLower(id)) {
-		p.warnings = append(p.warnings, fmt.Sprintf("annotation %s is not the id of an address and is ignored", LeasewebID))
+		p.warnings = append(p.warnings,
+			fmt.Sprintf("annotation %s is not the id of an address and is ignored", LeasewebID))
 		return ""
 	}
 	return id

@@ -49,6 +49,7 @@ func TestNamesAreBounded(t *testing.T) {
 			assert.Equal(t, tc.want, err == nil, "%s: %q: %v", name, tc.value, err)
 		}
 	}
+
 	_, err := Parse(service(map[string]string{SourceCIDRs: strings.Repeat("10.0.0.0/8,", 2000) + "10.0.0.0/8"}))
 	require.ErrorContains(t, err, "at most 16384 bytes")
 	assert.Less(t, len(err.Error()), 600)
@@ -68,7 +69,10 @@ func TestPredecessorAddressIsAnID(t *testing.T) {
 
 // special are characters with a meaning in haproxy.cfg or in CloudStack's column of stickiness parameters.
 func special(r rune) bool {
-	return r > unicode.MaxASCII || unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune("#\"'\\${}()[]%=&;|<>`!*,", r)
+	return r > unicode.MaxASCII ||
+		unicode.IsControl(r) ||
+		unicode.IsSpace(r) ||
+		strings.ContainsRune("#\"'\\${}()[]%=&;|<>`!*,", r)
 }
 
 // checkSafe fails when a value of an accepted Service could change the meaning of a line of the router's configuration.
@@ -78,11 +82,13 @@ func checkSafe(t *testing.T, svc *corev1.Service) {
 	if err != nil {
 		return
 	}
+
 	check := func(what, value string, limit int) {
 		if strings.ContainsFunc(value, special) || len(value) > limit {
 			t.Errorf("%s: %q is accepted out of %q", what, value, svc.Annotations)
 		}
 	}
+
 	if spec.Stickiness != nil {
 		check("method", spec.Stickiness.Method, 20)
 		for name, value := range spec.Stickiness.Params {
@@ -90,9 +96,11 @@ func checkSafe(t *testing.T, svc *corev1.Service) {
 			check("option "+name, value, 253)
 		}
 	}
+
 	for _, r := range spec.SourceRanges {
 		check("range", r, 18)
 	}
+
 	check("algorithm", spec.Algorithm, 10)
 	check("address", spec.Address, 15)
 	check("certificate", spec.SSLCertificate, 36)
@@ -109,10 +117,13 @@ func checkSafe(t *testing.T, svc *corev1.Service) {
 func TestAcceptedValuesAreSafe(t *testing.T) {
 	t.Parallel()
 	pieces := []string{
-		"cookie-name", "domain", "mode", "expire", "holdtime", "length", "tablesize", "indirect", "nocache", "=", "=", "=", ",", ",", "a", "SRV", "example.org", ".",
-		"insert", "30m", "200k", "1", "true", " ", "\t", "\n", "\r", "\x00", "\x7f", "#", `"`, "'", `\`, "$", "{", "}", "&", "\u00a0", "\u2028", "é", "10.0.0.0/8", "203.0.113.9",
+		"cookie-name", "domain", "mode", "expire", "holdtime", "length", "tablesize", "indirect", "nocache", "=", "=",
+		"=", ",", ",", "a", "SRV", "example.org", ".",
+		"insert", "30m", "200k", "1", "true", " ", "\t", "\n", "\r", "\x00", "\x7f", "#", `"`, "'", `\`, "$", "{", "}",
+		"&", "\u00a0", "\u2028", "é", "10.0.0.0/8", "203.0.113.9",
 		"roundrobin", "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", "net", "\n\tserver x 10.0.0.1:22",
 	}
+
 	methods := []string{"lb-cookie", "app-cookie", "source", "none", "lb-cookie\n"}
 	random := rand.New(rand.NewPCG(15, 1))
 	value := func() string {
@@ -122,9 +133,13 @@ func TestAcceptedValuesAreSafe(t *testing.T) {
 		}
 		return b.String()
 	}
+
 	accepted := 0
 	for range 50000 {
-		svc := service(map[string]string{StickinessMethod: methods[random.IntN(len(methods))], StickinessOptions: value()})
+		svc := service(map[string]string{
+			StickinessMethod:  methods[random.IntN(len(methods))],
+			StickinessOptions: value(),
+		})
 		if random.IntN(2) == 0 {
 			all := Table()
 			svc.Annotations[all[random.IntN(len(all))].Name] = value()
@@ -135,6 +150,7 @@ func TestAcceptedValuesAreSafe(t *testing.T) {
 		}
 		checkSafe(t, svc)
 	}
+
 	assert.Greater(t, accepted, 100, "the test tries too little that is accepted")
 }
 
@@ -143,7 +159,14 @@ func FuzzAcceptedValuesAreSafe(f *testing.F) {
 	f.Add("source", "expire=30m,tablesize=200k", "", "net\n", "1")
 	f.Add("app-cookie", "cookie-name=a b", "::/0", "", "")
 	f.Fuzz(func(t *testing.T, method, options, ranges, name, address string) {
-		svc := service(map[string]string{StickinessMethod: method, StickinessOptions: options, SourceCIDRs: ranges, Network: name, LeasewebID: address, Algorithm: name})
+		svc := service(map[string]string{
+			StickinessMethod:  method,
+			StickinessOptions: options,
+			SourceCIDRs:       ranges,
+			Network:           name,
+			LeasewebID:        address,
+			Algorithm:         name,
+		})
 		svc.Spec.LoadBalancerIP = address
 		checkSafe(t, svc)
 	})
@@ -174,7 +197,8 @@ func TestListsThatAreTooLongAreRefusedUnread(t *testing.T) {
 		ProxyProtocol:     onlyAnnotation(ProxyProtocol, "p%d"),
 		StickinessOptions: onlyAnnotation(StickinessOptions, "a%d"),
 		specRanges: func(n int) *corev1.Service {
-			return service(nil, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = strings.Split(list(n, "::%x"), ",") })
+			return service(nil,
+				func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = strings.Split(list(n, "::%x"), ",") })
 		},
 		specRanges + ": ": func(n int) *corev1.Service {
 			blanks := strings.Repeat(" ", n*MaxRange/MaxItems-len("::"))
@@ -190,7 +214,8 @@ func TestListsThatAreTooLongAreRefusedUnread(t *testing.T) {
 			said := err != nil && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), "at most")
 			assert.Equal(t, refused, said, "%s with %d items: %v", name, n, err)
 			if refused {
-				assert.Less(t, testing.AllocsPerRun(5, func() { _, _ = Parse(svc) }), 200.0, "%s with %d items", name, n)
+				assert.Less(t, testing.AllocsPerRun(5, func() { _, _ = Parse(svc) }), 200.0, "%s with %d items", name,
+					n)
 				assert.Less(t, len(err.Error()), 1000)
 			}
 		}
@@ -200,15 +225,24 @@ func TestListsThatAreTooLongAreRefusedUnread(t *testing.T) {
 // crowded is a Service with n ports, and with as many items in each list as it may have.
 func crowded(n int) *corev1.Service {
 	svc := service(map[string]string{
-		SourceCIDRs: list(n, "10.0.%d.0/24"), SourceRangesBeta: list(n, "::%x"), ShareWith: list(n, "n%d"), NodeSelector: list(n, "k%d"),
-		SSLPorts: list(n, "%d"), SSLCertificate: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", ProxyProtocol: list(n, "p%d"), StickinessMethod: "lb-cookie",
+		SourceCIDRs:       list(n, "10.0.%d.0/24"),
+		SourceRangesBeta:  list(n, "::%x"),
+		ShareWith:         list(n, "n%d"),
+		NodeSelector:      list(n, "k%d"),
+		SSLPorts:          list(n, "%d"),
+		SSLCertificate:    "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11",
+		ProxyProtocol:     list(n, "p%d"),
+		StickinessMethod:  "lb-cookie",
 		StickinessOptions: strings.Repeat("nocache,", n-1) + "nocache",
 	})
+
 	for i := range n {
 		svc.Annotations[fmt.Sprintf("%s%0150d", family, i)] = ""
-		svc.Spec.LoadBalancerSourceRanges = append(svc.Spec.LoadBalancerSourceRanges, fmt.Sprintf("10.%d.%d.0/24", i/256, i%256))
+		svc.Spec.LoadBalancerSourceRanges = append(svc.Spec.LoadBalancerSourceRanges,
+			fmt.Sprintf("10.%d.%d.0/24", i/256, i%256))
 		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("p%d", i), Port: int32(i)})
 	}
+
 	return svc
 }
 
@@ -247,6 +281,7 @@ func TestIntersect(t *testing.T) {
 		}
 		return Normalise(out)
 	}
+
 	for range 5000 {
 		a, b := prefixes(), prefixes()
 		var want []netip.Prefix

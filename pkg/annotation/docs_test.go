@@ -48,7 +48,8 @@ func markdown() string {
 	b.WriteString(head)
 	for _, d := range annotation.Table() {
 		if d.Writer == annotation.ByUser {
-			fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s |\n", short(d.Name), short(d.Name), d.Type, d.Default, d.Impact)
+			fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s |\n", short(d.Name), short(d.Name), d.Type, d.Default,
+				d.Impact)
 		}
 	}
 	section(&b, "Set by you", annotation.ByUser)
@@ -63,18 +64,22 @@ func section(b *strings.Builder, title string, w annotation.Writer) {
 		if d.Writer != w {
 			continue
 		}
+
 		fmt.Fprintf(b, "\n### %s\n\n`%s`\n\n%s\n\n", short(d.Name), d.Name, d.Doc)
 		if d.Allowed != "" {
 			fmt.Fprintf(b, "- Allowed: %s\n", d.Allowed)
 		} else {
 			fmt.Fprintf(b, "- Type: %s\n", d.Type)
 		}
+
 		if len(d.Aliases) > 0 {
 			fmt.Fprintf(b, "- Also as: `%s`\n", strings.Join(d.Aliases, "`, `"))
 		}
+
 		if d.Example != "" {
 			fmt.Fprintf(b, "- Example: `%s`\n", d.Example)
 		}
+
 		if d.Since != "v0.1.0" { // the first release
 			fmt.Fprintf(b, "- Since: %s\n", d.Since)
 		}

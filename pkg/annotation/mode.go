@@ -55,7 +55,8 @@ func (s Spec) NeedsBalancer() (names []string) {
 	return names
 }
 
-// NeedsBalancerAt names what only a load balancer does for a TCP port, and the annotation that asks for it; empty for nothing.
+// NeedsBalancerAt names what only a load balancer does for a TCP port, and the annotation that asks for it; empty for
+// nothing.
 func (s Spec) NeedsBalancerAt(port int) (what, name string) {
 	switch {
 	case s.ProxyProtocol.Has(port):
@@ -63,7 +64,8 @@ func (s Spec) NeedsBalancerAt(port int) (what, name string) {
 	case s.SSLPorts.Has(port):
 		return "TLS", SSLCertificate
 	case s.Stickiness != nil:
-		return "stickiness (all clients of a port, or in a VPC all with one address, have one node anyway)", StickinessMethod
+		return "stickiness (all clients of a port, or in a VPC all with one address, have one node anyway)",
+			StickinessMethod
 	}
 	return "", ""
 }
@@ -74,6 +76,7 @@ func (p *parser) direct(spec Spec) {
 		return
 	}
 	for _, name := range spec.NeedsBalancer() {
-		p.refuse(Mode, p.svc.Annotations[Mode], name+" is set, which needs a load balancer", Direct+" without "+name+", or "+Proxy+" or "+Auto)
+		p.refuse(Mode, p.svc.Annotations[Mode], name+" is set, which needs a load balancer",
+			Direct+" without "+name+", or "+Proxy+" or "+Auto)
 	}
 }

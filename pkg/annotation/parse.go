@@ -98,9 +98,11 @@ func Parse(svc *corev1.Service) (Spec, error) {
 	if !p.bounded() {
 		return Spec{Records: records, KeepIP: p.keepIP()}, errors.Join(append(p.errs, err)...)
 	}
+
 	if err != nil {
 		p.errs = append(p.errs, err)
 	}
+
 	spec := Spec{
 		ProxyProtocol: p.proxyProtocol(),
 		Hostname:      p.hostname(),
@@ -119,6 +121,7 @@ func Parse(svc *corev1.Service) (Spec, error) {
 		ShareWith:     p.shareWith(),
 		Records:       records,
 	}
+
 	spec.SSLCertificate, spec.SSLPorts = p.ssl()
 	p.exclusive(spec.ProxyProtocol, spec.SSLPorts)
 	_, spec.AlgorithmSet = svc.Annotations[Algorithm]
@@ -171,7 +174,8 @@ func (p *parser) boolean(name string) bool {
 	return b
 }
 
-// keepIP is true for a value that does not parse: the Service is refused but can be deleted, and then keeps its address.
+// keepIP is true for a value that does not parse: the Service is refused but can be deleted, and then keeps its
+// address.
 func (p *parser) keepIP() bool {
 	before := len(p.errs)
 	return p.boolean(KeepIP) || len(p.errs) > before
@@ -217,12 +221,16 @@ func (p *parser) nodeSelector() labels.Selector {
 // affinity warns of a time-out that nothing can honour: the algorithm source keeps no table.
 func (p *parser) affinity() {
 	c := p.svc.Spec.SessionAffinityConfig
-	if p.svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP || c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil ||
+	if p.svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP ||
+		c == nil ||
+		c.ClientIP == nil ||
+		c.ClientIP.TimeoutSeconds == nil ||
 		*c.ClientIP.TimeoutSeconds == corev1.DefaultClientIPServiceAffinitySeconds {
 		return
 	}
-	p.warnings = append(p.warnings, "spec.sessionAffinityConfig.clientIP.timeoutSeconds has no effect in the load balancer; "+
-		StickinessMethod+": source with "+StickinessOptions+": expire=… has")
+	p.warnings = append(p.warnings,
+		"spec.sessionAffinityConfig.clientIP.timeoutSeconds has no effect in the load balancer; "+
+			StickinessMethod+": source with "+StickinessOptions+": expire=… has")
 }
 
 func (p *parser) algorithm() string {
@@ -252,6 +260,7 @@ func (p *parser) address() string {
 	if set && fromAnnotation == "" {
 		p.wrong(Address, emptyValue)
 	}
+
 	read := func(name, value string) string {
 		if value == "" {
 			return ""
@@ -263,10 +272,12 @@ func (p *parser) address() string {
 		}
 		return addr.String()
 	}
+
 	a, b := read("spec.loadBalancerIP", fromSpec), read(Address, fromAnnotation)
 	if a != "" && b != "" && a != b {
 		p.refuse(Address, fromAnnotation, "spec.loadBalancerIP is "+a, "the same address in both, or only one of them")
 	}
+
 	return cmp.Or(b, a)
 }
 
@@ -279,10 +290,12 @@ func (p *parser) sourceRanges() []string {
 			p.refuse(name, value, err.Error(), allowed(SourceCIDRs))
 			return
 		}
+
 		if len(v6) > 0 {
 			p.warnings = append(p.warnings, fmt.Sprintf("%s: %s%s has no effect, public addresses are IPv4",
 				name, shortened(v6[0], MaxRange), andMore(v6)))
 		}
+
 		switch {
 		case len(v4) > 0:
 			names = append(names, name)
@@ -291,21 +304,27 @@ func (p *parser) sourceRanges() []string {
 		case strings.TrimSpace(value) != "":
 			p.refuse(name, value, "it has no range", allowed(SourceCIDRs))
 		}
+
 		ranges = Intersect(ranges, v4)
 		if len(ranges) == 0 && len(v4) > 0 && len(names) > 1 {
-			p.warnings = append(p.warnings, strings.Join(names, " and ")+" have no source range in common, so that nobody may connect")
+			p.warnings = append(p.warnings,
+				strings.Join(names, " and ")+" have no source range in common, so that nobody may connect")
 		}
 	}
+
 	// A spec field cannot be told from an empty one: only the annotations can deny all.
 	if items := p.svc.Spec.LoadBalancerSourceRanges; len(items) > 0 {
 		restrict(specRanges, strings.Join(items, ","), items)
 	}
+
 	if value, set := p.svc.Annotations[SourceRangesBeta]; set && strings.TrimSpace(value) != "" {
 		restrict(SourceRangesBeta, value, []string{value})
 	}
+
 	if value, set := p.svc.Annotations[SourceCIDRs]; set {
 		restrict(SourceCIDRs, value, []string{value})
 	}
+
 	return Strings(ranges)
 }
 
@@ -343,7 +362,8 @@ func (p *parser) unknown() {
 
 	for i, name := range names {
 		if i == maxWarnings {
-			p.warnings = append(p.warnings, fmt.Sprintf("%d more annotations %s... are not known and have no effect", len(names)-i, family))
+			p.warnings = append(p.warnings,
+				fmt.Sprintf("%d more annotations %s... are not known and have no effect", len(names)-i, family))
 			break
 		}
 		text := fmt.Sprintf("annotation %s is not known and has no effect", name)

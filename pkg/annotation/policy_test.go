@@ -83,35 +83,50 @@ func policy() string {
 			names = append(names, d.Name)
 		}
 	}
+
 	// The names are listed: a Service may have thousands of annotations of others.
 	balanced := func(of string) string {
-		return strconv.Quote(strings.ReplaceAll(fmt.Sprintf("!('%[1]s' in variables.now && size(variables.now['%[1]s']) <= 64 && variables.now['%[1]s'].trim().lowerAscii() == '%[2]s') && "+
-			"!('%[3]s' in variables.now && size(variables.now['%[3]s']) <= 64 && variables.now['%[3]s'].trim().lowerAscii() in ['true', 'enabled', 'yes', 'on'])",
+		return strconv.Quote(strings.ReplaceAll(fmt.Sprintf("!('%[1]s' in variables.now && "+
+			"size(variables.now['%[1]s']) <= 64 && variables.now['%[1]s'].trim().lowerAscii() == '%[2]s') && "+
+			"!('%[3]s' in variables.now && size(variables.now['%[3]s']) <= 64 && "+
+			"variables.now['%[3]s'].trim().lowerAscii() in ['true', 'enabled', 'yes', 'on'])",
 			annotation.Mode, annotation.Direct, annotation.Internal), "variables.now", "variables."+of))
 	}
-	fmt.Fprintf(&b, annotationsHead, strconv.Quote(fmt.Sprintf("['%s'].filter(k, k in variables.now && (variables.becomes || !(k in variables.was) || variables.was[k] != variables.now[k]))",
-		strings.Join(names, "', '"))), balanced("now"), balanced("was"))
+
+	fmt.Fprintf(&b, annotationsHead,
+		strconv.Quote(fmt.Sprintf("['%s'].filter(k, k in variables.now && (variables.becomes || !(k in "+
+			"variables.was) || variables.was[k] != variables.now[k]))",
+			strings.Join(names, "', '"))), balanced("now"), balanced("was"))
+
 	write := func(expression, message string) {
-		fmt.Fprintf(&b, "    - expression: %s\n      message: %s\n", strconv.Quote(expression), strconv.QuoteToASCII(message))
+		fmt.Fprintf(&b, "    - expression: %s\n      message: %s\n", strconv.Quote(expression),
+			strconv.QuoteToASCII(message))
 	}
+
 	write(fmt.Sprintf("variables.changed.all(k, size(variables.now[k]) <= %d)", annotation.MaxValue),
 		fmt.Sprintf("an annotation %s... is longer than %d bytes", annotation.Prefix, annotation.MaxValue))
 	for _, d := range annotation.Table() {
 		if d.CEL == "" {
 			continue
 		}
+
 		// all() over a list of one gives the value the short name v. Values that are too long are refused above.
-		write(fmt.Sprintf("!('%[1]s' in variables.changed) || size(variables.now['%[1]s']) > %[3]d || [variables.now['%[1]s']].all(v, %[2]s)", d.Name, d.CEL, annotation.MaxValue),
+		write(fmt.Sprintf("!('%[1]s' in variables.changed) || size(variables.now['%[1]s']) > %[3]d || "+
+			"[variables.now['%[1]s']].all(v, %[2]s)", d.Name, d.CEL, annotation.MaxValue),
 			d.Name+": allowed: "+d.Allowed)
 		if d.Needs != "" {
 			// Also when what it needs is removed.
-			write(fmt.Sprintf("!('%[1]s' in variables.now) || '%[2]s' in variables.now || !('%[1]s' in variables.changed) && !('%[2]s' in variables.was)", d.Name, d.Needs),
+			write(fmt.Sprintf("!('%[1]s' in variables.now) || '%[2]s' in variables.now || !('%[1]s' in "+
+				"variables.changed) && !('%[2]s' in variables.was)", d.Name, d.Needs),
 				d.Name+": needs "+d.Needs+": set that one too, or remove both")
 		}
+
 		if x := d.Excludes; x != nil {
 			for _, other := range slices.Sorted(maps.Keys(x.Names)) {
-				expression := fmt.Sprintf("!('%[1]s' in variables.now && '%[2]s' in variables.now) || !('%[1]s' in variables.changed || '%[2]s' in variables.changed) || "+
-					"size(variables.now['%[1]s']) > 64 || size(variables.now['%[2]s']) > %[4]d || variables.now['%[1]s'].trim().lowerAscii() != '%[3]s'",
+				expression := fmt.Sprintf("!('%[1]s' in variables.now && '%[2]s' in variables.now) || !('%[1]s' in "+
+					"variables.changed || '%[2]s' in variables.changed) || "+
+					"size(variables.now['%[1]s']) > 64 || size(variables.now['%[2]s']) > %[4]d || "+
+					"variables.now['%[1]s'].trim().lowerAscii() != '%[3]s'",
 					d.Name, other, x.Value, annotation.MaxValue)
 				if off := x.Names[other]; off != "" {
 					expression += fmt.Sprintf(" || [variables.now['%s']].all(v, %s)", other, off)
@@ -119,11 +134,15 @@ func policy() string {
 				write(expression, fmt.Sprintf("%s: %s does not go with %s: remove one of them", d.Name, x.Value, other))
 			}
 		}
+
 		if slices.Contains(d.Aliases, "spec.loadBalancerIP") {
-			write(fmt.Sprintf("!has(object.spec.loadBalancerIP) || !variables.becomes && has(oldObject.spec.loadBalancerIP) && oldObject.spec.loadBalancerIP == object.spec.loadBalancerIP || "+
-				"[object.spec.loadBalancerIP].all(v, size(v) <= %d && (%s))", annotation.MaxValue, cmp.Or(d.CELField, d.CEL)), "spec.loadBalancerIP: allowed: "+d.Allowed)
+			write(fmt.Sprintf("!has(object.spec.loadBalancerIP) || !variables.becomes && "+
+				"has(oldObject.spec.loadBalancerIP) && oldObject.spec.loadBalancerIP == object.spec.loadBalancerIP || "+
+				"[object.spec.loadBalancerIP].all(v, size(v) <= %d && (%s))", annotation.MaxValue,
+				cmp.Or(d.CELField, d.CEL)), "spec.loadBalancerIP: allowed: "+d.Allowed)
 		}
 	}
+
 	writeLists(write, names)
 	fmt.Fprintf(&b, policyTail, "annotations")
 	return b.String()
@@ -131,38 +150,51 @@ func policy() string {
 
 // writeLists writes the limits of lists. IPv6 ranges are ignored, and do not count on a load balancer rule.
 func writeLists(write func(expression, message string), names []string) {
-	tooMany := fmt.Sprintf("more than %d source ranges, which CloudStack's virtual router does not take: use fewer, larger ranges, or set %s to %s",
+	tooMany := fmt.Sprintf("more than %d source ranges, which CloudStack's virtual router does not take: use fewer, "+
+		"larger ranges, or set %s to %s",
 		annotation.MaxSourceRanges, annotation.Mode, annotation.Direct)
 	tooLong := fmt.Sprintf("more than %d items", annotation.MaxItems)
 	const count = "filter(r, r != '' && !r.contains(':')).size()"
 	items := annotation.CELList + fmt.Sprintf(".filter(r, r != '').size() <= %d", annotation.MaxItems)
 
-	write(fmt.Sprintf("variables.changed.all(k, size(variables.now[k]) > %d || variables.now[k]%s)", annotation.MaxValue, items),
+	write(fmt.Sprintf("variables.changed.all(k, size(variables.now[k]) > %d || variables.now[k]%s)",
+		annotation.MaxValue, items),
 		fmt.Sprintf("an annotation %s... has %s", annotation.Prefix, tooLong))
 	for _, name := range []string{annotation.SourceCIDRs, annotation.SourceRangesBeta} {
-		same := fmt.Sprintf("!variables.becomes && '%[1]s' in variables.was && variables.was['%[1]s'] == variables.now['%[1]s']", name)
+		same := fmt.Sprintf("!variables.becomes && '%[1]s' in variables.was && variables.was['%[1]s'] == "+
+			"variables.now['%[1]s']", name)
 		if !slices.Contains(names, name) {
-			write(fmt.Sprintf("!('%[1]s' in variables.now) || %[2]s || size(variables.now['%[1]s']) <= %[3]d && variables.now['%[1]s']%[4]s",
-				name, same, annotation.MaxValue, items), fmt.Sprintf("%s: longer than %d bytes, or %s", name, annotation.MaxValue, tooLong))
+			write(fmt.Sprintf("!('%[1]s' in variables.now) || %[2]s || size(variables.now['%[1]s']) <= %[3]d && "+
+				"variables.now['%[1]s']%[4]s",
+				name, same, annotation.MaxValue, items),
+				fmt.Sprintf("%s: longer than %d bytes, or %s", name, annotation.MaxValue, tooLong))
 		}
-		write(fmt.Sprintf("!variables.balanced || !('%[1]s' in variables.now) || size(variables.now['%[1]s']) > %[2]d || variables.counted && %[3]s || "+
-			"variables.now['%[1]s']%[6]s.%[4]s <= %[5]d", name, annotation.MaxValue, same, count, annotation.MaxSourceRanges, annotation.CELList), name+": "+tooMany)
+		write(fmt.Sprintf("!variables.balanced || !('%[1]s' in variables.now) || size(variables.now['%[1]s']) > "+
+			"%[2]d || variables.counted && %[3]s || "+
+			"variables.now['%[1]s']%[6]s.%[4]s <= %[5]d", name, annotation.MaxValue, same, count,
+			annotation.MaxSourceRanges, annotation.CELList), name+": "+tooMany)
 	}
 	for _, field := range []string{"loadBalancerSourceRanges", "ports"} {
-		same := fmt.Sprintf("!variables.becomes && has(oldObject.spec.%[1]s) && oldObject.spec.%[1]s == object.spec.%[1]s", field)
-		write(fmt.Sprintf("!has(object.spec.%[1]s) || object.spec.%[1]s.size() <= %[3]d || %[2]s", field, same, annotation.MaxItems), "spec."+field+": "+tooLong)
+		same := fmt.Sprintf("!variables.becomes && has(oldObject.spec.%[1]s) && oldObject.spec.%[1]s == "+
+			"object.spec.%[1]s", field)
+		write(fmt.Sprintf("!has(object.spec.%[1]s) || object.spec.%[1]s.size() <= %[3]d || %[2]s", field, same,
+			annotation.MaxItems), "spec."+field+": "+tooLong)
 		if field == "ports" {
 			continue
 		}
-		write(fmt.Sprintf("!has(object.spec.%[1]s) || object.spec.%[1]s.size() > %[3]d || %[2]s || object.spec.%[1]s.all(r, size(r) <= %[4]d)",
-			field, same, annotation.MaxItems, annotation.MaxRange), fmt.Sprintf("spec.%s: an item longer than %d bytes", field, annotation.MaxRange))
-		write(fmt.Sprintf("!variables.balanced || !has(object.spec.%[1]s) || object.spec.%[1]s.size() > %[3]d || variables.counted && %[2]s || object.spec.%[1]s.%[4]s <= %[5]d",
+		write(fmt.Sprintf("!has(object.spec.%[1]s) || object.spec.%[1]s.size() > %[3]d || %[2]s || "+
+			"object.spec.%[1]s.all(r, size(r) <= %[4]d)",
+			field, same, annotation.MaxItems, annotation.MaxRange),
+			fmt.Sprintf("spec.%s: an item longer than %d bytes", field, annotation.MaxRange))
+		write(fmt.Sprintf("!variables.balanced || !has(object.spec.%[1]s) || object.spec.%[1]s.size() > %[3]d || "+
+			"variables.counted && %[2]s || object.spec.%[1]s.%[4]s <= %[5]d",
 			field, same, annotation.MaxItems, count, annotation.MaxSourceRanges), "spec."+field+": "+tooMany)
 	}
 }
 
 // The name is empty if the API server has not generated it yet: then the right must hold for all Services.
-const recordsHead = variables + `    # The right that only the controller and administrators have; the role edit does not have it.
+const recordsHead = variables +
+	`    # The right that only the controller and administrators have; the role edit does not have it.
     - name: writer
       expression: "authorizer.group('').resource('services').subresource('status').namespace(request.namespace).name(has(object.metadata.name) ? object.metadata.name : '').check('patch').allowed()"
   validations:
@@ -178,15 +210,19 @@ func recordsPolicy() string {
 		if d.Writer == annotation.ByUser {
 			continue
 		}
-		expression := fmt.Sprintf("('%[1]s' in variables.now ? '%[1]s' in variables.was && variables.was['%[1]s'] == variables.now['%[1]s'] : !('%[1]s' in variables.was)) || variables.writer", d.Name)
+		expression := fmt.Sprintf("('%[1]s' in variables.now ? '%[1]s' in variables.was && variables.was['%[1]s'] == "+
+			"variables.now['%[1]s'] : !('%[1]s' in variables.was)) || variables.writer", d.Name)
 		who := "the controller"
 		if d.Writer == annotation.ByOthers {
 			who = "a cloud controller manager"
 		}
-		fmt.Fprintf(&b, "    - expression: %s\n      message: %s\n      reason: Forbidden\n", strconv.Quote(expression), strconv.QuoteToASCII(fmt.Sprintf(
-			"%s is written by %s and may not be set, changed or removed: leave it out of the manifest of a new Service, and change a Service with kubectl apply or patch, which keep it; "+
-				"administrators need the right to patch services/status", d.Name, who)))
+		fmt.Fprintf(&b, "    - expression: %s\n      message: %s\n      reason: Forbidden\n", strconv.Quote(expression),
+			strconv.QuoteToASCII(fmt.Sprintf(
+				"%s is written by %s and may not be set, changed or removed: leave it out of the manifest of a new "+
+					"Service, and change a Service with kubectl apply or patch, which keep it; "+
+					"administrators need the right to patch services/status", d.Name, who)))
 	}
+
 	fmt.Fprintf(&b, policyTail, "records")
 	return b.String()
 }

@@ -80,15 +80,17 @@ func (p *parser) exclusive(proxy, ssl Ports) {
 	for i := range p.svc.Spec.Ports {
 		port := int(p.svc.Spec.Ports[i].Port)
 		if ssl.Has(port) && proxy.Has(port) {
-			p.refuse(SSLCertificate, p.svc.Annotations[SSLCertificate], "port "+strconv.Itoa(port)+" is also wanted with the PROXY protocol",
+			p.refuse(SSLCertificate, p.svc.Annotations[SSLCertificate],
+				"port "+strconv.Itoa(port)+" is also wanted with the PROXY protocol",
 				"TLS or the PROXY protocol on a port, see "+SSLPorts+" and "+ProxyProtocol)
 			return
 		}
 	}
 }
 
-// PortSet are public ports by transport protocol ("tcp", "udp"), sorted. The Service's record names those that may be open
-// before a firewall rule is made and until it is gone: the answer to its creation may be lost, and with it its tags.
+// PortSet are public ports by transport protocol ("tcp", "udp"), sorted. The Service's record names those that may be
+// open before a firewall rule is made and until it is gone: the answer to its creation may be lost, and with it its
+// tags.
 type PortSet map[string][]int
 
 // ParsePorts reads what String wrote. What it cannot read proves nothing and is left out.

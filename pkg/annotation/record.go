@@ -44,8 +44,9 @@ type AddressRecord struct {
 	// Opened are the ports that the Service may have on the address, such as "tcp:80,443 udp:53": a guest keeps them,
 	// and a firewall rule whose creation got no answer is told by them from somebody else's.
 	Opened string `json:"opened,omitempty"`
-	// Forwarded are the ports that may be forwarded for the Service, as in Opened, and Targets the node ports that they may be
-	// forwarded to: both together prove a port forwarding whose creation got no answer, whatever the Service asks for by now.
+	// Forwarded are the ports that may be forwarded for the Service, as in Opened, and Targets the node ports that they
+	// may be forwarded to: both together prove a port forwarding whose creation got no answer, whatever the Service
+	// asks for by now.
 	Forwarded string `json:"forwarded,omitempty"`
 	Targets   string `json:"targets,omitempty"`
 	// Forwards are the ids of the Service's port forwardings that carry no tags, with blanks between them.
@@ -67,11 +68,12 @@ type PendingAllocation struct {
 // Empty reports whether there is nothing to remember.
 func (r Records) Empty() bool { return len(r.Addresses) == 0 && len(r.Pending) == 0 }
 
-// Trusted returns the records without those of public addresses that do not say when the account acquired the address: the
-// controller always writes that, and an observation compares it. An admission policy keeps others from writing records; this
-// keeps out what was written where there is none.
+// Trusted returns the records without those of public addresses that do not say when the account acquired the address:
+// the controller always writes that, and an observation compares it. An admission policy keeps others from writing
+// records; this keeps out what was written where there is none.
 func (r Records) Trusted() Records {
-	r.Addresses = slices.DeleteFunc(slices.Clone(r.Addresses), func(a AddressRecord) bool { return a.Acquired == "" && !a.Internal })
+	r.Addresses = slices.DeleteFunc(slices.Clone(r.Addresses),
+		func(a AddressRecord) bool { return a.Acquired == "" && !a.Internal })
 	return r
 }
 
@@ -135,7 +137,9 @@ func ParseRecords(annotations map[string]string) (r Records, _ error) {
 			err = json.Unmarshal([]byte(value), into)
 		}
 		if err != nil {
-			return Records{}, fmt.Errorf("annotation %s is not what the controller wrote: %w; remove it to let the controller look again", name, err)
+			return Records{},
+				fmt.Errorf("annotation %s is not what the controller wrote: %w; remove it to let the "+
+					"controller look again", name, err)
 		}
 	}
 	return r, nil

@@ -43,10 +43,10 @@ type stickinessMethod struct {
 // stickinessOption is an option with a value.
 type stickinessOption struct {
 	name, allowed string
-	// pattern matches the values that CloudStack and HAProxy take. CloudStack writes a value into a line of the router's
-	// haproxy.cfg without escaping it. HAProxy refuses the whole file if one line is wrong: the router then takes no
-	// change of any rule of the network. A pattern therefore matches no character that has a meaning in haproxy.cfg or
-	// in CloudStack's database column (name=value&name=value): blanks, quotes, #, \, $, {}, = and &.
+	// pattern matches the values that CloudStack and HAProxy take. CloudStack writes a value into a line of the
+	// router's haproxy.cfg without escaping it. HAProxy refuses the whole file if one line is wrong: the router then
+	// takes no change of any rule of the network. A pattern therefore matches no character that has a meaning in
+	// haproxy.cfg or in CloudStack's database column (name=value&name=value): blanks, quotes, #, \, $, {}, = and &.
 	pattern string
 	// accepts checks what a pattern cannot; nil for nothing.
 	accepts func(value string) bool
@@ -57,19 +57,24 @@ const dnsLabel = `[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?`
 // HAProxy keeps times as 32 bit integers of milliseconds, some 24 days, and refuses longer ones. A table of a million
 // entries takes some 50 MB of the router's memory.
 var (
-	optionCookie    = stickinessOption{"cookie-name", "1 to 64 of A-Z a-z 0-9 _ . -", `[A-Za-z0-9_.-]{1,64}`, nil}
-	optionDomain    = stickinessOption{"domain", "a DNS name, which may start with a dot", `[.]?` + dnsLabel + `([.]` + dnsLabel + `)*`, func(v string) bool { return len(v) <= 253 }}
-	optionMode      = stickinessOption{"mode", "insert, rewrite or prefix", `(insert|rewrite|prefix)`, nil}
-	optionURLMode   = stickinessOption{"mode", "path-parameters or query-string", `(path-parameters|query-string)`, nil}
-	optionHoldTime  = stickinessOption{"holdtime", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`, withinTimer}
-	optionExpire    = stickinessOption{"expire", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`, withinTimer}
+	optionCookie = stickinessOption{"cookie-name", "1 to 64 of A-Z a-z 0-9 _ . -", `[A-Za-z0-9_.-]{1,64}`, nil}
+	optionDomain = stickinessOption{"domain", "a DNS name, which may start with a dot",
+		`[.]?` + dnsLabel + `([.]` + dnsLabel + `)*`, func(v string) bool { return len(v) <= 253 }}
+	optionMode     = stickinessOption{"mode", "insert, rewrite or prefix", `(insert|rewrite|prefix)`, nil}
+	optionURLMode  = stickinessOption{"mode", "path-parameters or query-string", `(path-parameters|query-string)`, nil}
+	optionHoldTime = stickinessOption{"holdtime", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`,
+		withinTimer}
+	optionExpire = stickinessOption{"expire", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`,
+		withinTimer}
 	optionLength    = stickinessOption{"length", "1 to 9999", `[1-9][0-9]{0,3}`, nil}
 	optionTableSize = stickinessOption{"tablesize", "1k to 1024k, or 1m", `([1-9][0-9]{0,3}k|1m)`, withinTable}
 )
 
 var stickinessMethods = []stickinessMethod{
-	{"lb-cookie", LBCookie, []stickinessOption{optionCookie, optionDomain, optionMode}, []string{"indirect", "nocache", "postonly"}},
-	{"app-cookie", AppCookie, []stickinessOption{optionCookie, optionHoldTime, optionLength, optionURLMode}, []string{"prefix", "request-learn"}},
+	{"lb-cookie", LBCookie, []stickinessOption{optionCookie, optionDomain, optionMode},
+		[]string{"indirect", "nocache", "postonly"}},
+	{"app-cookie", AppCookie, []stickinessOption{optionCookie, optionHoldTime, optionLength, optionURLMode},
+		[]string{"prefix", "request-learn"}},
 	{"source", SourceBased, []stickinessOption{optionExpire, optionTableSize}, nil},
 }
 
@@ -135,23 +140,28 @@ func (p *parser) stickiness() *Stickiness {
 		}
 		return nil
 	}
+
 	at := slices.IndexFunc(stickinessMethods, func(m stickinessMethod) bool { return m.word == word })
 	if at < 0 {
 		p.wrong(StickinessMethod, "")
 		return nil
 	}
+
 	m := stickinessMethods[at]
 	if !haveOptions {
 		return &Stickiness{Method: m.method, Params: map[string]string{}}
 	}
+
 	params, ok := p.stickinessOptions(options, m)
 	if !ok {
 		return nil
 	}
+
 	if params["mode"] == "rewrite" && params["indirect"] != "" {
 		p.refuse(StickinessOptions, options, "mode=rewrite and indirect exclude each other", allowed(StickinessOptions))
 		return nil
 	}
+
 	return &Stickiness{Method: m.method, Params: params}
 }
 
@@ -166,7 +176,8 @@ func (p *parser) stickinessOptions(options string, methods ...stickinessMethod) 
 			value = "true"
 		}
 		if !slices.ContainsFunc(methods, func(m stickinessMethod) bool { return m.takes(name, value, hasValue) }) {
-			p.refuse(StickinessOptions, options, fmt.Sprintf("%q is not an option of %s", item, methodWords(methods)), allowed(StickinessOptions))
+			p.refuse(StickinessOptions, options, fmt.Sprintf("%q is not an option of %s", item, methodWords(methods)),
+				allowed(StickinessOptions))
 			return nil, false
 		}
 		out[name] = value
@@ -180,7 +191,9 @@ func (m *stickinessMethod) takes(name, value string, hasValue bool) bool {
 		return value == "true"
 	}
 	return hasValue && slices.ContainsFunc(m.options, func(o stickinessOption) bool {
-		return o.name == name && stickinessPatterns[o.pattern].MatchString(value) && (o.accepts == nil || o.accepts(value))
+		return o.name == name &&
+			stickinessPatterns[o.pattern].MatchString(value) &&
+			(o.accepts == nil || o.accepts(value))
 	})
 }
 

@@ -117,7 +117,8 @@ func Intersect(a, b []netip.Prefix) []netip.Prefix {
 // within returns the prefixes that lie within the outer ones, which outermost has returned.
 func within(outer, in []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool {
-		at, _ := slices.BinarySearchFunc(outer, p, func(o, p netip.Prefix) int { return cmp.Or(o.Addr().Compare(p.Addr()), -1) })
+		at, _ := slices.BinarySearchFunc(outer, p,
+			func(o, p netip.Prefix) int { return cmp.Or(o.Addr().Compare(p.Addr()), -1) })
 		return at == 0 || !covers(outer[at-1], p)
 	})
 }

@@ -59,8 +59,8 @@ func (k keys) Secrets() []string { return []string{k.api, k.secret} }
 // signed Go's way, is refused with 401.
 var javaForm = strings.NewReplacer("+", "%20", "%2A", "*", "~", "%7E")
 
-// signatureOf returns the signature of a form: parameters sorted by raw name, values percent-encoded as by javaForm, the
-// whole in lower case, HMAC-SHA1, base64. A parameter named signature is left out.
+// signatureOf returns the signature of a form: parameters sorted by raw name, values percent-encoded as by javaForm,
+// the whole in lower case, HMAC-SHA1, base64. A parameter named signature is left out.
 func signatureOf(form url.Values, secret string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(form)) {
@@ -103,10 +103,12 @@ func newTransport(cfg *Config) (*http.Transport, error) {
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: cfg.SSLNoVerify, //nolint:gosec // the user's own ssl-no-verify, off by default
 	}
+
 	var err error
 	if tlsConfig.RootCAs, err = trusted(cfg); err != nil {
 		return nil, err
 	}
+
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -122,8 +124,8 @@ func newTransport(cfg *Config) (*http.Transport, error) {
 	}, nil
 }
 
-// trusted returns the system's certificates with those of ca-file and CABundle. Without these it returns nil, which means the
-// system's.
+// trusted returns the system's certificates with those of ca-file and CABundle. Without these it returns nil, which
+// means the system's.
 func trusted(cfg *Config) (*x509.CertPool, error) {
 	var pool *x509.CertPool
 	for _, f := range []struct{ key, name string }{{"ca-file", cfg.CAFile}, {"CA bundle", cfg.CABundle}} {
@@ -143,5 +145,6 @@ func trusted(cfg *Config) (*x509.CertPool, error) {
 			return nil, fmt.Errorf("cloudstack: %s %s holds no PEM certificate", f.key, f.name)
 		}
 	}
+
 	return pool, nil
 }

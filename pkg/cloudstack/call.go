@@ -17,12 +17,12 @@ import (
 
 // Call sends a command through the SDK and decodes the inner object of the answer into out. Every error is an *Error.
 //
-// The SDK knows no contexts, so each call has an SDK client of its own, whose transport has the context. (Making one takes
-// 3 µs, a seventh of what a call takes besides the network.)
+// The SDK knows no contexts, so each call has an SDK client of its own, whose transport has the context. (Making one
+// takes 3 µs, a seventh of what a call takes besides the network.)
 //
 // The SDK never sees the API's address or keys: it builds the form and reads the answer, exchange does the rest. So
-// nothing secret can be in an SDK error or in the URLs that net/http puts into errors, and the signature is our own: the
-// SDK's is wrong for ~.
+// nothing secret can be in an SDK error or in the URLs that net/http puts into errors, and the signature is our own:
+// the SDK's is wrong for ~.
 func (c *Client) Call(ctx context.Context, command string, params map[string]string, out any) error {
 	sdk := csapi.NewClient("http://cloudstack.invalid"+apiPath, "sdk", "sdk", true, csapi.WithHTTPClient(&http.Client{
 		Transport: roundTripFunc(func(req *http.Request) (*http.Response, error) { return c.perform(ctx, req) }),
@@ -33,23 +33,28 @@ func (c *Client) Call(ctx context.Context, command string, params map[string]str
 	for name, value := range params {
 		p.SetParam(name, value)
 	}
+
 	var answer jsontext.Value
 	err := custom.CustomRequest(command, p, &answer)
 	if err == nil {
 		err = json.Unmarshal(answer, out, decoding)
 	}
+
 	if err == nil {
 		return nil
 	}
+
 	var own *Error
 	if errors.As(err, &own) {
 		return own // without what the SDK and net/http say around it
 	}
+
 	// The answer arrived and was a success by its status, but cannot be read.
 	return BadAnswer(command, "cannot read the answer: "+sanitized(err.Error(), c.secrets()...))
 }
 
-// perform takes the form out of the SDK's request, without the proof of identity, and performs the call the client's way.
+// perform takes the form out of the SDK's request, without the proof of identity, and performs the call the client's
+// way.
 func (c *Client) perform(ctx context.Context, req *http.Request) (*http.Response, error) {
 	if err := req.ParseForm(); err != nil {
 		return nil, &Error{Kind: KindInvalid, Text: "cannot build the request"}

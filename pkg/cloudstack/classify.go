@@ -34,10 +34,11 @@ const (
 )
 
 // TextTwoFactor is the error of a login with a password when the user has two-factor authentication.
-const TextTwoFactor = "two-factor authentication is on for this user, which csccm does not support: use API keys (with keys it is never asked)"
+const TextTwoFactor = "two-factor authentication is on for this user, which csccm does not support: use API keys " +
+	"(with keys it is never asked)"
 
-// errorFromAnswer returns the *Error for an HTTP answer that is not a success. body is the whole answer. The caller must sanitize
-// the text.
+// errorFromAnswer returns the *Error for an HTTP answer that is not a success. body is the whole answer. The caller
+// must sanitize the text.
 func errorFromAnswer(command string, status int, body []byte) *Error {
 	e := &Error{Command: command, HTTPCode: status}
 	wrap, inner := unwrap(body)
@@ -46,20 +47,23 @@ func errorFromAnswer(command string, status int, body []byte) *Error {
 		e.Kind, e.Text = classifyForeign(status, body)
 		return e
 	}
+
 	e.CSCode, e.Text = eb.CSCode, eb.Text
 	e.Kind = classify(command, status, eb.Text)
 	switch {
 	case status == http.StatusUnauthorized && wrap == "errorresponse":
-		// A server answers 401 to signed calls of a command that it does not know. Only the wrapper differs from that of bad keys.
+		// A server answers 401 to signed calls of a command that it does not know. Only the wrapper differs from that
+		// of bad keys.
 		e.Kind, e.Text = KindNotPermitted, "the server does not know this command"
 	case status == http.StatusNetworkAuthenticationRequired:
 		e.Text = TextTwoFactor
 	}
+
 	return e
 }
 
-// unwrap returns the only member of a JSON object, if it is an object itself, and its name; nil for anything else. The name
-// cannot be derived from the command: some commands have irregular ones.
+// unwrap returns the only member of a JSON object, if it is an object itself, and its name; nil for anything else. The
+// name cannot be derived from the command: some commands have irregular ones.
 func unwrap(body []byte) (string, jsontext.Value) {
 	var m map[string]jsontext.Value
 	if json.Unmarshal(body, &m, decoding) != nil || len(m) != 1 {
@@ -76,7 +80,9 @@ func unwrap(body []byte) (string, jsontext.Value) {
 // wraps reports whether the beginning of an answer looks like an object that unwrap accepts.
 func wraps(begin []byte) bool {
 	open := bytes.IndexByte(begin, ':')
-	return open >= 0 && bytes.HasPrefix(bytes.TrimLeft(begin, " \r\n\t"), []byte("{")) && bytes.HasPrefix(bytes.TrimLeft(begin[open+1:], " \r\n\t"), []byte("{"))
+	return open >= 0 &&
+		bytes.HasPrefix(bytes.TrimLeft(begin, " \r\n\t"), []byte("{")) &&
+		bytes.HasPrefix(bytes.TrimLeft(begin[open+1:], " \r\n\t"), []byte("{"))
 }
 
 // classify maps a CloudStack error code to what a caller can do about it.
@@ -87,6 +93,7 @@ func classify(command string, code int, text string) Kind {
 			return KindNotPermitted
 		}
 		return KindAuth
+
 	case http.StatusNetworkAuthenticationRequired: // 511
 		return KindAuth
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, 430:
@@ -98,6 +105,7 @@ func classify(command string, code int, text string) Kind {
 			return KindNotFound
 		}
 		return KindInvalid
+
 	case 432:
 		return KindNotPermitted
 	case 531:
@@ -105,6 +113,7 @@ func classify(command string, code int, text string) Kind {
 			return KindAuth
 		}
 		return KindNotPermitted
+
 	case 532, 535:
 		return KindLimit
 	case 533:
@@ -115,10 +124,12 @@ func classify(command string, code int, text string) Kind {
 		http.StatusGatewayTimeout, 534:
 		return KindTransient
 	}
+
 	return KindUnknown // 530, for example, which the server uses for transient and permanent failures
 }
 
-// classifyForeign returns kind and text of an answer that is not CloudStack's JSON: a web page, a proxy's error, an empty body.
+// classifyForeign returns kind and text of an answer that is not CloudStack's JSON: a web page, a proxy's error, an
+// empty body.
 func classifyForeign(status int, body []byte) (Kind, string) {
 	trimmed := bytes.TrimSpace(body)
 	what := "an answer that is not JSON"
@@ -130,13 +141,21 @@ func classifyForeign(status int, body []byte) (Kind, string) {
 	case trimmed[0] == '<':
 		what = "a web page (HTML)"
 	}
+
 	if status >= 500 {
-		return KindTransient, fmt.Sprintf("got %s with HTTP status %d: the management server or a proxy in front of it is not ready", what, status)
+		return KindTransient,
+			fmt.Sprintf("got %s with HTTP status %d: the management server or a proxy in front of it is not ready",
+				what, status)
 	}
+
 	if status >= 300 && status < 400 {
-		return KindInvalid, fmt.Sprintf("got a redirect (HTTP status %d) in place of the API: is api-url right? It usually ends in %s", status, apiPath)
+		return KindInvalid,
+			fmt.Sprintf("got a redirect (HTTP status %d) in place of the API: is api-url right? It usually ends in %s",
+				status, apiPath)
 	}
-	return KindInvalid, fmt.Sprintf("got %s in place of the API: is api-url right? It usually ends in %s", what, apiPath)
+
+	return KindInvalid, fmt.Sprintf("got %s in place of the API: is api-url right? It usually ends in %s", what,
+		apiPath)
 }
 
 var throttleDelay = regexp.MustCompile(`retry after \[(\d+)\] ?ms`)

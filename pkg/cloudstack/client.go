@@ -99,20 +99,29 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 	if cfg == nil {
 		return nil, &cloudconfig.Error{Err: errors.New("cloudstack: no configuration")}
 	}
+
 	endpoint, err := cfg.Endpoint()
 	if err != nil {
 		return nil, &cloudconfig.Error{Err: fmt.Errorf("cloudstack: %w", err)}
 	}
-	c := &Client{timeout: cmp.Or(cfg.Timeout, cloudconfig.DefaultTimeout), clock: clock.RealClock{}, jitter: randomJitter}
+
+	c := &Client{
+		timeout: cmp.Or(cfg.Timeout, cloudconfig.DefaultTimeout),
+		clock:   clock.RealClock{},
+		jitter:  randomJitter,
+	}
+
 	for _, o := range opts {
 		o(c)
 	}
+
 	if c.proof == nil {
 		if err := cfg.ValidateKeys(); err != nil {
 			return nil, err
 		}
 		c.proof = keys{cfg.APIKey, cfg.SecretKey}
 	}
+
 	c.limiter = newLimiter(cfg, c.clock)
 	a := &access{endpoint: endpoint, proof: c.proof, base: c.base}
 	if c.base == nil {
@@ -121,6 +130,7 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 		}
 		a.ownBase = true
 	}
+
 	c.access.Store(a)
 	c.jobs = newJobWaiter(c.QueryJob, c.runningJobs, c.clock, cmp.Or(cfg.JobTimeout, cloudconfig.DefaultJobTimeout))
 	return c, nil

@@ -17,21 +17,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decoding are the options for answers. CloudStack sends the same value in several forms, by command and release: numbers and
-// booleans as text, text as a number, tags as a list, and source ranges as one text. Its answers have neither duplicate names
-// nor invalid UTF-8; checking for them takes a quarter of the time.
-var decoding = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.WithUnmarshalers(json.JoinUnmarshalers(
-	json.UnmarshalFromFunc(readString), json.UnmarshalFromFunc(readInt), json.UnmarshalFromFunc(readBool),
-	json.UnmarshalFromFunc(readTags), json.UnmarshalFromFunc(readStrings),
-)))
+// decoding are the options for answers. CloudStack sends the same value in several forms, by command and release:
+// numbers and booleans as text, text as a number, tags as a list, and source ranges as one text. Its answers have
+// neither duplicate names nor invalid UTF-8; checking for them takes a quarter of the time.
+var decoding = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
+	json.WithUnmarshalers(json.JoinUnmarshalers(
+		json.UnmarshalFromFunc(readString), json.UnmarshalFromFunc(readInt), json.UnmarshalFromFunc(readBool),
+		json.UnmarshalFromFunc(readTags), json.UnmarshalFromFunc(readStrings),
+	)))
 
-// readString reads a text, or a number as its text. Of an object it reads what identifies it: its address (secondary addresses
-// of a NIC), its id (VMs of a cluster) or its name (commands, providers). Anything else is "".
+// readString reads a text, or a number as its text. Of an object it reads what identifies it: its address (secondary
+// addresses of a NIC), its id (VMs of a cluster) or its name (commands, providers). Anything else is "".
 func readString(d *jsontext.Decoder, out *string) error {
 	v, err := d.ReadValue()
 	if err != nil {
 		return err
 	}
+
 	*out = ""
 	switch v.Kind() {
 	case '"':
@@ -54,6 +56,7 @@ func readString(d *jsontext.Decoder, out *string) error {
 		*out = cmp.Or(object.Address, object.ID, object.Name)
 	default:
 	}
+
 	return err
 }
 
@@ -87,25 +90,30 @@ func readTags(d *jsontext.Decoder, out *map[string]string) error {
 	if d.PeekKind() != '[' {
 		return errors.ErrUnsupported
 	}
+
 	var tags []struct {
 		Key   string `json:"key"`
 		Value string `json:"value"`
 	}
+
 	if err := json.UnmarshalDecode(d, &tags); err != nil {
 		return err
 	}
+
 	*out = nil
 	if len(tags) > 0 {
 		*out = make(map[string]string, len(tags))
 	}
+
 	for _, t := range tags {
 		(*out)[t.Key] = t.Value
 	}
+
 	return nil
 }
 
-// readStrings reads a cidrlist: the ranges of load balancer rules are separated by blanks after the rule was created, and by
-// commas after an update. An empty text is an empty list, not nil. Lists are left to the JSON package.
+// readStrings reads a cidrlist: the ranges of load balancer rules are separated by blanks after the rule was created,
+// and by commas after an update. An empty text is an empty list, not nil. Lists are left to the JSON package.
 func readStrings(d *jsontext.Decoder, out *[]string) error {
 	if d.PeekKind() != '"' {
 		return errors.ErrUnsupported
@@ -116,8 +124,9 @@ func readStrings(d *jsontext.Decoder, out *[]string) error {
 	return err
 }
 
-// scan reads an answer {"x":{"count":n,"object":[...]}} while it arrives, and calls add with each item, which is valid until
-// the next. An error of add ends it. count is -1 when the answer has none, which for CloudStack means an empty list.
+// scan reads an answer {"x":{"count":n,"object":[...]}} while it arrives, and calls add with each item, which is valid
+// until the next. An error of add ends it. count is -1 when the answer has none, which for CloudStack means an empty
+// list.
 func scan[T any](answer io.Reader, object string, add func(item *T, count int) error) (count int, err error) {
 	d := jsontext.NewDecoder(answer, decoding)
 	count = -1
@@ -138,11 +147,13 @@ func scan[T any](answer io.Reader, object string, add func(item *T, count int) e
 		_, err := d.ReadToken()
 		return err
 	}
+
 	outer, other, found := 0, false, false
 	err = eachMember(d, func([]byte) error {
 		if outer++; outer > 1 {
 			return d.SkipValue()
 		}
+
 		return eachMember(d, func(name []byte) error {
 			switch string(name) {
 			case "count":
@@ -165,6 +176,7 @@ func scan[T any](answer io.Reader, object string, add func(item *T, count int) e
 			return d.SkipValue()
 		})
 	})
+
 	switch {
 	case err != nil:
 		return 0, err
@@ -173,10 +185,12 @@ func scan[T any](answer io.Reader, object string, add func(item *T, count int) e
 	case other && !found:
 		return 0, errors.New("the answer has no " + object)
 	}
+
 	return count, nil
 }
 
-// eachMember reads an object. member is called with each name, which is valid until more is read, and reads or skips the value.
+// eachMember reads an object. member is called with each name, which is valid until more is read, and reads or skips
+// the value.
 func eachMember(d *jsontext.Decoder, member func(name []byte) error) error {
 	if err := open(d, '{'); err != nil {
 		return err

@@ -59,7 +59,10 @@ func TestScan(t *testing.T) {
 		`{"x":{"count":1,"vm":[}]}`:                                          "vm cannot be read: ",
 		`{"x":{"count":1 "vm":[]}}`:                                          "after object value",
 	} {
-		for arrives, r := range map[string]io.Reader{"at once": strings.NewReader(answer), "byte by byte": iotest.OneByteReader(strings.NewReader(answer))} {
+		for arrives, r := range map[string]io.Reader{
+			"at once":      strings.NewReader(answer),
+			"byte by byte": iotest.OneByteReader(strings.NewReader(answer)),
+		} {
 			items, count, err := page(r)
 			if err != nil {
 				require.ErrorContains(t, err, want, "%s: %s", arrives, answer)
@@ -80,14 +83,21 @@ func TestForms(t *testing.T) {
 		CIDRs []string          `json:"cidrs"`
 		Tags  map[string]string `json:"tags"`
 	}
+
 	for text, want := range map[string]forms{
 		`{}`: {},
-		`{"n":7,"b":true,"s":"x","cidrs":["a","b"],"tags":{"k":"v"}}`:                       {7, true, "x", []string{"a", "b"}, map[string]string{"k": "v"}},
-		`{"n":" 7 ","b":"TRUE","s":7,"cidrs":"a b,c","tags":[{"key":"k","value":2}]}`:       {7, true, "7", []string{"a", "b", "c"}, map[string]string{"k": "2"}},
-		`{"n":7.9,"b":"x","s":{"ipaddress":"10.0.0.1"},"cidrs":"","tags":[]}`:               {7, false, "10.0.0.1", []string{}, nil},
-		`{"n":null,"b":null,"s":null,"cidrs":null,"tags":null}`:                             {},
-		`{"n":{},"b":[],"s":[true],"cidrs":[{"ipaddress":"a"},{}],"tags":[{"key":"k"},{}]}`: {CIDRs: []string{"a", ""}, Tags: map[string]string{"k": "", "": ""}},
-		`{"n":"1e99","b":1,"s":-1.5}`:                                                       {S: "-1.5"},
+		`{"n":7,"b":true,"s":"x","cidrs":["a","b"],"tags":{"k":"v"}}`: {7, true, "x",
+			[]string{"a", "b"}, map[string]string{"k": "v"}},
+		`{"n":" 7 ","b":"TRUE","s":7,"cidrs":"a b,c","tags":[{"key":"k","value":2}]}`: {7, true, "7",
+			[]string{"a", "b", "c"}, map[string]string{"k": "2"}},
+		`{"n":7.9,"b":"x","s":{"ipaddress":"10.0.0.1"},"cidrs":"","tags":[]}`: {7, false, "10.0.0.1",
+			[]string{}, nil},
+		`{"n":null,"b":null,"s":null,"cidrs":null,"tags":null}`: {},
+		`{"n":{},"b":[],"s":[true],"cidrs":[{"ipaddress":"a"},{}],"tags":[{"key":"k"},{}]}`: {
+			CIDRs: []string{"a", ""},
+			Tags:  map[string]string{"k": "", "": ""},
+		},
+		`{"n":"1e99","b":1,"s":-1.5}`: {S: "-1.5"},
 	} {
 		var got forms
 		require.NoError(t, jsonv2.Unmarshal([]byte(text), &got, decoding), text)
@@ -126,6 +136,7 @@ func manyMembers(t *testing.T, n int) []byte {
 			ID string `json:"id"`
 		} `json:"loadbalancerruleinstance"`
 	}
+
 	require.NoError(t, json.Unmarshal(one, &id))
 	var small bytes.Buffer
 	require.NoError(t, json.Compact(&small, one))
@@ -137,6 +148,7 @@ func manyMembers(t *testing.T, n int) []byte {
 		}
 		b.Write(bytes.ReplaceAll(small.Bytes(), []byte(id.VM.ID), fmt.Appendf(nil, "00000000-0000-4000-8000-%012d", i)))
 	}
+
 	b.WriteString("]}}")
 	return b.Bytes()
 }
@@ -157,7 +169,12 @@ func TestLongListThatBreaksOff(t *testing.T) {
 	}{
 		{name: "once", answers: []func() io.Reader{broken, func() io.Reader { return bytes.NewReader(whole) }}},
 		{name: "always", answers: []func() io.Reader{broken}, err: "unexpected EOF", kind: KindTransient},
-		{name: "not JSON", answers: []func() io.Reader{func() io.Reader { return bytes.NewReader(whole[:len(whole)/2]) }}, err: "EOF", kind: KindTransient},
+		{
+			name:    "not JSON",
+			answers: []func() io.Reader{func() io.Reader { return bytes.NewReader(whole[:len(whole)/2]) }},
+			err:     "EOF",
+			kind:    KindTransient,
+		},
 	} {
 		tries := 0
 		c := clientOf(t, func(r *http.Request) (*http.Response, error) {
@@ -165,12 +182,14 @@ func TestLongListThatBreaksOff(t *testing.T) {
 			tries++
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(answer), Request: r}, nil
 		})
+
 		members, err := c.ListLoadBalancerMembers(t.Context(), "r")
 		if tc.err != "" {
 			require.ErrorContains(t, err, tc.err, tc.name)
 			require.Equal(t, tc.kind, asError(t, err).Kind)
 			continue
 		}
+
 		require.NoError(t, err, tc.name)
 		require.Len(t, members, n)
 		require.Equal(t, 2, tries)
@@ -183,13 +202,20 @@ func TestMembersAreReadCheaply(t *testing.T) {
 	const n = 1000
 	body := manyMembers(t, n)
 	c := clientOf(t, func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+		return &http.Response{
+			StatusCode:    http.StatusOK,
+			ContentLength: int64(len(body)),
+			Body:          io.NopCloser(bytes.NewReader(body)),
+			Request:       r,
+		}, nil
 	})
+
 	read := func() {
 		members, err := c.ListLoadBalancerMembers(t.Context(), "r")
 		require.NoError(t, err)
 		require.Len(t, members, n)
 	}
+
 	const runs = 5
 	var before, after runtime.MemStats
 	read()
@@ -217,11 +243,14 @@ func TestListsAreBoundedInAll(t *testing.T) {
 				fmt.Fprintf(&b, `{"id":"id-%d"},`, (page-1)*size+i)
 				sent++
 			}
+
 			b.Truncate(b.Len() - 1)
 			b.WriteString(`]}}`)
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&b), Request: r}, nil
 		})
-		list, err := List(t.Context(), c, "listPublicIpAddresses", "publicipaddress", nil, func(i *PublicIP) string { return i.ID })
+
+		list, err := List(t.Context(), c, "listPublicIpAddresses", "publicipaddress", nil,
+			func(i *PublicIP) string { return i.ID })
 		require.ErrorContains(t, err, "more than 100000 entries", name)
 		require.Empty(t, list, name)
 		require.LessOrEqual(t, sent, 2*maxEntries, name)

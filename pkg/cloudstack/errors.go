@@ -14,20 +14,22 @@ type Kind int
 
 // Kinds of failures. The zero value is the least specific one.
 const (
-	KindUnknown      Kind = iota
-	KindNotFound          // the id names nothing (any more)
-	KindNotPermitted      // the role, project role or ownership forbids it (432, 531), or the server has no such command
-	KindAuth              // keys wrong, expired, disabled (401); password wrong; two-factor authentication wanted
-	KindThrottled         // 429: later
-	KindConflict          // 537: port or rule taken
-	KindLimit             // 532, 535: a quota
-	KindCapacity          // 533: no free address
-	KindInvalid           // 431: a parameter or state that will not become right by itself
-	KindTransient         // 503, 534, network errors, 5xx: later
-	KindJobFailed         // an asynchronous job ended in failure
+	KindUnknown  Kind = iota
+	KindNotFound      // the id names nothing (any more)
+	// the role, project role or ownership forbids it (432, 531), or the server has no such command
+	KindNotPermitted
+	KindAuth      // keys wrong, expired, disabled (401); password wrong; two-factor authentication wanted
+	KindThrottled // 429: later
+	KindConflict  // 537: port or rule taken
+	KindLimit     // 532, 535: a quota
+	KindCapacity  // 533: no free address
+	KindInvalid   // 431: a parameter or state that will not become right by itself
+	KindTransient // 503, 534, network errors, 5xx: later
+	KindJobFailed // an asynchronous job ended in failure
 )
 
-var kindNames = [...]string{"Unknown", "NotFound", "NotPermitted", "Auth", "Throttled", "Conflict", "Limit", "Capacity", "Invalid", "Transient", "JobFailed"}
+var kindNames = [...]string{"Unknown", "NotFound", "NotPermitted", "Auth", "Throttled", "Conflict", "Limit", "Capacity",
+	"Invalid", "Transient", "JobFailed"}
 
 // String is the kind's name for logs and metrics.
 func (k Kind) String() string { return kindNames[k] }

@@ -22,19 +22,25 @@ func TestRecordedErrors(t *testing.T) {
 	t.Parallel()
 	csCode := regexp.MustCompile(`"cserrorcode": ?(\d+)`)
 	for kind, names := range map[Kind]string{
-		KindNotFound: "listVirtualMachines.unknown-id listLoadBalancerRules.unknown-id createLoadBalancerRule.unknown-ip " +
+		KindNotFound: "listVirtualMachines.unknown-id listLoadBalancerRules.unknown-id " +
+			"createLoadBalancerRule.unknown-ip " +
 			"queryAsyncJobResult.unknown-job",
-		KindNotPermitted: "listVirtualMachines.projectid-not-a-member listLoadBalancerRuleInstances.other-account listDomains.user " +
-			"getUserKeys.other auth.unknown-command auth.command-not-permitted queryAsyncJobResult.other-accounts-job " +
+		KindNotPermitted: "listVirtualMachines.projectid-not-a-member listLoadBalancerRuleInstances.other-account " +
+			"listDomains.user " +
+			"getUserKeys.other auth.unknown-command auth.command-not-permitted " +
+			"queryAsyncJobResult.other-accounts-job " +
 			"associateIpAddress.other-accounts-network",
-		KindInvalid: "listVirtualMachines.page-without-pagesize listFirewallRules.after-disassociate createAccount.duplicate " +
-			"createTags.missing-tags associateIpAddress.no-params createLoadBalancerRule.udp smallpage.listVirtualMachines.pagesize-500",
+		KindInvalid: "listVirtualMachines.page-without-pagesize listFirewallRules.after-disassociate " +
+			"createAccount.duplicate " +
+			"createTags.missing-tags associateIpAddress.no-params createLoadBalancerRule.udp " +
+			"smallpage.listVirtualMachines.pagesize-500",
 		KindUnknown: "listApis.unknown createRole.duplicate createRole.bogus-type createUser.duplicate " +
 			"customjobid.associate-same-id-again",
-		KindAuth:      "login.bad-password login.session-without-sessionkey auth.bad-signature auth.no-credentials",
-		KindLimit:     "associateIpAddress.limit-reached",
-		KindCapacity:  "associateIpAddress.pool-exhausted",
-		KindConflict:  "createLoadBalancerRule.on-static-nat-ip concurrent.create-same-port-1 createFirewallRule.duplicate",
+		KindAuth:     "login.bad-password login.session-without-sessionkey auth.bad-signature auth.no-credentials",
+		KindLimit:    "associateIpAddress.limit-reached",
+		KindCapacity: "associateIpAddress.pool-exhausted",
+		KindConflict: "createLoadBalancerRule.on-static-nat-ip concurrent.create-same-port-1 " +
+			"createFirewallRule.duplicate",
 		KindThrottled: "throttle.exceeded throttle.exceeded-async-command",
 	} {
 		for name := range strings.FieldsSeq(names) {
@@ -42,13 +48,15 @@ func TestRecordedErrors(t *testing.T) {
 				t.Parallel()
 				g := recording(t, name)
 				var out map[string]any
-				err := goldenAPI(t, name).client(t).Call(context.WithValue(t.Context(), singleTry{}, true), g.Command, nil, &out)
+				err := goldenAPI(t, name).client(t).Call(context.WithValue(t.Context(), singleTry{}, true), g.Command,
+					nil, &out)
 				e := asError(t, err)
 				require.Equal(t, kind, e.Kind, e.Error())
 				require.Equal(t, g.HTTPStatus, e.HTTPCode)
 				if m := csCode.FindSubmatch(g.Body()); m != nil || e.CSCode != 0 {
 					require.Equal(t, string(m[1]), strconv.Itoa(e.CSCode))
 				}
+
 				require.Equal(t, g.Command, e.Command)
 				require.False(t, e.MayHaveHappened, "the server has answered")
 				require.True(t, IsKind(fmt.Errorf("wrapped: %w", err), kind))
@@ -67,7 +75,8 @@ func TestClassify(t *testing.T) {
 		text    string
 		want    Kind
 	}{
-		{"listZones", 401, "The given command 'listZones' either does not exist, is not available for user.", KindNotPermitted},
+		{"listZones", 401, "The given command 'listZones' either does not exist, is not available for user.",
+			KindNotPermitted},
 		{"listZones", 400, "", KindInvalid},
 		{"login", 405, "", KindInvalid},
 		{"createLBHealthCheckPolicy", 430, "HealthCheck Policy is not supported by LB Provider", KindInvalid},
@@ -86,8 +95,18 @@ func TestClassify(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
-	e := &Error{Kind: KindJobFailed, Command: "createTags", HTTPCode: 530, CSCode: 4250, Text: "tag svc already there", JobID: "j1", MayHaveHappened: true, Err: context.Canceled}
-	require.Equal(t, "cloudstack createTags: tag svc already there (code 530/4250) (job j1); it may have taken effect", e.Error())
+	e := &Error{
+		Kind:            KindJobFailed,
+		Command:         "createTags",
+		HTTPCode:        530,
+		CSCode:          4250,
+		Text:            "tag svc already there",
+		JobID:           "j1",
+		MayHaveHappened: true,
+		Err:             context.Canceled,
+	}
+	require.Equal(t, "cloudstack createTags: tag svc already there (code 530/4250) (job j1); it may have taken effect",
+		e.Error())
 	require.ErrorIs(t, e, context.Canceled)
 	require.Equal(t, "cloudstack: failed without a reason given", (&Error{}).Error())
 	require.False(t, IsKind(errors.New("x"), KindUnknown), "only an *Error has a kind")
@@ -98,7 +117,8 @@ func TestErrorText(t *testing.T) {
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(func(_ int, form url.Values) reply {
-		text := "you sent " + form.Encode() + " that is " + form.Get("apiKey") + " " + form.Get("signature") + " " + form.Get("password") + " " + testSecretKey
+		text := "you sent " + form.Encode() + " that is " + form.Get("apiKey") + " " + form.Get("signature") + " " +
+			form.Get("password") + " " + testSecretKey
 		return func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge) // CloudStack's 431: a parameter error
 			_, _ = fmt.Fprintf(w, `{"x":{"errorcode":431,"errortext":%q}}`, text)

@@ -49,7 +49,12 @@ type CreateFirewallRuleRequest struct {
 func (c *Client) CreateFirewallRule(ctx context.Context, r CreateFirewallRuleRequest) (Submitted, error) {
 	const command = "createFirewallRule"
 	if len(r.CIDRs) == 0 {
-		return Submitted{}, &Error{Kind: KindInvalid, Command: command, Text: "source ranges are missing, without which the rule would be open to everyone; name 0.0.0.0/0 if that is meant"}
+		return Submitted{}, &Error{
+			Kind:    KindInvalid,
+			Command: command,
+			Text: "source ranges are missing, without which the rule would be open to everyone; name 0.0.0.0/0 if " +
+				"that is meant",
+		}
 	}
 	f := Params{"ipaddressid": r.PublicIPID, "protocol": r.Protocol, "cidrlist": joined(r.CIDRs)}
 	if r.StartPort != 0 || r.EndPort != 0 {
@@ -89,8 +94,8 @@ func (a *NetworkACL) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// NetworkACLQuery filters listNetworkACLs. Without ListID it asks for every item that the caller sees, including those of the
-// two default lists.
+// NetworkACLQuery filters listNetworkACLs. Without ListID it asks for every item that the caller sees, including those
+// of the two default lists.
 type NetworkACLQuery struct {
 	ListID, ProjectID string
 }
@@ -101,7 +106,8 @@ func (c *Client) ListNetworkACLs(ctx context.Context, q NetworkACLQuery) ([]Netw
 	return List(ctx, c, "listNetworkACLs", "networkacl", f, func(a *NetworkACL) string { return a.ID })
 }
 
-// CreateNetworkACLRequest allows source ranges. Items of a list apply in the order of their numbers; Number must be unused.
+// CreateNetworkACLRequest allows source ranges. Items of a list apply in the order of their numbers; Number must be
+// unused.
 type CreateNetworkACLRequest struct {
 	ListID, Protocol   string
 	StartPort, EndPort int
@@ -114,11 +120,19 @@ type CreateNetworkACLRequest struct {
 func (c *Client) CreateNetworkACL(ctx context.Context, r CreateNetworkACLRequest) (Submitted, error) {
 	const command = "createNetworkACL"
 	if len(r.CIDRs) == 0 || r.Number < 1 {
-		return Submitted{}, &Error{Kind: KindInvalid, Command: command, Text: "source ranges and a number are needed, without which the item would be open to everyone or come last"}
+		return Submitted{}, &Error{
+			Kind:    KindInvalid,
+			Command: command,
+			Text: "source ranges and a number are needed, without which the item would be open to everyone " +
+				"or come last",
+		}
 	}
 	f := Params{
-		"aclid": r.ListID, "protocol": r.Protocol, "startport": strconv.Itoa(r.StartPort), "endport": strconv.Itoa(r.EndPort),
-		"cidrlist": joined(r.CIDRs), "number": strconv.Itoa(r.Number), "traffictype": "Ingress", "action": "Allow",
+		"aclid":     r.ListID,
+		"protocol":  r.Protocol,
+		"startport": strconv.Itoa(r.StartPort),
+		"endport":   strconv.Itoa(r.EndPort),
+		"cidrlist":  joined(r.CIDRs), "number": strconv.Itoa(r.Number), "traffictype": "Ingress", "action": "Allow",
 	}.Set("reason", r.Reason)
 	return c.Submit(ctx, command, f)
 }

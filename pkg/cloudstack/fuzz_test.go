@@ -23,14 +23,22 @@ func FuzzAnswers(f *testing.F) {
 	for _, r := range all {
 		f.Add(r.HTTPStatus, r.Body())
 	}
+
 	f.Add(200, []byte(`{"x":{"count":-1,"zone":[{}]}}`))
 	f.Add(200, []byte(`{"x":{"count":"2","zone":[null]}}`))
 	var status int
 	var body []byte
-	c, err := NewClient(&Config{APIURL: "http://h" + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey}, WithJitter(noJitter),
+	c, err := NewClient(&Config{APIURL: "http://h" + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey},
+		WithJitter(noJitter),
 		WithTransport(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(string(body))), Request: r}, nil
+			return &http.Response{
+				StatusCode: status,
+				Header:     http.Header{},
+				Body:       io.NopCloser(strings.NewReader(string(body))),
+				Request:    r,
+			}, nil
 		})))
+
 	require.NoError(f, err)
 	reads := []func(ctx context.Context) error{
 		func(ctx context.Context) error { _, err := c.ListVirtualMachines(ctx, VMQuery{}); return err },
@@ -49,6 +57,7 @@ func FuzzAnswers(f *testing.F) {
 		func(ctx context.Context) error { _, err := c.AssociateIP(ctx, AssociateIPRequest{}); return err },
 		func(ctx context.Context) error { _, err := c.Delete(ctx, "deleteLoadBalancerRule", "r"); return err },
 	}
+
 	f.Fuzz(func(t *testing.T, code int, answer []byte) {
 		if code < 100 || code > 999 || code == http.StatusTooManyRequests {
 			return // a 429 makes the client wait

@@ -126,7 +126,12 @@ func (f *fakeAPI) recorded() []call {
 }
 
 func testConfig() *Config {
-	return &Config{APIURL: "http://cloudstack.test" + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey, Timeout: time.Minute}
+	return &Config{
+		APIURL:    "http://cloudstack.test" + apiPath,
+		APIKey:    testAPIKey,
+		SecretKey: testSecretKey,
+		Timeout:   time.Minute,
+	}
 }
 
 // client makes a client of the server that never waits between tries.

@@ -41,14 +41,17 @@ func (b *InternalLoadBalancer) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 			Address string  `json:"ipaddress"`
 		} `json:"loadbalancerinstance"`
 	}
+
 	err := json.UnmarshalDecode(d, &entry)
 	*b = InternalLoadBalancer(entry.plain)
 	for _, r := range entry.Rules {
 		b.Port, b.InstancePort, b.State = r.Source, r.Instance, r.State
 	}
+
 	for _, i := range entry.Instances {
 		b.Members = append(b.Members, LoadBalancerMember{VMID: i.ID, State: i.State, Addresses: []string{i.Address}})
 	}
+
 	return err
 }
 
@@ -58,7 +61,9 @@ type InternalLoadBalancerQuery struct {
 }
 
 // ListInternalLoadBalancers lists internal load balancers of VPC tiers.
-func (c *Client) ListInternalLoadBalancers(ctx context.Context, q InternalLoadBalancerQuery) ([]InternalLoadBalancer, error) {
+func (c *Client) ListInternalLoadBalancers(
+	ctx context.Context, q InternalLoadBalancerQuery,
+) ([]InternalLoadBalancer, error) {
 	f := Params{"scheme": "Internal"}.Set("id", q.ID).Set("networkid", q.NetworkID).Set("projectid", q.ProjectID)
 	return List(ctx, c, "listLoadBalancers", "loadbalancer", f, func(b *InternalLoadBalancer) string { return b.ID })
 }
@@ -71,10 +76,16 @@ type CreateInternalLoadBalancerRequest struct {
 }
 
 // CreateInternalLoadBalancer makes an internal load balancer without members.
-func (c *Client) CreateInternalLoadBalancer(ctx context.Context, r CreateInternalLoadBalancerRequest) (Submitted, error) {
+func (c *Client) CreateInternalLoadBalancer(
+	ctx context.Context, r CreateInternalLoadBalancerRequest,
+) (Submitted, error) {
 	f := Params{
-		"name": r.Name, "algorithm": r.Algorithm, "networkid": r.NetworkID, "sourceipaddressnetworkid": r.NetworkID, "scheme": "Internal",
-		"sourceport": strconv.Itoa(r.Port), "instanceport": strconv.Itoa(r.InstancePort),
+		"name":                     r.Name,
+		"algorithm":                r.Algorithm,
+		"networkid":                r.NetworkID,
+		"sourceipaddressnetworkid": r.NetworkID,
+		"scheme":                   "Internal",
+		"sourceport":               strconv.Itoa(r.Port), "instanceport": strconv.Itoa(r.InstancePort),
 	}.Set("description", r.Description).Set("sourceipaddress", r.Address)
 	return c.Submit(ctx, "createLoadBalancer", f)
 }

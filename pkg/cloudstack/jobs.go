@@ -69,6 +69,7 @@ func (j *jobJSON) state(jobID string, secrets []string) *Job {
 			s.Acquired = &result.IP
 		}
 	}
+
 	if s.Status == JobFailed || s.Status == JobCancelled {
 		var eb errorBody
 		var text string
@@ -83,6 +84,7 @@ func (j *jobJSON) state(jobID string, secrets []string) *Job {
 			}
 		}
 	}
+
 	return s
 }
 
@@ -100,7 +102,8 @@ func (s *Job) err(command string) error {
 	case JobFailed:
 		e.Text, e.MayHaveHappened = cmp.Or(s.ErrorText, "the job failed without a reason given"), false
 		if !s.hasResult { // nothing was rolled back: the half-done resource stays as it was
-			e.Kind, e.Text, e.MayHaveHappened = KindTransient, "the management server broke the job off, probably by a restart", true
+			e.Kind, e.Text, e.MayHaveHappened = KindTransient, "the management server broke the job off, probably "+
+				"by a restart", true
 		}
 	default:
 		e.Kind, e.Text = KindUnknown, fmt.Sprintf("the job has the unknown status %d", int(s.Status))
@@ -139,7 +142,8 @@ func (c *Client) runningJobs(ctx context.Context) (map[string]struct{}, error) {
 	return running, nil
 }
 
-// Delete sends the asynchronous command that deletes an object by its id. An object that no longer exists is KindNotFound.
+// Delete sends the asynchronous command that deletes an object by its id. An object that no longer exists is
+// KindNotFound.
 func (c *Client) Delete(ctx context.Context, command, id string) (Submitted, error) {
 	return c.Submit(ctx, command, Params{"id": id})
 }

@@ -53,10 +53,12 @@ func (f *fakeJobs) queryJob(_ context.Context, id string) (*Job, error) {
 	if err := f.queryErr[id]; err != nil {
 		return nil, err
 	}
+
 	end, ok := f.ends[id]
 	if !ok {
 		return nil, &Error{Kind: KindNotFound, Command: commandQueryJob, HTTPCode: 431, Text: "entity does not exist"}
 	}
+
 	j := jobJSON{ID: id}
 	if !time.Now().Before(end) {
 		j.Status, j.Result = 1, []byte(`{"success":true}`)
@@ -64,6 +66,7 @@ func (f *fakeJobs) queryJob(_ context.Context, id string) (*Job, error) {
 			j.Status, j.ResultCode, j.Result = 2, 530, []byte(`{"errorcode":530,"errortext":"Failed to assign load balancer rule"}`)
 		}
 	}
+
 	return j.state(id, nil), nil
 }
 
@@ -151,6 +154,7 @@ func TestTenJobsShareTheirPolls(t *testing.T) {
 			ids = append(ids, id)
 			f.add(id, time.Duration(300+250*i)*time.Millisecond) // the last ends at 2.55 s
 		}
+
 		start := time.Now()
 		f.succeed(t, w, ids...)
 		f.mu.Lock()
@@ -163,6 +167,7 @@ func TestTenJobsShareTheirPolls(t *testing.T) {
 			}
 			results += n
 		}
+
 		polls := f.lists + results - 10 // calls that read no result
 		require.LessOrEqual(t, polls, int(took/minPoll)+1, "at most one poll per 200 ms; took %s", took)
 		require.LessOrEqual(t, f.lists, 10)
@@ -368,6 +373,7 @@ func TestUnreadJobs(t *testing.T) {
 		for i := range 8 {
 			f.add("unread-"+strconv.Itoa(i), 100*time.Millisecond)
 		}
+
 		var wg sync.WaitGroup
 		for id := range f.ends {
 			unread := id != "long" && id != "read"
@@ -377,6 +383,7 @@ func TestUnreadJobs(t *testing.T) {
 				require.Equal(t, unread, job == nil, id)
 			})
 		}
+
 		wg.Wait()
 		require.Equal(t, 1, f.lists)
 		require.Equal(t, 1, f.queries["read"])
@@ -440,22 +447,39 @@ func TestJobErrors(t *testing.T) {
 		text     string
 		happened bool
 	}{
-		"failed":                {jobJSON{Status: 2, ResultCode: 431, Result: []byte(`{"errorcode":431,"errortext":"Invalid protocol"}`)}, KindJobFailed, 431, "Invalid protocol", false},
-		"failed without text":   {jobJSON{Status: 2, ResultCode: 530, Result: []byte(`{"errorcode":530}`)}, KindJobFailed, 530, "without a reason", false},
-		"failed with bare text": {jobJSON{Status: 2, ResultCode: 530, Result: []byte(`"some text"`)}, KindJobFailed, 530, "some text", false},
-		"code only in result":   {jobJSON{Status: 2, Result: []byte(`{"errorcode":533,"errortext":"x"}`)}, KindJobFailed, 533, "x", false},
-		"server restarted":      {jobJSON{Status: 2, ResultCode: 530}, KindTransient, 530, "restart", true},
-		"blocked too long":      {jobJSON{Status: 2, Result: []byte(`null`)}, KindTransient, 0, "broke the job off", true},
-		"cancelled":             {jobJSON{Status: 3}, KindJobFailed, 0, "cancelled", true},
-		"from the future":       {jobJSON{Status: 9}, KindUnknown, 0, "unknown status 9", true},
+		"failed": {jobJSON{
+			Status:     2,
+			ResultCode: 431,
+			Result:     []byte(`{"errorcode":431,"errortext":"Invalid protocol"}`),
+		}, KindJobFailed, 431, "Invalid protocol", false},
+		"failed without text": {jobJSON{Status: 2, ResultCode: 530, Result: []byte(`{"errorcode":530}`)},
+			KindJobFailed, 530, "without a reason", false},
+		"failed with bare text": {jobJSON{Status: 2, ResultCode: 530, Result: []byte(`"some text"`)}, KindJobFailed,
+			530, "some text", false},
+		"code only in result": {jobJSON{Status: 2, Result: []byte(`{"errorcode":533,"errortext":"x"}`)},
+			KindJobFailed, 533, "x", false},
+		"server restarted": {jobJSON{Status: 2, ResultCode: 530}, KindTransient, 530, "restart", true},
+		"blocked too long": {jobJSON{Status: 2, Result: []byte(`null`)}, KindTransient, 0, "broke the job off",
+			true},
+		"cancelled":       {jobJSON{Status: 3}, KindJobFailed, 0, "cancelled", true},
+		"from the future": {jobJSON{Status: 9}, KindUnknown, 0, "unknown status 9", true},
 	} {
 		s := tc.json.state("j", nil)
 		require.True(t, s.ended())
 		e := asError(t, s.err("createTags"))
-		want := Error{Kind: tc.kind, HTTPCode: tc.code, JobID: "j", Command: "createTags", MayHaveHappened: tc.happened, Text: e.Text, Err: e.Err}
+		want := Error{
+			Kind:            tc.kind,
+			HTTPCode:        tc.code,
+			JobID:           "j",
+			Command:         "createTags",
+			MayHaveHappened: tc.happened,
+			Text:            e.Text,
+			Err:             e.Err,
+		}
 		require.Equal(t, want, *e, name)
 		require.Contains(t, e.Error(), tc.text)
 	}
+
 	s := (&jobJSON{Status: 1, Result: []byte(`{"success":true}`)}).state("j", nil)
 	require.NoError(t, s.err("x"))
 	s = (&jobJSON{Status: 2, Result: []byte(`{"errortext":"apikey=abcdef"}`)}).state("j", nil)
@@ -470,8 +494,10 @@ func TestRunningJobsAsksForAnotherPageOnlyAfterAFullOne(t *testing.T) {
 		for i := from; i < to; i++ {
 			jobs = append(jobs, fmt.Sprintf(`{"jobid":"j%d","jobstatus":0}`, i))
 		}
-		return jsonReply(200, fmt.Sprintf(`{"listasyncjobsresponse":{"count":%d,"asyncjobs":[%s]}}`, count, strings.Join(jobs, ",")))
+		return jsonReply(200,
+			fmt.Sprintf(`{"listasyncjobsresponse":{"count":%d,"asyncjobs":[%s]}}`, count, strings.Join(jobs, ",")))
 	}
+
 	for name, c := range map[string]struct {
 		pages       []reply
 		jobs, calls int

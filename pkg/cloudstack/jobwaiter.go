@@ -23,17 +23,18 @@ const (
 	longJob    = time.Minute
 )
 
-// longestPoll returns the longest time between two polls for a job of the given age. Old jobs are polled less often, because
-// they may never end.
+// longestPoll returns the longest time between two polls for a job of the given age. Old jobs are polled less often,
+// because they may never end.
 func longestPoll(age time.Duration) time.Duration {
 	return min(max(maxPoll, age/30), time.Minute)
 }
 
-// JobWaiter waits for jobs for all callers with shared polls: a list of the running jobs for several jobs, a query for one. It
-// makes at most one poll per minPoll and reads each result at most once. A query that ends its job is the read of its result.
+// JobWaiter waits for jobs for all callers with shared polls: a list of the running jobs for several jobs, a query for
+// one. It makes at most one poll per minPoll and reads each result at most once. A query that ends its job is the read
+// of its result.
 //
-// One goroutine polls, and only while somebody waits. A poll that fails but may succeed later fails no waiter; the next poll
-// asks again, until the waiter's time is up.
+// One goroutine polls, and only while somebody waits. A poll that fails but may succeed later fails no waiter; the next
+// poll asks again, until the waiter's time is up.
 type JobWaiter struct {
 	query   func(ctx context.Context, jobID string) (*Job, error)
 	running func(ctx context.Context) (map[string]struct{}, error)
@@ -72,16 +73,27 @@ type outcome struct {
 type Await struct {
 	Command, JobID string        // Command made the job; it is used in texts and metrics
 	Age            time.Duration // since the job was submitted
-	// Due is how long the job probably still runs: no poll is made for it before. Nil for the shortest interval of polls.
+	// Due is how long the job probably still runs: no poll is made for it before. Nil for the shortest interval of
+	// polls.
 	Due *time.Duration
 	// Unread means that the caller can see in CloudStack's state whether the job succeeded: its result is not read
 	// for this caller, unless that is what shows that the job has ended.
 	Unread bool
 }
 
-func newJobWaiter(query func(context.Context, string) (*Job, error), running func(context.Context) (map[string]struct{}, error), cl clock.Clock, timeout time.Duration) *JobWaiter {
+func newJobWaiter(
+	query func(context.Context, string) (*Job, error), running func(context.Context) (map[string]struct{}, error),
+	cl clock.Clock, timeout time.Duration,
+) *JobWaiter {
 	registerMetrics() // before anything is counted: registering creates them again
-	return &JobWaiter{query: query, running: running, clock: cl, timeout: timeout, role: NewRole(cl), jobs: map[string]*waitedJob{}}
+	return &JobWaiter{
+		query:   query,
+		running: running,
+		clock:   cl,
+		timeout: timeout,
+		role:    NewRole(cl),
+		jobs:    map[string]*waitedJob{},
+	}
 }
 
 // Wait returns when the job has ended: the job, and an *Error when it did not succeed.
@@ -110,6 +122,7 @@ func (w *JobWaiter) Await(ctx context.Context, a Await) (*Job, error) {
 	if a.JobID == "" {
 		return nil, &Error{Kind: KindInvalid, Command: a.Command, Text: "there is no job to wait for"}
 	}
+
 	start := w.clock.Now().Add(-a.Age)
 	jobsWaiting.Inc()
 	defer jobsWaiting.Dec()
@@ -133,15 +146,18 @@ func (w *JobWaiter) Await(ctx context.Context, a Await) (*Job, error) {
 		job := *o.state // shared by all waiters of the job
 		return &job, job.err(a.Command)
 	case <-timer.C():
-		failed.Err, failed.Text = ErrJobTimeout, fmt.Sprintf("the job has not ended within %s and may still run", w.timeout)
+		failed.Err, failed.Text = ErrJobTimeout, fmt.Sprintf("the job has not ended within %s and may still run",
+			w.timeout)
 	case <-ctx.Done():
 		failed.Err, failed.Text = ctx.Err(), "stopped waiting for the job, which may still run"
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.lastErr != nil {
 		failed.Text += "; the last poll failed: " + w.lastErr.Error()
 	}
+
 	return nil, failed
 }
 
@@ -156,21 +172,25 @@ func (w *JobWaiter) join(a Await) chan outcome {
 		j = &waitedJob{id: a.JobID, seq: w.seq, since: w.clock.Now().Add(-a.Age), waiters: map[chan outcome]struct{}{}}
 		w.jobs[a.JobID] = j
 	}
+
 	j.waiters[out] = struct{}{}
 	j.read = j.read || !a.Unread
 	if known {
 		return out
 	}
+
 	switch {
 	case a.Age < longJob:
 		w.interval = minPoll
 	case len(w.jobs) == 1:
 		w.interval = longestPoll(a.Age)
 	}
+
 	soon := w.clock.Now().Add(*cmp.Or(a.Due, new(minPoll)))
 	if earliest := w.lastPoll.Add(minPoll); soon.Before(earliest) {
 		soon = earliest
 	}
+
 	if w.stop == nil {
 		w.nextPoll = soon
 		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), singleTry{}, true))
@@ -178,6 +198,7 @@ func (w *JobWaiter) join(a Await) chan outcome {
 		go w.poll(ctx, w.wake)
 		return out
 	}
+
 	if soon.Before(w.nextPoll) {
 		w.nextPoll = soon
 		select {
@@ -185,6 +206,7 @@ func (w *JobWaiter) join(a Await) chan outcome {
 		default:
 		}
 	}
+
 	return out
 }
 
@@ -231,16 +253,19 @@ func (w *JobWaiter) poll(ctx context.Context, wake <-chan struct{}) {
 				return
 			}
 		}
+
 		if ctx.Err() != nil {
 			return
 		}
+
 		w.pollOnce(ctx)
 	}
 }
 
-// pollOnce makes one poll, without a retry, which the next poll is. For several jobs that is one list, where the role may list
-// jobs, and the results of those that the list does not show any more are read. Otherwise it asks for job after job, those that
-// were asked for least first, until one still runs. The interval grows only when no job has ended.
+// pollOnce makes one poll, without a retry, which the next poll is. For several jobs that is one list, where the role
+// may list jobs, and the results of those that the list does not show any more are read. Otherwise it asks for job
+// after job, those that were asked for least first, until one still runs. The interval grows only when no job has
+// ended.
 func (w *JobWaiter) pollOnce(ctx context.Context) {
 	w.mu.Lock()
 	begun := w.clock.Now()
@@ -261,7 +286,8 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 		youngest := slices.MaxFunc(jobs, func(a, b *waitedJob) int { return a.since.Compare(b.since) })
 		w.interval = min(time.Duration(float64(w.interval)*pollGrowth), longestPoll(begun.Sub(youngest.since)))
 	}
-	if next := begun.Add(w.interval); w.nextPoll.After(next) || !w.nextPoll.After(begun) { // a new job may be due earlier
+	// a new job may be due earlier
+	if next := begun.Add(w.interval); w.nextPoll.After(next) || !w.nextPoll.After(begun) {
 		w.nextPoll = next
 	}
 }
@@ -278,10 +304,12 @@ func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 			return false
 		}
 	}
+
 	for _, j := range jobs {
 		if _, runs := running[j.id]; runs {
 			continue
 		}
+
 		w.mu.Lock()
 		unread := list && !j.read
 		w.mu.Unlock()
@@ -290,6 +318,7 @@ func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 			ended = true
 			continue
 		}
+
 		over, err := w.read(ctx, j)
 		ended = ended || over
 		switch {
@@ -300,6 +329,7 @@ func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 			w.role.Note("", commandListJobs, false) // the list does not show all: it is a job of another account, say
 		}
 	}
+
 	return ended
 }
 

@@ -23,7 +23,8 @@ type KubernetesCluster struct {
 // ListKubernetesClusters lists the clusters of CloudStack Kubernetes Service in a project, or in the account for "".
 // A server without the service, and a role that may not ask, are errors of KindNotPermitted.
 func (c *Client) ListKubernetesClusters(ctx context.Context, projectID string) ([]KubernetesCluster, error) {
-	return List(ctx, c, "listKubernetesClusters", "kubernetescluster", Params{}.Set("projectid", projectID), func(k *KubernetesCluster) string { return k.ID })
+	return List(ctx, c, "listKubernetesClusters", "kubernetescluster", Params{}.Set("projectid", projectID),
+		func(k *KubernetesCluster) string { return k.ID })
 }
 
 // ExternalClusterRequest are the parameters of an ExternalManaged cluster.
@@ -32,11 +33,12 @@ type ExternalClusterRequest struct {
 	NetworkID, ProjectID      string // may be empty
 }
 
-// CreateExternalCluster creates an ExternalManaged cluster and waits until it is listed. The server accepts a second one
-// of the same name: look first.
+// CreateExternalCluster creates an ExternalManaged cluster and waits until it is listed. The server accepts a second
+// one of the same name: look first.
 func (c *Client) CreateExternalCluster(ctx context.Context, r ExternalClusterRequest) (id string, err error) {
-	s, err := c.Submit(ctx, "createKubernetesCluster", Params{"clustertype": ExternalManaged, "name": r.Name, "zoneid": r.ZoneID}.
-		Set("description", r.Description).Set("networkid", r.NetworkID).Set("projectid", r.ProjectID))
+	s, err := c.Submit(ctx, "createKubernetesCluster",
+		Params{"clustertype": ExternalManaged, "name": r.Name, "zoneid": r.ZoneID}.
+			Set("description", r.Description).Set("networkid", r.NetworkID).Set("projectid", r.ProjectID))
 	if err != nil {
 		return "", err
 	}
@@ -47,10 +49,12 @@ func (c *Client) CreateExternalCluster(ctx context.Context, r ExternalClusterReq
 // AddClusterVMs adds VMs to an ExternalManaged cluster. A VM that is in it already is no error.
 func (c *Client) AddClusterVMs(ctx context.Context, clusterID string, vms []string, control bool) error {
 	return c.Call(ctx, "addVirtualMachinesToKubernetesCluster",
-		Params{"id": clusterID, "virtualmachineids": joined(vms), "iscontrolnode": strconv.FormatBool(control)}, &struct{}{})
+		Params{"id": clusterID, "virtualmachineids": joined(vms), "iscontrolnode": strconv.FormatBool(control)},
+		&struct{}{})
 }
 
 // RemoveClusterVMs removes VMs from an ExternalManaged cluster. A VM that is not in it is no error.
 func (c *Client) RemoveClusterVMs(ctx context.Context, clusterID string, vms []string) error {
-	return c.Call(ctx, "removeVirtualMachinesFromKubernetesCluster", Params{"id": clusterID, "virtualmachineids": joined(vms)}, &struct{}{})
+	return c.Call(ctx, "removeVirtualMachinesFromKubernetesCluster",
+		Params{"id": clusterID, "virtualmachineids": joined(vms)}, &struct{}{})
 }

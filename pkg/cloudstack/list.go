@@ -22,8 +22,8 @@ const (
 	listAttempts = 3    // of a list that changes while it is read page by page
 	maxRoom      = 5000 // largest capacity that is allocated before the items are read
 
-	// maxEntries and maxListBytes bound the size of a list, all pages together, because a list is kept in memory. 100,000 VMs
-	// are some 200 MB.
+	// maxEntries and maxListBytes bound the size of a list, all pages together, because a list is kept in memory.
+	// 100,000 VMs are some 200 MB.
 	maxEntries   = 100_000
 	maxListBytes = 256 << 20
 )
@@ -40,7 +40,9 @@ var pageSizeLimit = regexp.MustCompile(`max allowed page size value: (\d+)`)
 // List reads all pages of a list command. object is the member that holds the
 // array, key identifies an entry. A list that cannot be read whole is an error:
 // entries that are missing must never look like objects that do not exist.
-func List[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) ([]T, error) {
+func List[T any](
+	ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string,
+) ([]T, error) {
 	for attempt := 1; ; attempt++ {
 		items, changed, err := listOnce(ctx, c, command, object, params, key)
 		if err != nil || changed == "" {
@@ -56,9 +58,11 @@ const notComplete = "the list is not complete"
 
 // listOnce reads the pages once. changed says why the result cannot be trusted, if so.
 //
-// Each page after the first begins with entries of the one before. When an entry goes, those behind it move up, and the one at
-// a page's begin would be in no page at all, although the count is the same if another entry came.
-func listOnce[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) (items []T, changed string, err error) {
+// Each page after the first begins with entries of the one before. When an entry goes, those behind it move up, and the
+// one at a page's begin would be in no page at all, although the count is the same if another entry came.
+func listOnce[T any](
+	ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string,
+) (items []T, changed string, err error) {
 	p := maps.Clone(params)
 	if p == nil {
 		p = map[string]string{}
@@ -104,8 +108,8 @@ func listOnce[T any](ctx context.Context, c *Client, command, object string, par
 	}
 }
 
-// nextPage returns the page with the most unread entries among those whose first entry was already read. If the page size is too
-// small for such a page, nextPage returns the page that begins with the first unread entry.
+// nextPage returns the page with the most unread entries among those whose first entry was already read. If the page
+// size is too small for such a page, nextPage returns the page that begins with the first unread entry.
 func nextPage(read, largest int) (page, size int) {
 	page, size = read/largest+1, largest
 	if read == 0 {
@@ -125,11 +129,14 @@ func nextPage(read, largest int) (page, size int) {
 // listPage reads one page, while it arrives: a list of VMs or of the members of a rule has some 2 KB for each, and
 // CloudStack has no parameter to leave anything out. It fails when there is no room left. count is -1 when the answer
 // has none, which for CloudStack means an empty list.
-func listPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string, left *room) (items []T, count int, err error) {
+func listPage[T any](
+	ctx context.Context, c *Client, command, object string, params map[string]string, left *room,
+) (items []T, count int, err error) {
 	form := url.Values{"command": {command}, "response": {"json"}}
 	for name, value := range params {
 		form.Set(name, value)
 	}
+
 	before := *left
 	failure := c.exchange(ctx, form, func(answer io.Reader) (err error) {
 		items, *left = nil, before // undo what an answer that broke off has read
@@ -149,9 +156,11 @@ func listPage[T any](ctx context.Context, c *Client, command, object string, par
 		}
 		return err
 	})
+
 	if failure != nil {
 		return nil, 0, failure
 	}
+
 	return items, count, nil
 }
 
@@ -166,7 +175,13 @@ func listWhole[T any](ctx context.Context, c *Client, command, object string, pa
 
 // BadAnswer is the error for an answer that is a success by its status, but not what the command should return.
 func BadAnswer(command, text string) *Error {
-	return &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: sanitized(text), MayHaveHappened: !idempotent(command)}
+	return &Error{
+		Kind:            KindTransient,
+		Command:         command,
+		HTTPCode:        http.StatusOK,
+		Text:            sanitized(text),
+		MayHaveHappened: !idempotent(command),
+	}
 }
 
 // currentPageSize is 500, or less on a server whose maximum is smaller.

@@ -15,23 +15,24 @@ import (
 
 // LoadBalancerRule is one public port of one public IP.
 type LoadBalancerRule struct {
-	ID          string            `json:"id"`
-	Name        string            `json:"name"`
-	Description string            `json:"description"`
-	PublicIPID  string            `json:"publicipid"`
-	PublicIP    string            `json:"publicip"`
-	PublicPort  int               `json:"publicport"`
-	PrivatePort int               `json:"privateport"`
-	Protocol    string            `json:"protocol"` // tcp, udp, tcp-proxy or ssl; empty when the rule was created without one
-	Algorithm   string            `json:"algorithm"`
-	CIDRs       []string          `json:"cidrlist"` // source ranges; nil when never set, empty when set to nothing
-	NetworkID   string            `json:"networkid"`
-	State       string            `json:"state"` // Add, Active, Deleting
-	Tags        map[string]string `json:"tags"`
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	PublicIPID  string `json:"publicipid"`
+	PublicIP    string `json:"publicip"`
+	PublicPort  int    `json:"publicport"`
+	PrivatePort int    `json:"privateport"`
+	// tcp, udp, tcp-proxy or ssl; empty when the rule was created without one
+	Protocol  string            `json:"protocol"`
+	Algorithm string            `json:"algorithm"`
+	CIDRs     []string          `json:"cidrlist"` // source ranges; nil when never set, empty when set to nothing
+	NetworkID string            `json:"networkid"`
+	State     string            `json:"state"` // Add, Active, Deleting
+	Tags      map[string]string `json:"tags"`
 }
 
-// LoadBalancerRuleQuery filters listLoadBalancerRules. Keyword is a part of name or description, with _ and % as wildcards.
-// An unknown ID is KindNotFound.
+// LoadBalancerRuleQuery filters listLoadBalancerRules. Keyword is a part of name or description, with _ and % as
+// wildcards. An unknown ID is KindNotFound.
 type LoadBalancerRuleQuery struct {
 	ID, Keyword, PublicIPID, NetworkID, ProjectID string
 	VMID                                          string // only rules that have it as a member
@@ -41,7 +42,8 @@ type LoadBalancerRuleQuery struct {
 func (c *Client) ListLoadBalancerRules(ctx context.Context, q LoadBalancerRuleQuery) ([]LoadBalancerRule, error) {
 	f := Params{}.Set("id", q.ID).Set("keyword", q.Keyword).Set("publicipid", q.PublicIPID).
 		Set("networkid", q.NetworkID).Set("virtualmachineid", q.VMID).Set("projectid", q.ProjectID)
-	return List(ctx, c, "listLoadBalancerRules", "loadbalancerrule", f, func(r *LoadBalancerRule) string { return r.ID })
+	return List(ctx, c, "listLoadBalancerRules", "loadbalancerrule", f,
+		func(r *LoadBalancerRule) string { return r.ID })
 }
 
 // CreateLoadBalancerRuleRequest makes a rule without members. CIDRs nil leaves
@@ -54,13 +56,17 @@ type CreateLoadBalancerRuleRequest struct {
 	CIDRs                                  []string
 }
 
-// CreateLoadBalancerRule makes a rule. It never opens the firewall, as the server does by default. Rules of one address should be made one
-// after the other; the server locks them with long sleeps.
+// CreateLoadBalancerRule makes a rule. It never opens the firewall, as the server does by default. Rules of one address
+// should be made one after the other; the server locks them with long sleeps.
 func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalancerRuleRequest) (Submitted, error) {
 	f := Params{
-		"algorithm": r.Algorithm, "name": r.Name, "publicport": strconv.Itoa(r.PublicPort), "privateport": strconv.Itoa(r.PrivatePort),
+		"algorithm":    r.Algorithm,
+		"name":         r.Name,
+		"publicport":   strconv.Itoa(r.PublicPort),
+		"privateport":  strconv.Itoa(r.PrivatePort),
 		"openfirewall": "false",
-	}.Set("publicipid", r.PublicIPID).Set("networkid", r.NetworkID).Set("protocol", r.Protocol).Set("description", r.Description)
+	}.Set("publicipid", r.PublicIPID).Set("networkid", r.NetworkID).Set("protocol", r.Protocol).Set("description",
+		r.Description)
 	return c.Submit(ctx, "createLoadBalancerRule", f.Set("cidrlist", joined(r.CIDRs)))
 }
 
@@ -85,8 +91,8 @@ type LoadBalancerMember struct {
 	Addresses []string
 }
 
-// UnmarshalJSONFrom reads an entry of listLoadBalancerRuleInstances. Every drift round reads this list for each rule, and an
-// entry has some 2 KB: skipping what is not needed takes half the time of a struct.
+// UnmarshalJSONFrom reads an entry of listLoadBalancerRuleInstances. Every drift round reads this list for each rule,
+// and an entry has some 2 KB: skipping what is not needed takes half the time of a struct.
 func (m *LoadBalancerMember) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	*m = LoadBalancerMember{}
 	return eachMember(d, func(name []byte) error {
@@ -101,11 +107,14 @@ func (m *LoadBalancerMember) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 				case "state":
 					return readString(d, (*string)(&m.State))
 				}
+
 				return d.SkipValue()
 			})
+
 		case "lbvmipaddresses":
 			return json.UnmarshalDecode(d, &m.Addresses)
 		}
+
 		return d.SkipValue()
 	})
 }
@@ -113,7 +122,8 @@ func (m *LoadBalancerMember) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // ListLoadBalancerMembers lists the VMs behind a rule with the addresses used.
 // Destroyed VMs are not among them, stopped ones are.
 func (c *Client) ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]LoadBalancerMember, error) {
-	return listWhole[LoadBalancerMember](ctx, c, "listLoadBalancerRuleInstances", "lbrulevmidip", Params{"id": ruleID, "lbvmips": "true"})
+	return listWhole[LoadBalancerMember](ctx, c, "listLoadBalancerRuleInstances", "lbrulevmidip",
+		Params{"id": ruleID, "lbvmips": "true"})
 }
 
 // MemberAddress is a VM at one of its addresses in the rule's network. An
@@ -124,13 +134,17 @@ type MemberAddress struct {
 
 // AssignToLoadBalancerRule adds members. It is all or nothing: one VM that is
 // already a member, or cannot be one, fails the job for all.
-func (c *Client) AssignToLoadBalancerRule(ctx context.Context, ruleID string, members []MemberAddress) (Submitted, error) {
+func (c *Client) AssignToLoadBalancerRule(
+	ctx context.Context, ruleID string, members []MemberAddress,
+) (Submitted, error) {
 	return c.Submit(ctx, "assignToLoadBalancerRule", memberParams(ruleID, members))
 }
 
 // RemoveFromLoadBalancerRule removes members: those without IP with all their addresses. VMs that are no
 // members do no harm, addresses that are none fail the job.
-func (c *Client) RemoveFromLoadBalancerRule(ctx context.Context, ruleID string, members []MemberAddress) (Submitted, error) {
+func (c *Client) RemoveFromLoadBalancerRule(
+	ctx context.Context, ruleID string, members []MemberAddress,
+) (Submitted, error) {
 	return c.Submit(ctx, "removeFromLoadBalancerRule", memberParams(ruleID, members))
 }
 
@@ -168,7 +182,8 @@ func (c *Client) ListStickinessPolicies(ctx context.Context, ruleID string) ([]S
 	rules, err := listWhole[rule](ctx, c, "listLBStickinessPolicies", "stickinesspolicies", Params{"lbruleid": ruleID})
 	var out []StickinessPolicy
 	for _, r := range rules {
-		out = append(out, slices.DeleteFunc(r.Policies, func(p StickinessPolicy) bool { return p.State == "Revoked" })...)
+		out = append(out,
+			slices.DeleteFunc(r.Policies, func(p StickinessPolicy) bool { return p.State == "Revoked" })...)
 	}
 	return out, err
 }

@@ -16,8 +16,9 @@ import (
 
 var (
 	apiRequests = metrics.NewCounterVec(&metrics.CounterOpts{
-		Name:           "cloudstack_api_requests_total",
-		Help:           "HTTP requests to the CloudStack API by command and HTTP status; code is \"none\" when no answer came.",
+		Name: "cloudstack_api_requests_total",
+		Help: "HTTP requests to the CloudStack API by command and HTTP status; code is \"none\" when no " +
+			"answer came.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"command", "code"})
 	apiDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
@@ -37,8 +38,9 @@ var (
 		StabilityLevel: metrics.ALPHA,
 	})
 	jobDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:           "cloudstack_job_duration_seconds",
-		Help:           "Time from the submission of an asynchronous CloudStack job until its end was seen, by command.",
+		Name: "cloudstack_job_duration_seconds",
+		Help: "Time from the submission of an asynchronous CloudStack job until its end was seen, " +
+			"by command.",
 		Buckets:        []float64{.1, .25, .5, 1, 2, 3, 5, 10, 20, 60, 120, 300, 600},
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"command"})
@@ -58,6 +60,7 @@ func (c *Client) observe(command string, d time.Duration, res result) {
 	apiRequests.WithLabelValues(command, code).Inc()
 	apiDuration.WithLabelValues(command).Observe(d.Seconds())
 	if c.observer != nil {
-		c.observer(Observation{res.status, res.err != nil && res.status == 0 && !errors.Is(res.err.Err, context.Canceled)})
+		c.observer(Observation{res.status,
+			res.err != nil && res.status == 0 && !errors.Is(res.err.Err, context.Canceled)})
 	}
 }

@@ -35,15 +35,16 @@ type PortForwardingQuery struct {
 // ListPortForwardings lists port forwardings.
 func (c *Client) ListPortForwardings(ctx context.Context, q PortForwardingQuery) ([]PortForwarding, error) {
 	f := Params{}.Set("ipaddressid", q.PublicIPID).Set("projectid", q.ProjectID).setTags(q.Tags)
-	found, err := List(ctx, c, "listPortForwardingRules", "portforwardingrule", f, func(p *PortForwarding) string { return p.ID })
+	found, err := List(ctx, c, "listPortForwardingRules", "portforwardingrule", f,
+		func(p *PortForwarding) string { return p.ID })
 	for i := range found {
 		found[i].EndPort = max(found[i].EndPort, found[i].StartPort) // one port needs no end
 	}
 	return found, err
 }
 
-// CreatePortForwardingRequest forwards one port. CIDRs nil leaves it open to everybody, as far as a firewall lets; only the
-// routers of VPCs look at it.
+// CreatePortForwardingRequest forwards one port. CIDRs nil leaves it open to everybody, as far as a firewall lets; only
+// the routers of VPCs look at it.
 type CreatePortForwardingRequest struct {
 	PublicIPID, Protocol, VMID string
 	GuestIP                    string // a secondary address of the VM; empty for the primary one
@@ -55,7 +56,10 @@ type CreatePortForwardingRequest struct {
 // CreatePortForwarding forwards a port. It never opens the firewall, as the server does by default.
 func (c *Client) CreatePortForwarding(ctx context.Context, r CreatePortForwardingRequest) (Submitted, error) {
 	f := Params{
-		"ipaddressid": r.PublicIPID, "protocol": r.Protocol, "publicport": strconv.Itoa(r.PublicPort), "privateport": strconv.Itoa(r.PrivatePort),
+		"ipaddressid":      r.PublicIPID,
+		"protocol":         r.Protocol,
+		"publicport":       strconv.Itoa(r.PublicPort),
+		"privateport":      strconv.Itoa(r.PrivatePort),
 		"virtualmachineid": r.VMID, "openfirewall": "false",
 	}.Set("vmguestip", r.GuestIP).Set("networkid", r.NetworkID)
 	if r.CIDRs != nil {

@@ -11,10 +11,11 @@ import (
 
 // PublicIP is a public IP address.
 type PublicIP struct {
-	ID        string `json:"id"`
-	Address   string `json:"ipaddress"`
-	State     string `json:"state"`
-	Allocated string `json:"allocated"` // when the account acquired it, as the server writes it; an address keeps its id when it changes hands
+	ID      string `json:"id"`
+	Address string `json:"ipaddress"`
+	State   string `json:"state"`
+	// when the account acquired it, as the server writes it; an address keeps its id when it changes hands
+	Allocated string `json:"allocated"`
 	// AssociatedNetworkID is the guest network that it serves; empty for a VPC address without rules.
 	AssociatedNetworkID string            `json:"associatednetworkid"`
 	VPCID               string            `json:"vpcid"`
@@ -24,11 +25,13 @@ type PublicIP struct {
 	Tags                map[string]string `json:"tags"`
 }
 
-// PublicIPQuery filters listPublicIpAddresses. The server shows allocated addresses only, unless AllocatedOnly is false.
+// PublicIPQuery filters listPublicIpAddresses. The server shows allocated addresses only, unless AllocatedOnly is
+// false.
 type PublicIPQuery struct {
 	ID, Address, AssociatedNetworkID, ProjectID, State string
 	AllocatedOnly                                      *bool
-	Tags                                               map[string]string // at most one: releases differ in whether several are and-ed or or-ed
+	// at most one: releases differ in whether several are and-ed or or-ed
+	Tags map[string]string
 }
 
 // ListPublicIPs lists public IP addresses.
@@ -50,8 +53,9 @@ type AssociateIPRequest struct {
 // AssociateIP acquires a public IP address. Calls of one account should come
 // one after the other; the server locks them with long sleeps.
 func (c *Client) AssociateIP(ctx context.Context, r AssociateIPRequest) (Submitted, error) {
-	return c.Submit(ctx, "associateIpAddress", Params{}.Set("networkid", r.NetworkID).Set("vpcid", r.VPCID).Set("projectid", r.ProjectID).
-		Set("ipaddress", r.Address).Set("customjobid", r.CustomJobID))
+	return c.Submit(ctx, "associateIpAddress",
+		Params{}.Set("networkid", r.NetworkID).Set("vpcid", r.VPCID).Set("projectid", r.ProjectID).
+			Set("ipaddress", r.Address).Set("customjobid", r.CustomJobID))
 }
 
 // DisassociateIP releases an address. Its rules and tags are deleted with it.
@@ -61,7 +65,9 @@ func (c *Client) DisassociateIP(ctx context.Context, id string) (Submitted, erro
 
 // CreateTags tags resources of one type.
 // A key that a resource already has fails the job for all.
-func (c *Client) CreateTags(ctx context.Context, resourceType string, ids []string, tags map[string]string) (Submitted, error) {
+func (c *Client) CreateTags(
+	ctx context.Context, resourceType string, ids []string, tags map[string]string,
+) (Submitted, error) {
 	return c.Submit(ctx, "createTags", Params{"resourcetype": resourceType, "resourceids": joined(ids)}.setTags(tags))
 }
 
@@ -81,8 +87,10 @@ type Tag struct {
 
 // ListTags lists tags. The server compares keys and values without regard to case.
 func (c *Client) ListTags(ctx context.Context, q TagQuery) ([]Tag, error) {
-	f := Params{}.Set("resourcetype", q.ResourceType).Set("key", q.Key).Set("value", q.Value).Set("projectid", q.ProjectID)
-	return List(ctx, c, "listTags", "tag", f, func(t *Tag) string { return t.ResourceType + "/" + t.ResourceID + "/" + t.Key })
+	f := Params{}.Set("resourcetype", q.ResourceType).Set("key", q.Key).Set("value", q.Value).Set("projectid",
+		q.ProjectID)
+	return List(ctx, c, "listTags", "tag", f,
+		func(t *Tag) string { return t.ResourceType + "/" + t.ResourceID + "/" + t.Key })
 }
 
 // DeleteTags removes the tags with the given keys, whatever their values. keys
@@ -90,7 +98,11 @@ func (c *Client) ListTags(ctx context.Context, q TagQuery) ([]Tag, error) {
 func (c *Client) DeleteTags(ctx context.Context, resourceType string, ids []string, keys []string) (Submitted, error) {
 	const command = "deleteTags"
 	if len(keys) == 0 {
-		return Submitted{}, &Error{Kind: KindInvalid, Command: command, Text: "tag keys are missing, without which all tags would go"}
+		return Submitted{}, &Error{
+			Kind:    KindInvalid,
+			Command: command,
+			Text:    "tag keys are missing, without which all tags would go",
+		}
 	}
 	f := Params{"resourcetype": resourceType, "resourceids": joined(ids)}
 	for i, k := range slices.Sorted(slices.Values(keys)) {

@@ -73,8 +73,8 @@ func newLimiter(cfg *Config, c clock.Clock) *limiter {
 	return l
 }
 
-// wait returns when a call may be sent, or with an error when ctx has ended, or would surely end before. done must be called
-// when the call has been answered.
+// wait returns when a call may be sent, or with an error when ctx has ended, or would surely end before. done must be
+// called when the call has been answered.
 func (l *limiter) wait(ctx context.Context) (done func(), err error) {
 	ahead := l.waiting.Add(1) - 1
 	defer l.waiting.Add(-1)
@@ -82,6 +82,7 @@ func (l *limiter) wait(ctx context.Context) (done func(), err error) {
 	if soonest := time.Duration(lacking / float64(l.calls.Limit()) * float64(time.Second)); !inTime(ctx, soonest) {
 		return nil, tooLong(soonest)
 	}
+
 	select {
 	case l.first <- struct{}{}:
 	case <-ctx.Done():
@@ -96,6 +97,7 @@ func (l *limiter) wait(ctx context.Context) (done func(), err error) {
 		}
 		l.recover()
 	}
+
 	now := l.clock.Now()
 	turn := l.calls.ReserveN(now, 1)
 	if err := sleep(ctx, l.clock, turn.DelayFrom(now)); err != nil {
@@ -103,6 +105,7 @@ func (l *limiter) wait(ctx context.Context) (done func(), err error) {
 		l.done()
 		return nil, err
 	}
+
 	return l.done, nil
 }
 
@@ -112,12 +115,13 @@ func (l *limiter) done() {
 	}
 }
 
-// follow adopts the limit that the server has named. It returns the rate, and whether it has changed. Burst and rate together
-// stay below 95% of the allowed calls in every interval, no matter when the server's interval begins.
+// follow adopts the limit that the server has named. It returns the rate, and whether it has changed. Burst and rate
+// together stay below 95% of the allowed calls in every interval, no matter when the server's interval begins.
 func (l *limiter) follow(says Capabilities) (full rate.Limit, changed bool) {
 	if l.running == nil {
 		return 0, false
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
@@ -125,17 +129,20 @@ func (l *limiter) follow(says Capabilities) (full rate.Limit, changed bool) {
 	if l.limit != nil && *l.limit == says {
 		return l.full, false
 	}
+
 	burst := atOnce
 	l.limit, l.full = &says, freeRate
 	if says.RateMax > 0 && says.RateInterval > 0 {
 		burst = max(1, says.RateMax/20)
 		l.full = rate.Limit(0.9 * float64(says.RateMax) / says.RateInterval.Seconds())
 	}
+
 	l.calls.SetLimitAt(now, l.full)
 	l.calls.SetBurstAt(now, burst)
 	for range unknownRate {
 		l.calls.ReserveN(now, 1) // the calls of the last second count for the server
 	}
+
 	return l.full, true
 }
 
@@ -190,6 +197,7 @@ func (c *Client) admit(ctx context.Context) (done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	for {
 		now := c.clock.Now()
 		c.mu.Lock()
@@ -203,15 +211,19 @@ func (c *Client) admit(ctx context.Context) (done func(), err error) {
 			return nil, err
 		}
 	}
+
 	if c.limiter == nil || ctx.Value(askingLimit{}) != nil {
 		return func() {}, nil
 	}
+
 	if c.limiter.asks() {
-		// A role that may not ask has no limit until the server refuses a call. Another failure is that of a later call, too.
+		// A role that may not ask has no limit until the server refuses a call. Another failure is that of a later
+		// call, too.
 		if _, err := c.Capabilities(context.WithValue(ctx, askingLimit{}, true)); IsKind(err, KindNotPermitted) {
 			c.follow(&Capabilities{})
 		}
 	}
+
 	return c.limiter.wait(ctx)
 }
 
@@ -228,7 +240,8 @@ func (c *Client) follow(says *Capabilities) {
 	if says.RateMax > 0 {
 		allows = fmt.Sprintf("allows the account %d in %s", says.RateMax, says.RateInterval)
 	}
-	c.said(fmt.Sprintf("auto: at most %.3g calls per second and %d at once; the server %s", float64(full), atOnce, allows))
+	c.said(fmt.Sprintf("auto: at most %.3g calls per second and %d at once; the server %s", float64(full), atOnce,
+		allows))
 }
 
 // throttled holds back all calls after a 429.

@@ -42,11 +42,13 @@ func (s *server) call(there, back time.Duration) (retry time.Duration) {
 	if now := time.Now(); now.Sub(s.begun) >= s.RateInterval {
 		s.begun, s.n = now, 0
 	}
+
 	if s.n++; s.RateMax > 0 && s.n > s.RateMax {
 		s.refused++
 		s.paused = s.begun.Add(s.RateInterval)
 		retry = time.Until(s.paused)
 	}
+
 	s.mu.Unlock()
 	time.Sleep(back)
 	s.mu.Lock()
@@ -55,8 +57,8 @@ func (s *server) call(there, back time.Duration) (retry time.Duration) {
 	return retry
 }
 
-// burst makes n calls at once, again where they are refused, which no call may be more often than a client tries, and returns
-// how long all of them take.
+// burst makes n calls at once, again where they are refused, which no call may be more often than a client tries, and
+// returns how long all of them take.
 func burst(t *testing.T, a *limiter, s *server, n int, way func() (there, back time.Duration)) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -84,24 +86,34 @@ func burst(t *testing.T, a *limiter, s *server, n int, way func() (there, back t
 			t.Error("the call was refused too often")
 		})
 	}
+
 	group.Wait()
 	return time.Since(begun)
 }
 
 func TestAServerThatThrottlesIsNeverExceeded(t *testing.T) {
 	t.Parallel()
-	for seed, limit := range []Capabilities{{"", 25, time.Second}, {"", 20, 30 * time.Second}, {"", 1, time.Second}, {"", 2, time.Second}, {"", 200, time.Minute}, {"", 1000, time.Second}} {
+	for seed, limit := range []Capabilities{
+		{"", 25, time.Second},
+		{"", 20, 30 * time.Second},
+		{"", 1, time.Second},
+		{"", 2, time.Second},
+		{"", 200, time.Minute},
+		{"", 1000, time.Second},
+	} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(uint64(seed), 2))
 				a, s := fixed(cloudconfig.AutoRate, 0), &server{Capabilities: limit}
 				a.follow(limit)
-				took := burst(t, a, s, 300, func() (there, back time.Duration) { return 20 * time.Millisecond, upTo(r, 400) })
+				took := burst(t, a, s, 300,
+					func() (there, back time.Duration) { return 20 * time.Millisecond, upTo(r, 400) })
 				require.Zero(t, s.refused)
 				require.LessOrEqual(t, s.most, atOnce)
 				fair := time.Duration((300/0.9/float64(limit.RateMax) + 1) * float64(limit.RateInterval))
 				require.LessOrEqual(t, took, fair+300/atOnce*500*time.Millisecond, "it uses what the server allows")
+
 				// Calls of one interval that arrive in the next one.
 				burst(t, a, s, 300, func() (there, back time.Duration) { return upTo(r, 400), upTo(r, 100) })
 				require.Less(t, s.refused, 60)
@@ -162,6 +174,7 @@ func TestRefusalsMakeTheRateSmaller(t *testing.T) {
 			a.throttled(time.Second)
 			require.InDelta(t, float64(before/2), float64(a.calls.Limit()), 0.01, "one interval makes it smaller once")
 		}
+
 		time.Sleep(time.Minute)
 		burst(t, a, s, 1, instantly)
 		require.InDelta(t, float64(before), float64(a.calls.Limit()), 0)
@@ -179,6 +192,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 			require.NoError(t, err)
 			dones = append(dones, done)
 		}
+
 		var order []int
 		for i := range 3 {
 			go func() {
@@ -189,6 +203,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
+
 		require.Empty(t, order)
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
@@ -250,7 +265,8 @@ func TestCancelledCallsGiveTheirPlaceBack(t *testing.T) {
 	})
 }
 
-// Calls at random times, some of them cancelled: the rate is never exceeded, nobody starves, and all come in their order.
+// Calls at random times, some of them cancelled: the rate is never exceeded, nobody starves, and all come in their
+// order.
 func TestLimiterAtRandom(t *testing.T) {
 	t.Parallel()
 	for i := range 40 {
@@ -268,11 +284,13 @@ func TestLimiterAtRandom(t *testing.T) {
 						limit = time.Duration(1+r.IntN(3000)) * time.Millisecond
 						cancelled++
 					}
+
 					l.call(t.Context(), limit)
 					if r.IntN(3) == 0 {
 						time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
 					}
 				}
+
 				l.group.Wait()
 				require.GreaterOrEqual(t, len(l.came), 150-cancelled, "nobody starves")
 				require.Zero(t, l.waiting.Load())

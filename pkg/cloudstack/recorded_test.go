@@ -37,6 +37,7 @@ func (w *callLog) add(recording string, call func(c *Client) (any, error)) {
 			fmt.Fprintf(&w.Builder, " %s=%q", name, form.Get(name))
 		}
 	}
+
 	if list := reflect.ValueOf(got); list.Kind() == reflect.Slice {
 		for i := range list.Len() {
 			fmt.Fprintf(&w.Builder, "\n    %+v", list.Index(i))
@@ -44,6 +45,7 @@ func (w *callLog) add(recording string, call func(c *Client) (any, error)) {
 	} else {
 		fmt.Fprintf(&w.Builder, "\n    %+v", reflect.Indirect(list))
 	}
+
 	w.WriteString("\n")
 }
 
@@ -70,6 +72,7 @@ func TestCallsRecorded(t *testing.T) {
 	ask(w, "listPublicIpAddresses.by-tag", (*Client).ListPublicIPs, PublicIPQuery{Tags: kv})
 	ask(w, "listLoadBalancerRules.by-id-tagged", (*Client).ListLoadBalancerRules, LoadBalancerRuleQuery{ID: "r"})
 	ask(w, "listLoadBalancerRules.other-empty", (*Client).ListLoadBalancerRules, LoadBalancerRuleQuery{VMID: "vm"})
+
 	// Rules that were made without a protocol have none.
 	ask(w, "listLoadBalancerRules.all", (*Client).ListLoadBalancerRules, LoadBalancerRuleQuery{})
 	ask(w, "listLoadBalancerRuleInstances.several-lbvmips", (*Client).ListLoadBalancerMembers, "r")
@@ -82,7 +85,8 @@ func TestCallsRecorded(t *testing.T) {
 	ask(w, "listNetworkACLs.tagged", (*Client).ListNetworkACLs, NetworkACLQuery{ListID: "l", ProjectID: "-1"})
 	ask(w, "listNetworkACLs.tagged-after-update", (*Client).ListNetworkACLs, NetworkACLQuery{})
 	ask(w, "listNetworkACLs.by-aclid", (*Client).ListNetworkACLs, NetworkACLQuery{ListID: "l", ProjectID: "p"})
-	ask(w, "listLoadBalancers.by-id-before-assign", (*Client).ListInternalLoadBalancers, InternalLoadBalancerQuery{ID: "i"})
+	ask(w, "listLoadBalancers.by-id-before-assign", (*Client).ListInternalLoadBalancers,
+		InternalLoadBalancerQuery{ID: "i"})
 	ask(w, "listPortForwardingRules.by-ip", (*Client).ListPortForwardings, PortForwardingQuery{PublicIPID: "ip"})
 	ask(w, "listPortForwardingRules.cidrs-after", (*Client).ListPortForwardings, PortForwardingQuery{Tags: kv})
 	ask(w, "listLBStickinessPolicies.empty", (*Client).ListStickinessPolicies, "r")
@@ -95,6 +99,7 @@ func TestCallsRecorded(t *testing.T) {
 		job, err := c.QueryJob(ctx, "dc2eb06a-f9e1-44a8-89f4-6466ac31e033")
 		return []any{job.ID, job.Status, job.InstanceID, *job.Acquired}, err
 	})
+
 	// A job that failed is an answer, not an error of the call.
 	ask(w, "createTags.duplicate-key.job-failure", (*Client).QueryJob, "x")
 	ask(w, "associateIpAddress.isolated.job-pending", (*Client).QueryJob, "x")
@@ -106,6 +111,7 @@ func TestCallsRecorded(t *testing.T) {
 		Name: "r", Description: "d", Algorithm: "source", Protocol: "tcp-proxy", PublicIPID: "i", NetworkID: "n",
 		PublicPort: 80, PrivatePort: 30080, CIDRs: two,
 	})
+
 	ask(w, "createLoadBalancerRule.cidrlist", (*Client).CreateLoadBalancerRule, CreateLoadBalancerRuleRequest{
 		Name: "r", Algorithm: "roundrobin", PublicIPID: "i", PublicPort: 1, PrivatePort: 2,
 	})
@@ -123,6 +129,7 @@ func TestCallsRecorded(t *testing.T) {
 			{VMID: "a"}, {VMID: "b", IP: "10.1.1.9"}, {VMID: "c", IP: "10.1.1.8"},
 		})
 	})
+
 	ask(w, "createNetworkACL.reason", (*Client).CreateNetworkACL, CreateNetworkACLRequest{
 		ListID: "l", Protocol: "tcp", StartPort: 80, EndPort: 81, CIDRs: two, Number: 7, Reason: "why",
 	})
@@ -131,6 +138,7 @@ func TestCallsRecorded(t *testing.T) {
 			Name: "s", Method: "SourceBased", Params: map[string]string{"tablesize": "200k", "expire": "30m"},
 		})
 	})
+
 	w.add("assignCertToLoadBalancer.ok", func(c *Client) (any, error) { return c.AssignCertificate(ctx, "r", "c") })
 	ask(w, "createLoadBalancer.ok", (*Client).CreateInternalLoadBalancer, CreateInternalLoadBalancerRequest{
 		Name: "n", Algorithm: "source", NetworkID: "t", Address: "10.2.9.9", Port: 80, InstancePort: 30080,
@@ -138,6 +146,7 @@ func TestCallsRecorded(t *testing.T) {
 	ask(w, "createFirewallRule.ok", (*Client).CreateFirewallRule, CreateFirewallRuleRequest{
 		PublicIPID: "i", Protocol: "tcp", StartPort: 80, EndPort: 90, CIDRs: two,
 	})
+
 	// One port, and all ports.
 	ask(w, "createFirewallRule.ok", (*Client).CreateFirewallRule, CreateFirewallRuleRequest{
 		PublicIPID: "i", Protocol: "tcp", StartPort: 80, CIDRs: two,
@@ -149,10 +158,12 @@ func TestCallsRecorded(t *testing.T) {
 		PublicIPID: "i", Protocol: "udp", VMID: "v", GuestIP: "10.1.1.9", NetworkID: "n", PublicPort: 53,
 		PrivatePort: 30053, CIDRs: two,
 	})
+
 	ask(w, "createPortForwardingRule.udp", (*Client).CreatePortForwarding, CreatePortForwardingRequest{
 		PublicIPID: "i", Protocol: "udp", VMID: "v", PublicPort: 53, PrivatePort: 53,
 	})
-	ask(w, "updatePortForwardingRule.vm", (*Client).UpdatePortForwarding, UpdatePortForwardingRequest{ID: "f", VMID: "v"})
+	ask(w, "updatePortForwardingRule.vm", (*Client).UpdatePortForwarding,
+		UpdatePortForwardingRequest{ID: "f", VMID: "v"})
 	ask(w, "updatePortForwardingRule.vm", (*Client).UpdatePortForwarding, UpdatePortForwardingRequest{
 		ID: "f", VMID: "v", GuestIP: "10.1.1.9", PrivatePort: 30054, CIDRs: two,
 	})
@@ -177,7 +188,8 @@ func TestWritesThatWouldDoTooMuch(t *testing.T) {
 	f, ctx := always(jsonReply(200, `{"x":{"id":"i","jobid":"j"}}`)), t.Context()
 	c := f.client(t)
 	_, everyone := c.CreateFirewallRule(ctx, CreateFirewallRuleRequest{PublicIPID: "i", Protocol: "tcp", StartPort: 80})
-	_, alike := c.CreateNetworkACL(ctx, CreateNetworkACLRequest{ListID: "l", Protocol: "tcp", StartPort: 80, EndPort: 80, Number: 1})
+	_, alike := c.CreateNetworkACL(ctx,
+		CreateNetworkACLRequest{ListID: "l", Protocol: "tcp", StartPort: 80, EndPort: 80, Number: 1})
 	_, allTags := c.DeleteTags(ctx, "LoadBalancer", []string{"a"}, nil)
 	for _, err := range []error{everyone, alike, allTags} {
 		require.True(t, IsKind(err, KindInvalid), "%v", err)

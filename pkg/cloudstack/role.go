@@ -14,8 +14,9 @@ import (
 // object.
 const RefusalAge = 10 * time.Minute
 
-// Role records, by project, what earlier answers have shown of the role of the API's user and of the server. An ability counts
-// until an answer contradicts it; a missing one counts for RefusalAge and is then tried again. The zero value is not usable.
+// Role records, by project, what earlier answers have shown of the role of the API's user and of the server. An ability
+// counts until an answer contradicts it; a missing one counts for RefusalAge and is then tried again. The zero value is
+// not usable.
 type Role struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -44,8 +45,8 @@ func (r *Role) Note(project, name string, has bool) (news bool) {
 	return !known || before.has != has
 }
 
-// Learn records what the answer to a command shows. It reports whether the role does not allow the command, and whether that
-// differs from what was known.
+// Learn records what the answer to a command shows. It reports whether the role does not allow the command, and whether
+// that differs from what was known.
 func (r *Role) Learn(project, command string, err error) (refused, news bool) {
 	refused = IsKind(err, KindNotPermitted)
 	if err == nil || refused {

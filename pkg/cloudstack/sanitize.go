@@ -33,6 +33,7 @@ func sanitized(text string, secrets ...string) string {
 			text = strings.ReplaceAll(text, s, redacted)
 		}
 	}
+
 	text = urlQuery.ReplaceAllString(text, "$1")
 	text = redact.URLs(text)
 	text = secretPair.ReplaceAllString(text, "${1}${2}"+redacted)
@@ -43,9 +44,11 @@ func sanitized(text string, secrets ...string) string {
 		}
 		return r
 	}, text)
+
 	text = strings.TrimSpace(text)
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "..."
 	}
+
 	return text
 }

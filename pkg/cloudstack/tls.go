@@ -30,6 +30,7 @@ func TLSFaultOf(err error) TLSFault {
 		invalid      x509.CertificateInvalidError
 		record       tls.RecordHeaderError
 	)
+
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return TLSExpired
@@ -40,6 +41,7 @@ func TLSFaultOf(err error) TLSFault {
 	case errors.As(err, &verification), errors.As(err, &unknown), errors.As(err, &invalid):
 		return TLSUntrusted
 	}
+
 	return TLSFine
 }
 

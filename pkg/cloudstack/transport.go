@@ -41,10 +41,12 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 		defer cancel()
 		ctx = limited
 	}
+
 	tries := defaultTries
 	if ctx.Value(singleTry{}) != nil {
 		tries = 1
 	}
+
 	var last *Error
 	for try := 1; ; try++ {
 		done, err := c.admit(ctx)
@@ -54,11 +56,13 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 			}
 			return c.notSent(command, err)
 		}
+
 		leave, err := c.enter(command)
 		if err != nil {
 			done()
 			return c.notSent(command, err)
 		}
+
 		start, a := c.clock.Now(), c.access.Load()
 		signed := maps.Clone(form)
 		a.proof.Sign(signed, start)
@@ -69,30 +73,37 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 		if res.err == nil {
 			return nil
 		}
+
 		secrets := append(c.secrets(), signed.Get(paramSignature)) // now: the keys may have changed meanwhile
 		for name := range form {
 			if strings.HasSuffix(name, paramPassword) { // of a user, or of a registry
 				secrets = append(secrets, form.Get(name))
 			}
 		}
+
 		res.err.Text = sanitized(res.err.Text, secrets...)
 		if cause := res.err.Err; cause != nil {
 			if clean := sanitized(cause.Error(), secrets...); clean != cause.Error() {
 				res.err.Err = errors.New(clean) // a proxy or transport has put parts of the request into it
 			}
 		}
+
 		if res.status == http.StatusTooManyRequests {
 			c.throttled(res.throttled)
 		}
+
 		if res.tries > 0 {
 			tries = min(tries, res.tries)
 		}
+
 		if !res.retry || try >= tries || ctx.Err() != nil {
 			return res.err
 		}
+
 		if err := sleep(ctx, c.clock, c.retryDelay(try, res)); err != nil {
 			return res.err
 		}
+
 		last = res.err
 		apiRetries.Inc()
 	}
@@ -111,7 +122,9 @@ type result struct {
 }
 
 // attempt sends a signed form once.
-func (c *Client) attempt(ctx context.Context, a *access, command string, form url.Values, read func(answer io.Reader) error) result {
+func (c *Client) attempt(
+	ctx context.Context, a *access, command string, form url.Values, read func(answer io.Reader) error,
+) result {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var connected atomic.Bool
@@ -120,12 +133,16 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 	})
 	req, err := c.newRequest(traced, a, form)
 	if err != nil {
-		return result{err: &Error{Kind: KindInvalid, Command: command, Text: "cannot build the request: " + err.Error()}}
+		return result{
+			err: &Error{Kind: KindInvalid, Command: command, Text: "cannot build the request: " + err.Error()},
+		}
 	}
+
 	base := a.base
 	if c.wrap != nil {
 		base = c.wrap(base)
 	}
+
 	resp, err := base.RoundTrip(req)
 	if err != nil {
 		unsent := isDialError(err) || (a.ownBase && !connected.Load())
@@ -137,7 +154,9 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 }
 
 // receive reads an answer.
-func (c *Client) receive(ctx context.Context, command string, resp *http.Response, read func(answer io.Reader) error) result {
+func (c *Client) receive(
+	ctx context.Context, command string, resp *http.Response, read func(answer io.Reader) error,
+) result {
 	body := &answerBody{from: io.LimitedReader{R: resp.Body, N: maxAnswerSize + 1}}
 	answer := bufio.NewReaderSize(body, longAnswer)
 	begin, _ := answer.Peek(longAnswer) // body has the error
@@ -152,20 +171,24 @@ func (c *Client) receive(ctx context.Context, command string, resp *http.Respons
 		}
 		answer.Reset(bytes.NewReader(whole))
 	}
+
 	err := read(answer)
 	if res := c.arrived(ctx, command, resp.StatusCode, body); res.err != nil {
 		return res
 	}
+
 	if err != nil {
 		res.err = BadAnswer(command, "cannot understand the answer: "+err.Error())
 		return res
 	}
-	_, _ = io.Copy(io.Discard, body) // nothing is left; net/http uses the connection again only after it has seen the end
+
+	// nothing is left; net/http uses the connection again only after it has seen the end
+	_, _ = io.Copy(io.Discard, body)
 	return res
 }
 
-// answerBody is an answer that is read while it arrives. err is the network error that broke it off, as opposed to content that
-// cannot be parsed. The limit of from is used up if the answer is too long.
+// answerBody is an answer that is read while it arrives. err is the network error that broke it off, as opposed to
+// content that cannot be parsed. The limit of from is used up if the answer is too long.
 type answerBody struct {
 	from io.LimitedReader
 	err  error
@@ -213,10 +236,12 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) result 
 	if resp.StatusCode == http.StatusOK && inner != nil {
 		return res
 	}
+
 	e := errorFromAnswer(command, resp.StatusCode, body)
 	if to, err := resp.Location(); err == nil { // without its query, which may repeat ours with the key
 		e.Text += "; it leads to " + to.Scheme + "://" + to.Host + to.Path
 	}
+
 	res.err = e
 	fromAPI := inner != nil // the management server itself has refused
 	switch {
@@ -240,6 +265,7 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) result 
 			e.Text += skewText(offset)
 		}
 	}
+
 	return res
 }
 
@@ -292,7 +318,9 @@ func isDialError(err error) bool {
 
 // idempotent reports whether a command can be sent twice without harm.
 func idempotent(command string) bool {
-	return strings.HasPrefix(command, "list") || strings.HasPrefix(command, "get") || strings.HasPrefix(command, "query")
+	return strings.HasPrefix(command, "list") ||
+		strings.HasPrefix(command, "get") ||
+		strings.HasPrefix(command, "query")
 }
 
 // secrets returns the strings that must not appear in any text, plain and URL-escaped.
@@ -336,6 +364,7 @@ func skewText(offset time.Duration) string {
 	if offset > 0 {
 		direction = "behind"
 	}
-	return fmt.Sprintf("; this machine's clock is %s %s the server's, which alone can make signed calls fail: set the clock right",
+	return fmt.Sprintf("; this machine's clock is %s %s the server's, which alone can make signed calls fail: set "+
+		"the clock right",
 		offset.Abs().Round(time.Second), direction)
 }

@@ -36,7 +36,8 @@ func TestRequestOnTheWire(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	f := always(jsonReply(200, `{"listpublicipaddressesresponse":{}}`))
 	c := f.client(t, WithClock(testclock.NewFakeClock(now)))
-	_, err := c.ListPublicIPs(t.Context(), PublicIPQuery{Address: "a~b*c [d],e=f&g", Tags: map[string]string{"k": "v*~"}})
+	_, err := c.ListPublicIPs(t.Context(),
+		PublicIPQuery{Address: "a~b*c [d],e=f&g", Tags: map[string]string{"k": "v*~"}})
 	require.NoError(t, err)
 
 	calls := f.recorded()
@@ -58,7 +59,8 @@ func TestRetries(t *testing.T) {
 	t.Parallel()
 	ok := jsonReply(200, emptyZones)
 	okJob := jsonReply(200, `{"deleteloadbalancerruleresponse":{"jobid":"j"}}`)
-	maintenance := jsonReply(503, `{"x":{"errorcode":503,"cserrorcode":9999,"errortext":"Maintenance or Shutdown has been initiated on this management server. Can not accept new jobs"}}`)
+	maintenance := jsonReply(503,
+		`{"x":{"errorcode":503,"cserrorcode":9999,"errortext":"Maintenance or Shutdown has been initiated on this management server. Can not accept new jobs"}}`)
 	page := func(status int) reply {
 		return func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/html")
@@ -68,8 +70,10 @@ func TestRetries(t *testing.T) {
 	}
 	cut := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 	refused := jsonReply(431, `{"x":{"errorcode":431,"cserrorcode":4350,"errortext":"no"}}`)
-	internal := jsonReply(530, `{"x":{"errorcode":530,"cserrorcode":4250,"errortext":"Internal error executing command, please contact your system administrator"}}`)
-	throttled := jsonReply(429, `{"x":{"errorcode":429,"cserrorcode":9999,"errortext":"The given user has reached his/her account api limit, please retry after [1] ms."}}`)
+	internal := jsonReply(530,
+		`{"x":{"errorcode":530,"cserrorcode":4250,"errortext":"Internal error executing command, please contact your system administrator"}}`)
+	throttled := jsonReply(429,
+		`{"x":{"errorcode":429,"cserrorcode":9999,"errortext":"The given user has reached his/her account api limit, please retry after [1] ms."}}`)
 
 	for name, tc := range map[string]struct {
 		write     bool
@@ -79,20 +83,48 @@ func TestRetries(t *testing.T) {
 		wantKind  Kind
 		happened  bool
 	}{
-		"read, gateway error":       {first: page(502), wantCalls: 3},
-		"read, connection cut":      {first: cut, wantCalls: 3},
-		"read, maintenance":         {first: maintenance, wantCalls: 3},
-		"read, throttled":           {first: throttled, wantCalls: 3},
-		"read, refused":             {first: refused, wantCalls: 1, wantErr: true, wantKind: KindInvalid},
-		"read, internal error":      {first: internal, wantCalls: 3},
-		"write, gateway error":      {write: true, first: page(502), wantCalls: 1, wantErr: true, wantKind: KindTransient, happened: true},
-		"write, proxy's 503":        {write: true, first: page(503), wantCalls: 1, wantErr: true, wantKind: KindTransient, happened: true},
-		"write, connection cut":     {write: true, first: cut, wantCalls: 1, wantErr: true, wantKind: KindTransient, happened: true},
-		"write, maintenance":        {write: true, first: maintenance, wantCalls: 3},
-		"write, throttled":          {write: true, first: throttled, wantCalls: 3},
-		"write, refused":            {write: true, first: refused, wantCalls: 1, wantErr: true, wantKind: KindInvalid},
-		"write, internal error":     {write: true, first: internal, wantCalls: 1, wantErr: true, wantKind: KindUnknown},
-		"write, answer without job": {write: true, first: jsonReply(200, `{"x":{}}`), wantCalls: 1, wantErr: true, wantKind: KindTransient, happened: true},
+		"read, gateway error":  {first: page(502), wantCalls: 3},
+		"read, connection cut": {first: cut, wantCalls: 3},
+		"read, maintenance":    {first: maintenance, wantCalls: 3},
+		"read, throttled":      {first: throttled, wantCalls: 3},
+		"read, refused":        {first: refused, wantCalls: 1, wantErr: true, wantKind: KindInvalid},
+		"read, internal error": {first: internal, wantCalls: 3},
+		"write, gateway error": {
+			write:     true,
+			first:     page(502),
+			wantCalls: 1,
+			wantErr:   true,
+			wantKind:  KindTransient,
+			happened:  true,
+		},
+		"write, proxy's 503": {
+			write:     true,
+			first:     page(503),
+			wantCalls: 1,
+			wantErr:   true,
+			wantKind:  KindTransient,
+			happened:  true,
+		},
+		"write, connection cut": {
+			write:     true,
+			first:     cut,
+			wantCalls: 1,
+			wantErr:   true,
+			wantKind:  KindTransient,
+			happened:  true,
+		},
+		"write, maintenance":    {write: true, first: maintenance, wantCalls: 3},
+		"write, throttled":      {write: true, first: throttled, wantCalls: 3},
+		"write, refused":        {write: true, first: refused, wantCalls: 1, wantErr: true, wantKind: KindInvalid},
+		"write, internal error": {write: true, first: internal, wantCalls: 1, wantErr: true, wantKind: KindUnknown},
+		"write, answer without job": {
+			write:     true,
+			first:     jsonReply(200, `{"x":{}}`),
+			wantCalls: 1,
+			wantErr:   true,
+			wantKind:  KindTransient,
+			happened:  true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,6 +165,7 @@ func TestRetriesAreBoundedAndSignedAnew(t *testing.T) {
 				time.Sleep(time.Minute - time.Second)
 				return jsonReply(code, fmt.Sprintf(`{"x":{"errorcode":%d,"errortext":"no"}}`, code))
 			})
+
 			c := f.client(t)
 			c.limiter = fixed(1.0/3600, tries)
 			_, err := c.ListZones(t.Context())
@@ -143,6 +176,7 @@ func TestRetriesAreBoundedAndSignedAnew(t *testing.T) {
 				require.Equal(t, signatureOf(c.Form, testSecretKey), c.Form.Get("signature"))
 				seen[c.Form.Get("expires")] = true
 			}
+
 			require.Len(t, seen, tries, "each try must have its own expiry")
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Minute)
 			_, err = c.ListZones(ctx)
@@ -157,11 +191,16 @@ func TestUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
+
 	// A port that refuses, and that nobody else can be given meanwhile: a connection has it.
 	taken, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer func() { _ = taken.Close() }()
-	c, err := NewClient(&Config{APIURL: "http://" + taken.LocalAddr().String() + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey}, WithJitter(noJitter))
+	c, err := NewClient(&Config{
+		APIURL:    "http://" + taken.LocalAddr().String() + apiPath,
+		APIKey:    testAPIKey,
+		SecretKey: testSecretKey,
+	}, WithJitter(noJitter))
 	require.NoError(t, err)
 	tries := 0
 	c.observer = func(Observation) { tries++ }
@@ -184,6 +223,7 @@ func TestThrottlingHoldsBackAllCalls(t *testing.T) {
 			}
 			return jsonReply(200, emptyZones)
 		})
+
 		c, start := f.client(t), time.Now()
 		var calls sync.WaitGroup
 		for range 2 {
@@ -195,6 +235,7 @@ func TestThrottlingHoldsBackAllCalls(t *testing.T) {
 			})
 			synctest.Wait()
 		}
+
 		require.Len(t, f.recorded(), 1)
 		calls.Wait()
 		require.Len(t, f.recorded(), 3)
@@ -266,14 +307,16 @@ func TestForeignAnswers(t *testing.T) {
 			w.Header().Set("Location", "/elsewhere?apiKey="+testAPIKey)
 			w.WriteHeader(http.StatusFound)
 		}, KindInvalid, "/elsewhere"},
-		"empty":          {jsonReply(200, ""), KindInvalid, "empty answer"},
-		"array":          {jsonReply(200, `[]`), KindInvalid, "not JSON"},
-		"inner null":     {jsonReply(200, `{"listzonesresponse":null}`), KindInvalid, "in place of the API"},
-		"xml":            {jsonReply(200, `<?xml version="1.0"?><listzonesresponse/>`), KindInvalid, "XML"},
-		"too large":      {jsonReply(200, `{"listzonesresponse":{"x":"`+strings.Repeat("y", maxAnswerSize)+`"}}`), KindInvalid, "larger than 32 MiB"},
+		"empty":      {jsonReply(200, ""), KindInvalid, "empty answer"},
+		"array":      {jsonReply(200, `[]`), KindInvalid, "not JSON"},
+		"inner null": {jsonReply(200, `{"listzonesresponse":null}`), KindInvalid, "in place of the API"},
+		"xml":        {jsonReply(200, `<?xml version="1.0"?><listzonesresponse/>`), KindInvalid, "XML"},
+		"too large": {jsonReply(200, `{"listzonesresponse":{"x":"`+strings.Repeat("y", maxAnswerSize)+`"}}`),
+			KindInvalid, "larger than 32 MiB"},
 		"foreign object": {jsonReply(200, `{"listzonesresponse":{"error":"x"}}`), KindTransient, "has no zone"},
 		"count no array": {jsonReply(200, `{"listzonesresponse":{"count":3}}`), KindTransient, "not complete"},
-		"wrong type":     {jsonReply(200, `{"listzonesresponse":{"count":1,"zone":"a"}}`), KindTransient, "cannot be read"},
+		"wrong type": {jsonReply(200, `{"listzonesresponse":{"count":1,"zone":"a"}}`), KindTransient,
+			"cannot be read"},
 	} {
 		_, err := always(tc.reply).client(t).ListZones(t.Context())
 		e := asError(t, err)
@@ -286,7 +329,11 @@ func TestForeignAnswers(t *testing.T) {
 func TestClockSkewIsNamed(t *testing.T) {
 	t.Parallel()
 	g := recording(t, "auth.bad-signature")
-	for ahead, text := range map[time.Duration]string{time.Minute: "", time.Hour: "behind the server's", -20 * time.Minute: "ahead of the server's"} {
+	for ahead, text := range map[time.Duration]string{
+		time.Minute:       "",
+		time.Hour:         "behind the server's",
+		-20 * time.Minute: "ahead of the server's",
+	} {
 		f := always(func(w http.ResponseWriter) {
 			w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 			replay(g)(w)
@@ -301,7 +348,9 @@ func TestClockSkewIsNamed(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, emptyZones) }))
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, emptyZones)
+	}))
 	t.Cleanup(srv.Close)
 	dir := t.TempDir()
 	file := func(name string, content []byte) string {
@@ -309,6 +358,7 @@ func TestTLS(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
+
 	ca := file("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))
 	junk := file("junk.pem", []byte("no certificate"))
 	for name, tc := range map[string]struct {
@@ -355,11 +405,18 @@ func TestTLSReasons(t *testing.T) {
 func TestAdoptTakesOverKeysAndEndpoint(t *testing.T) {
 	t.Parallel()
 	echo := func(n int, form url.Values) reply {
-		return jsonReply(401, `{"listzonesresponse":{"errorcode":401,"errortext":"`+form.Get("apiKey")+` `+testSecretKey+` `+form.Get("signature")+`"}}`)
+		return jsonReply(401,
+			`{"listzonesresponse":{"errorcode":401,"errortext":"`+form.Get("apiKey")+` `+testSecretKey+` `+
+				form.Get("signature")+`"}}`)
 	}
+
 	one, two := newFakeAPI(echo), newFakeAPI(echo)
 	c := one.client(t)
-	other, err := NewClient(&Config{APIURL: "http://other.test" + apiPath, APIKey: "anotherKey-CCCC=", SecretKey: "anotherSecret-DDDD="}, WithTransport(two))
+	other, err := NewClient(&Config{
+		APIURL:    "http://other.test" + apiPath,
+		APIKey:    "anotherKey-CCCC=",
+		SecretKey: "anotherSecret-DDDD=",
+	}, WithTransport(two))
 	require.NoError(t, err)
 	_, err = c.ListZones(t.Context())
 	require.Error(t, err)
@@ -371,6 +428,7 @@ func TestAdoptTakesOverKeysAndEndpoint(t *testing.T) {
 	for _, secret := range []string{testAPIKey, testSecretKey, "anotherKey", "anotherSecret", form.Get("signature")} {
 		require.NotContains(t, err.Error(), secret, "old and new keys are kept out of texts")
 	}
+
 	require.Len(t, one.recorded(), 1)
 	require.Equal(t, "anotherKey-CCCC=", form.Get("apiKey"))
 	require.Equal(t, signatureOf(form, "anotherSecret-DDDD="), form.Get("signature"))
@@ -386,6 +444,7 @@ func TestWriteGate(t *testing.T) {
 		entered++
 		return func() { inside-- }, closed
 	}))
+
 	_, err := c.ListZones(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, entered, "reads need no permission")
@@ -424,6 +483,7 @@ func TestMetricsAndObserver(t *testing.T) {
 		}
 		return jsonReply(200, `{"x":{}}`)
 	})
+
 	var seen []Observation
 	c := f.client(t, WithObserver(func(o Observation) { seen = append(seen, o) }))
 	require.NoError(t, c.Call(t.Context(), command, nil, &struct{}{}))

@@ -77,7 +77,8 @@ func (vm *VirtualMachine) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type plain VirtualMachine
 	err := json.UnmarshalDecode(d, (*plain)(vm))
 	for i := range vm.NICs {
-		vm.NICs[i].SecondaryIP = append([]string(nil), slices.DeleteFunc(vm.NICs[i].SecondaryIP, func(address string) bool { return address == "" })...)
+		vm.NICs[i].SecondaryIP = append([]string(nil),
+			slices.DeleteFunc(vm.NICs[i].SecondaryIP, func(address string) bool { return address == "" })...)
 	}
 	slices.SortStableFunc(vm.NICs, func(a, b NIC) int {
 		if a.Default != b.Default {

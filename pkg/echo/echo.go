@@ -91,14 +91,17 @@ func ask(ctx context.Context, address, token string) (Answer, error) {
 	if _, err := fmt.Fprintf(c, "%s %s\n", word, token); err != nil {
 		return Answer{}, err
 	}
+
 	line, err := reader(c).ReadLine()
 	if err != nil {
 		return Answer{}, fmt.Errorf("connected to %s, but no answer came: %w", address, err)
 	}
+
 	f := strings.Fields(line)
 	if len(f) != 4 || f[0] != word {
 		return Answer{}, fmt.Errorf("something else answers at %s", address)
 	}
+
 	return Answer{Address: address, Pod: f[1], Client: f[2], Proxied: f[3] == "yes"}, nil
 }
 

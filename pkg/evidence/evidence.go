@@ -1,11 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evidence says what is known of an object of CloudStack that should exist: a VM of a Node, a member of a rule, an
-// address, what a deletion is to remove. It is pure: values in, values out.
+// Package evidence says what is known of an object of CloudStack that should exist: a VM of a Node, a member of a rule,
+// an address, what a deletion is to remove. It is pure: values in, values out.
 //
-// "Not there" needs proof. One answer without the object is none: it may come from another project, from an account that
-// sees less than it did, or from a server that is starting.
+// "Not there" needs proof. One answer without the object is none: it may come from another project, from an account
+// that sees less than it did, or from a server that is starting.
 package evidence
 
 import (
@@ -65,11 +65,12 @@ var errNothing = errors.New("nothing is known of it")
 func (e Evidence) Proof() string { return e.proof }
 
 // errElsewhere is why an object is unknown that is looked for where nothing of the cluster is shown.
-var errElsewhere = errors.New("CloudStack shows neither it nor anything else of this cluster there: project-id or the API key in the cloud-config may be wrong")
+var errElsewhere = errors.New("CloudStack shows neither it nor anything else of this cluster there: project-id or " +
+	"the API key in the cloud-config may be wrong")
 
 // Missing judges a complete answer, to a question for the object by its id, that does not show it. contradicts names
-// something that would not be there without the object. witness names something of ours that the same project and account
-// shows, so that the question was put in the right place. Both are empty for nothing.
+// something that would not be there without the object. witness names something of ours that the same project and
+// account shows, so that the question was put in the right place. Both are empty for nothing.
 func Missing(contradicts, witness string) Evidence {
 	switch {
 	case contradicts != "":
@@ -83,7 +84,8 @@ func Missing(contradicts, witness string) Evidence {
 // Doubts remembers objects that were found absent once, by id, and when.
 type Doubts map[string]time.Time
 
-// Twice asks for a second proof, at least a Pause after the first one. Until then it returns unknown and how long to wait.
+// Twice asks for a second proof, at least a Pause after the first one. Until then it returns unknown and how long to
+// wait.
 func (d Doubts) Twice(id string, e Evidence, now time.Time) (Evidence, time.Duration) {
 	if !e.Absent() {
 		delete(d, id)

@@ -21,8 +21,12 @@ func TestMissingObjectIsAbsentOnlyWithAWitness(t *testing.T) {
 	}{
 		"nothing of ours is shown": {says: "project-id"},
 		"a witness":                {witness: "network n", absent: true, says: "network n"},
-		"a witness, and something that needs the object": {contradicts: "rule r on it", witness: "network n", says: "rule r on it"},
-		"something that needs the object":                {contradicts: "rule r on it", says: "rule r on it"},
+		"a witness, and something that needs the object": {
+			contradicts: "rule r on it",
+			witness:     "network n",
+			says:        "rule r on it",
+		},
+		"something that needs the object": {contradicts: "rule r on it", says: "rule r on it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,6 +42,7 @@ func TestMissingObjectIsAbsentOnlyWithAWitness(t *testing.T) {
 			}
 		})
 	}
+
 	require.Error(t, Evidence{}.Err(), "the zero value knows nothing")
 	require.NoError(t, Present().Err())
 }
@@ -76,7 +81,8 @@ func TestAbsenceIsProvenTwice(t *testing.T) {
 func TestInstantsAreEqualInAnyTimeZone(t *testing.T) {
 	t.Parallel()
 	at := InstantOf("2026-11-21T17:01:51+0000")
-	assert.Equal(t, at, InstantOf("2026-11-21T12:01:51-0500"), "recorded after the server was restarted in another zone")
+	assert.Equal(t, at, InstantOf("2026-11-21T12:01:51-0500"),
+		"recorded after the server was restarted in another zone")
 	assert.Equal(t, at, InstantOf("2026-11-21T17:01:51Z"))
 	assert.Equal(t, at, InstantOf(string(at)))
 	assert.NotEqual(t, at, InstantOf("2026-11-21T17:01:52+0000"))

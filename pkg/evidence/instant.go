@@ -12,8 +12,8 @@ type Instant string
 // layout is how CloudStack writes times, and how Instants are written, in UTC.
 const layout = "2006-01-02T15:04:05-0700"
 
-// InstantOf reads a time as CloudStack writes it, in the time zone of the management server. A text that is no such time
-// equals itself alone.
+// InstantOf reads a time as CloudStack writes it, in the time zone of the management server. A text that is no such
+// time equals itself alone.
 func InstantOf(text string) Instant {
 	for _, known := range []string{layout, time.RFC3339} {
 		if at, err := time.Parse(known, text); err == nil {

@@ -114,6 +114,7 @@ func (f *flight[T]) start(ctx context.Context) *call[T] {
 		}
 		close(c.done)
 	}()
+
 	return c
 }
 

@@ -114,7 +114,8 @@ func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	taken := i.options.Clock.Now()
 	// List all zones: a VM found by its ID counts in any zone, so that a wrong zone in the cloud-config can
 	// never make a VM look destroyed.
-	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
+	vms, err := i.api.ListVirtualMachines(ctx,
+		cloudstack.VMQuery{ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
 	i.fetched("vms", err)
 	if err != nil {
 		return nil, err
@@ -141,15 +142,18 @@ func (i *Inventory) VM(ctx context.Context, id string) (vm cloudstack.VirtualMac
 	i.mu.Lock()
 	f, ok := i.vm[id]
 	if !ok {
-		f = newFlight(i.options.Clock, func(ctx context.Context) (*cloudstack.VirtualMachine, error) { return i.fetchVM(ctx, id) })
+		f = newFlight(i.options.Clock,
+			func(ctx context.Context) (*cloudstack.VirtualMachine, error) { return i.fetchVM(ctx, id) })
 		i.vm[id] = f
 	}
+
 	i.mu.Unlock()
 	r, err := f.get(ctx, joinAge)
 	i.mu.Lock()
 	if i.vm[id] == f {
 		delete(i.vm, id) // the snapshot keeps the result; a second call for the same ID does no harm
 	}
+
 	i.mu.Unlock()
 	switch {
 	case err != nil:
@@ -157,6 +161,7 @@ func (i *Inventory) VM(ctx context.Context, id string) (vm cloudstack.VirtualMac
 	case r.value == nil:
 		return vm, false, nil
 	}
+
 	return *r.value, true, nil
 }
 
@@ -165,23 +170,34 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 	if err != nil {
 		return nil, err
 	}
+
 	before := i.vms.peek() // the answer must not change a list that is requested after it
-	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ID: id, ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
+	vms, err := i.api.ListVirtualMachines(ctx,
+		cloudstack.VMQuery{
+			ID:                 id,
+			ProjectID:          project,
+			WithOffering:       true,
+			WithAffinityGroups: i.options.AffinityGroups,
+		})
+
 	i.fetched("vm", err)
 	switch {
 	case cloudstack.IsNotFound(err) && i.projectSeen(project): // the server does not know the ID: a complete answer
 	case err != nil:
 		return nil, err
 	}
+
 	for n := range vms {
 		if strings.EqualFold(vms[n].ID, id) {
 			i.vms.amend(before, func(s *VMSnapshot) *VMSnapshot { return s.with(vms[n]) })
 			return &vms[n], nil
 		}
 	}
+
 	if len(vms) > 0 {
 		return nil, fmt.Errorf("the server answered with VM %s", vms[0].ID)
 	}
+
 	i.vms.amend(before, func(s *VMSnapshot) *VMSnapshot { return s.without(id) })
 	return nil, nil //nolint:nilnil // an empty answer is a complete answer
 }
@@ -207,14 +223,17 @@ func (i *Inventory) Network(ctx context.Context, id string, maxAge time.Duration
 			last := other.peek()
 			return last != nil && i.options.Clock.Since(last.begun) > networkIdle
 		})
-		f = newFlight(i.options.Clock, func(ctx context.Context) (cloudstack.Network, error) { return i.fetchNetwork(ctx, id) })
+		f = newFlight(i.options.Clock,
+			func(ctx context.Context) (cloudstack.Network, error) { return i.fetchNetwork(ctx, id) })
 		i.networks[id] = f
 	}
+
 	i.mu.Unlock()
 	r, err := f.get(ctx, maxAge)
 	if err != nil {
 		return cloudstack.Network{}, fmt.Errorf("look up network %s: %w", id, err)
 	}
+
 	return r.value, nil
 }
 
@@ -223,17 +242,20 @@ func (i *Inventory) fetchNetwork(ctx context.Context, id string) (cloudstack.Net
 	if err != nil {
 		return cloudstack.Network{}, err
 	}
+
 	// Root admins find a network by its ID only with listall; for other users listall has no effect.
 	list, err := i.api.ListNetworks(ctx, cloudstack.NetworkQuery{ID: id, ProjectID: project, ListAll: true})
 	i.fetched("network", err)
 	if err != nil {
 		return cloudstack.Network{}, err
 	}
+
 	for n := range list {
 		if strings.EqualFold(list[n].ID, id) {
 			return list[n], nil
 		}
 	}
+
 	return cloudstack.Network{}, &cloudstack.Error{
 		Kind:    cloudstack.KindNotFound,
 		Command: "listNetworks",
@@ -260,18 +282,24 @@ type ProjectError struct {
 func (e *ProjectError) Error() string {
 	switch {
 	case e.Err != nil:
-		return fmt.Sprintf("project-id %q is a name, and the projects cannot be listed to find its id (give the id instead): %v", e.Project, e.Err)
+		return fmt.Sprintf("project-id %q is a name, and the projects cannot be listed to find its id (give the id "+
+			"instead): %v", e.Project, e.Err)
 	case len(e.Known) == 0:
 		return fmt.Sprintf("project %q not found: the API key's user belongs to no project", e.Project)
 	default:
-		return fmt.Sprintf("project %q not found: the API key's user belongs to %s", e.Project, strings.Join(e.Known, ", "))
+		return fmt.Sprintf("project %q not found: the API key's user belongs to %s", e.Project,
+			strings.Join(e.Known, ", "))
 	}
 }
 
 // Unwrap returns the error of listProjects, or a *cloudstack.Error of KindNotFound if the list lacks the project.
 func (e *ProjectError) Unwrap() error {
 	if e.Err == nil {
-		return &cloudstack.Error{Kind: cloudstack.KindNotFound, Command: "listProjects", Text: "no project " + e.Project}
+		return &cloudstack.Error{
+			Kind:    cloudstack.KindNotFound,
+			Command: "listProjects",
+			Text:    "no project " + e.Project,
+		}
 	}
 	return e.Err
 }
@@ -307,20 +335,24 @@ func (i *Inventory) fetchProject(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", &ProjectError{Project: i.options.ProjectID, Err: err}
 	}
+
 	var known []string
 	found := ""
 	for _, p := range projects {
 		if p.Name == i.options.ProjectID {
 			return p.ID, nil
 		}
-		if found == "" && strings.EqualFold(p.Name, i.options.ProjectID) { // without an exact match ignore letter case, as the server does
+		// without an exact match ignore letter case, as the server does
+		if found == "" && strings.EqualFold(p.Name, i.options.ProjectID) {
 			found = p.ID
 		}
 		known = append(known, fmt.Sprintf("%q", p.Name))
 	}
+
 	if found != "" {
 		return found, nil
 	}
+
 	slices.Sort(known)
 	return "", &ProjectError{Project: i.options.ProjectID, Known: known}
 }
@@ -365,7 +397,8 @@ func (i *Inventory) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (i *Inventory) Collect(ch chan<- prometheus.Metric) {
 	if last := i.vms.peek(); last != nil {
-		ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, i.options.Clock.Since(last.value.Taken).Seconds())
+		ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue,
+			i.options.Clock.Since(last.value.Taken).Seconds())
 		ch <- prometheus.MustNewConstMetric(sizeDesc, prometheus.GaugeValue, float64(last.value.Len()))
 	}
 	i.fetches.Collect(ch)

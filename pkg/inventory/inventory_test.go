@@ -38,7 +38,9 @@ func (f *fakeAPI) called(s string) error {
 	return f.err
 }
 
-func (f *fakeAPI) ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) (found []cloudstack.VirtualMachine, err error) {
+func (f *fakeAPI) ListVirtualMachines(
+	ctx context.Context, q cloudstack.VMQuery,
+) (found []cloudstack.VirtualMachine, err error) {
 	err = f.called(fmt.Sprintf("vms id=%q project=%q zone=%q offering=%v", q.ID, q.ProjectID, q.ZoneID, q.WithOffering))
 	for _, vm := range f.vms {
 		if q.ID == "" || vm.ID == q.ID {
@@ -80,7 +82,10 @@ func test(t *testing.T, o Options, do func(t *testing.T, e *env)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		api := &fakeAPI{vms: []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")}, networks: []cloudstack.Network{{ID: "n-1", Name: "k8s-net"}}}
+		api := &fakeAPI{
+			vms:      []cloudstack.VirtualMachine{machine("a", "w1", "zone-1")},
+			networks: []cloudstack.Network{{ID: "n-1", Name: "k8s-net"}},
+		}
 		do(t, &env{New(api, o), t, api})
 	})
 }
@@ -152,6 +157,7 @@ func TestSingleFlight(t *testing.T) {
 		for range 20 {
 			others = append(others, e.begin(t.Context(), time.Minute))
 		}
+
 		stop()
 		_, err := first()
 		require.ErrorIs(t, err, context.Canceled, "the caller that started the call may give up")
@@ -161,6 +167,7 @@ func TestSingleFlight(t *testing.T) {
 			_, err = other()
 			require.NoError(t, err, "the other callers get the answer")
 		}
+
 		assert.Len(t, e.api.calls, 1)
 	})
 }
@@ -191,6 +198,7 @@ func TestMaxAgeZeroDoesNotJoinAnOlderCall(t *testing.T) {
 		for range 5 {
 			late = append(late, e.begin(t.Context(), 0))
 		}
+
 		_, err := first()
 		require.NoError(t, err)
 		for _, answer := range late {
@@ -199,16 +207,18 @@ func TestMaxAgeZeroDoesNotJoinAnOlderCall(t *testing.T) {
 			_, ok := s.ByID("new")
 			assert.True(t, ok)
 		}
+
 		assert.Len(t, e.api.calls, 2, "they share the second call")
 	})
 }
 
 func TestSnapshotLookups(t *testing.T) {
 	t.Parallel()
-	s := NewVMSnapshot(time.Now(), Scope{Project: "dev", ProjectID: "id-of-dev", Zone: "Zone-1"}, []cloudstack.VirtualMachine{
-		machine("A1", "Worker-1", "zone-1"), machine("b2", "worker-1", "zone-1"),
-		machine("c3", "worker-1", "zone-2"), machine("d4", "other", "zone-2"),
-	})
+	s := NewVMSnapshot(time.Now(), Scope{Project: "dev", ProjectID: "id-of-dev", Zone: "Zone-1"},
+		[]cloudstack.VirtualMachine{
+			machine("A1", "Worker-1", "zone-1"), machine("b2", "worker-1", "zone-1"),
+			machine("c3", "worker-1", "zone-2"), machine("d4", "other", "zone-2"),
+		})
 	vm, ok := s.ByID("a1")
 	require.True(t, ok)
 	assert.Equal(t, "Worker-1", vm.Name)
@@ -271,14 +281,32 @@ func TestProject(t *testing.T) {
 		fails                       error
 	}{
 		{name: "none"},
-		{name: "an id needs no call", configured: "6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b", want: "6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b"},
+		{
+			name:       "an id needs no call",
+			configured: "6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b",
+			want:       "6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b",
+		},
 		{name: "a name", configured: "dev", projects: projects, want: "p-2", calls: 1},
 		{name: "a name without case", configured: "PROD", projects: projects, want: "p-3", calls: 1},
-		{name: "not there", configured: "test", projects: projects, calls: 2, err: `project "test" not found: the API key's user belongs to "Dev", "dev", "prod"`},
-		{name: "none there", configured: "test", calls: 2, err: `project "test" not found: the API key's user belongs to no project`},
 		{
-			name: "refused", configured: "test", calls: 2, fails: &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listProjects"},
-			err: `project-id "test" is a name, and the projects cannot be listed to find its id (give the id instead)`,
+			name:       "not there",
+			configured: "test",
+			projects:   projects,
+			calls:      2,
+			err:        `project "test" not found: the API key's user belongs to "Dev", "dev", "prod"`,
+		},
+		{
+			name:       "none there",
+			configured: "test",
+			calls:      2,
+			err:        `project "test" not found: the API key's user belongs to no project`,
+		},
+		{
+			name:       "refused",
+			configured: "test",
+			calls:      2,
+			fails:      &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listProjects"},
+			err:        `project-id "test" is a name, and the projects cannot be listed to find its id (give the id instead)`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -292,6 +320,7 @@ func TestProject(t *testing.T) {
 					require.NoError(t, err)
 					continue
 				}
+
 				require.ErrorContains(t, err, c.err)
 				var named *ProjectError
 				require.ErrorAs(t, err, &named)
@@ -300,6 +329,7 @@ func TestProject(t *testing.T) {
 					assert.Equal(t, c.fails, errors.Unwrap(named))
 				}
 			}
+
 			assert.Len(t, api.calls, c.calls)
 		})
 	}
@@ -334,6 +364,7 @@ func TestMetrics(t *testing.T) {
 			require.NoError(t, err)
 			assert.Len(t, zones, 1)
 		}
+
 		assert.Len(t, e.api.calls, 1)
 		e.list(0)
 		time.Sleep(7 * time.Second)
@@ -411,6 +442,7 @@ func TestForget(t *testing.T) {
 			require.NoError(t, err)
 			return e.list(time.Hour)
 		}
+
 		everything()
 		assert.False(t, e.ask("x"))
 		everything()

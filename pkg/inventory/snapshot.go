@@ -41,7 +41,13 @@ type VMSnapshot struct {
 
 // NewVMSnapshot returns a snapshot of a complete list.
 func NewVMSnapshot(taken time.Time, scope Scope, vms []cloudstack.VirtualMachine) *VMSnapshot {
-	s := &VMSnapshot{Taken: taken, scope: scope, vms: vms, byID: make(map[string]int, len(vms)), byName: make(map[string][]int, len(vms))}
+	s := &VMSnapshot{
+		Taken:  taken,
+		scope:  scope,
+		vms:    vms,
+		byID:   make(map[string]int, len(vms)),
+		byName: make(map[string][]int, len(vms)),
+	}
 	for i := range vms {
 		s.byID[strings.ToLower(vms[i].ID)] = i
 		if InZone(&vms[i], scope.Zone) {
@@ -125,14 +131,18 @@ func (s *VMSnapshot) Near(name string) []string {
 		inZone := InZone(vm, s.scope.Zone)
 		switch {
 		case strings.EqualFold(vm.Name, name) && !inZone:
-			out = append(out, fmt.Sprintf("VM %s (%s) is in zone %s, outside of the configured one", vm.Name, vm.ID, vm.ZoneName))
+			out = append(out,
+				fmt.Sprintf("VM %s (%s) is in zone %s, outside of the configured one", vm.Name, vm.ID, vm.ZoneName))
 		case strings.EqualFold(vm.DisplayName, name) && !strings.EqualFold(vm.Name, name) && inZone:
-			out = append(out, fmt.Sprintf("VM %s (%s) has %s as its display name only, and its host name counts", vm.Name, vm.ID, vm.DisplayName))
+			out = append(out,
+				fmt.Sprintf("VM %s (%s) has %s as its display name only, and its host name counts", vm.Name, vm.ID,
+					vm.DisplayName))
 		}
 		if len(out) == maxSuggestions {
 			break
 		}
 	}
+
 	return out
 }
 
@@ -142,7 +152,8 @@ func (s *VMSnapshot) Scope() string {
 	if s.scope.Zone == "" || s.inZone == len(s.vms) {
 		return fmt.Sprintf("%s (%d VMs)", where, len(s.vms))
 	}
-	return fmt.Sprintf("%s (%d of %d VMs; zones with VMs: %s)", where, s.inZone, len(s.vms), strings.Join(s.zones(), ", "))
+	return fmt.Sprintf("%s (%d of %d VMs; zones with VMs: %s)", where, s.inZone, len(s.vms),
+		strings.Join(s.zones(), ", "))
 }
 
 func (s *VMSnapshot) zones() []string {

@@ -122,6 +122,7 @@ func (t *fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodGet || req.Method == http.MethodHead {
 		return t.next.RoundTrip(req)
 	}
+
 	f := t.fence
 	renewal := f.isRenewal(req)
 	leave, err := f.enter(renewal)
@@ -137,16 +138,18 @@ func (t *fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !renewal || err != nil {
 		return resp, err
 	}
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case resp.StatusCode == http.StatusConflict:
-		// Somebody else has written the lease, perhaps to take it: the framework tries on for its renew deadline, and would let
-		// this replica write meanwhile.
+		// Somebody else has written the lease, perhaps to take it: the framework tries on for its renew deadline, and
+		// would let this replica write meanwhile.
 		f.renewed = time.Time{}
 	case resp.StatusCode < http.StatusMultipleChoices && sent.After(f.renewed):
 		f.renewed = sent
 	}
+
 	return resp, err
 }
 
@@ -163,9 +166,10 @@ func (f *Fence) isRenewal(req *http.Request) bool {
 		req.Method == http.MethodPut && strings.HasSuffix(req.URL.Path, folder+"/"+f.lease.Name)
 }
 
-// HandOver ends this process's leadership so that another replica need not wait for the lease to expire: it closes the fence,
-// waits for the writes in progress, and then releases the lease if the process was the leader. If the writes do not end before
-// the context does, the lease is left to expire: a new leader must not start while the old one may still write.
+// HandOver ends this process's leadership so that another replica need not wait for the lease to expire: it closes the
+// fence, waits for the writes in progress, and then releases the lease if the process was the leader. If the writes do
+// not end before the context does, the lease is left to expire: a new leader must not start while the old one may still
+// write.
 //
 // The client leases must not use the fence's transport.
 func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.LeasesGetter) error {
@@ -173,14 +177,17 @@ func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.Leases
 	if err := errors.Join(err, f.Close(ctx)); err != nil || f.lease == nil || f.stale() != nil {
 		return err
 	}
+
 	client := leases.Leases(f.lease.Namespace)
 	lease, err := client.Get(ctx, f.lease.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read lease %s/%s: %w", f.lease.Namespace, f.lease.Name, err)
 	}
+
 	if id := ptr.Deref(lease.Spec.HolderIdentity, ""); !strings.HasPrefix(id, host+"_") {
 		return nil // another replica holds the lease
 	}
+
 	// These are the fields that client-go's ReleaseOnCancel writes. The update fails with a conflict if the lease
 	// was changed in between, because it includes the resource version.
 	now := metav1.NewMicroTime(f.clock.Now())
@@ -189,6 +196,7 @@ func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.Leases
 	if _, err := client.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("release lease %s/%s: %w", f.lease.Namespace, f.lease.Name, err)
 	}
+
 	klog.InfoS("The lease is released: another replica can lead at once")
 	return nil
 }

@@ -72,7 +72,8 @@ func TestFenceFollowsRenewals(t *testing.T) {
 		{"nearly too old", 14 * time.Second, 200, http.MethodDelete, node, "", true},
 		{"too old", time.Second, 200, http.MethodDelete, node, stale, false},
 		{"a write to another lease is not a renewal", 0, 200, http.MethodPut, leases + "/other", stale, false},
-		{"renewals are allowed, otherwise it could never lead again", 0, 200, http.MethodPut, leases + "/ccm", "", true},
+		{"renewals are allowed, otherwise it could never lead again", 0, 200, http.MethodPut, leases + "/ccm", "",
+			true},
 	} {
 		c.Step(step.after)
 		a.status = step.status
@@ -84,6 +85,7 @@ func TestFenceFollowsRenewals(t *testing.T) {
 		} else {
 			require.ErrorContains(t, err, step.err, step.name)
 		}
+
 		assert.Len(t, a.seen, sent, step.name)
 		leave, err := f.Enter()
 		if assert.Equal(t, step.leads, err == nil, step.name); err == nil {
@@ -135,11 +137,13 @@ func TestHandOver(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f, a := NewFence(clocktesting.NewFakePassiveClock(time.Now())), &api{status: http.StatusOK} // fake clock: the lease must not expire on a slow machine
+			// fake clock: the lease must not expire on a slow machine
+			f, a := NewFence(clocktesting.NewFakePassiveClock(time.Now())), &api{status: http.StatusOK}
 			f.Guard(theLease)
 			if !c.follower {
 				require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
 			}
+
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if c.busy {
@@ -147,18 +151,23 @@ func TestHandOver(t *testing.T) {
 				require.NoError(t, err)
 				cancel()
 			}
+
 			kube := fake.NewClientset(&coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ccm"},
 				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &c.holder, LeaseTransitions: ptr.To(int32(3))},
 			})
+
 			if c.fails != nil {
-				kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.fails })
+				kube.PrependReactor("update", "leases",
+					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.fails })
 			}
+
 			if err := f.HandOver(ctx, kube.CoordinationV1()); c.err != "" {
 				require.ErrorContains(t, err, c.err)
 			} else {
 				require.NoError(t, err)
 			}
+
 			now, err := kube.CoordinationV1().Leases("kube-system").Get(t.Context(), "ccm", metav1.GetOptions{})
 			require.NoError(t, err)
 			assert.Equal(t, map[bool]string{false: c.holder, true: ""}[c.released], *now.Spec.HolderIdentity)

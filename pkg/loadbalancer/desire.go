@@ -31,18 +31,23 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 	if err == nil && !t.req.Fresh && (refusal != nil || len(outside) > 0) {
 		return ErrStale
 	}
+
 	switch {
 	case err != nil:
 		return err
 	case refusal != nil:
 		return refusal
 	}
+
 	if n := plan.NoneEligible(t.Facts, t.Desired); n != nil {
 		t.Notify(*n)
 	}
+
 	if len(outside) > 0 {
-		t.Notify(*plan.Warning(plan.ReasonNodeOutside, "not serving, without a NIC in the network: "+plan.Some(outside, 5)))
+		t.Notify(*plan.Warning(plan.ReasonNodeOutside,
+			"not serving, without a NIC in the network: "+plan.Some(outside, 5)))
 	}
+
 	return nil
 }
 
@@ -70,26 +75,32 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 	if t.req.Fresh {
 		maxAge = freshAge
 	}
+
 	// The network of an address of another kind may not offer the kind that is asked for now.
 	current := ""
 	kind := func(rec annotation.AddressRecord) bool { return rec.Internal == t.Spec.Internal }
 	if at := slices.IndexFunc(t.Records.Addresses, kind); at >= 0 {
 		current = t.Records.Addresses[at].NetworkID
 	}
+
 	reach := t.Reach
 	if len(reach) == 0 {
 		reach = t.Members
 	}
+
 	id, refusal := plan.ServingNetwork(reach, t.Spec.Network, current)
 	if refusal != nil && len(t.Members) > 0 {
 		id, refusal = plan.ServingNetwork(t.Members, t.Spec.Network, current)
 	}
+
 	if refusal != nil {
 		return refusal, nil, nil
 	}
+
 	if id == "" {
 		id = current // no nodes: the network of the address that there is
 	}
+
 	if id != "" {
 		n, err := r.Network(ctx, t.Project, id, maxAge)
 		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !r.LeaveACLs {
@@ -100,20 +111,25 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 		}
 		t.Network, t.LeaveACLs = &n, r.leavesACL(t, n.ACLID)
 	}
+
 	if t.Forwards() {
 		// Where that cannot be found out, the first creation shows it.
 		t.NoForwards = r.missingForForwards(ctx, maxAge)
 	}
+
 	t.Desired, refusal = plan.Desire(t.Facts)
 	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
 		if others := plan.CommonNetworks(reach, id); len(others) > 0 {
-			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " + plan.Some(others, 5)
+			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " +
+				plan.Some(others, 5)
 		}
 	}
+
 	if refusal == nil {
 		t.Desired.Members = r.oneCopy(t.Desired.Members)
 		outside = plan.Outside(t.Members, id)
 	}
+
 	return refusal, outside, nil
 }
 
@@ -137,7 +153,8 @@ func (r *Reconciler) leavesACL(t *task, list string) bool {
 }
 
 // forwardCommands are the commands that forwarding ports needs.
-var forwardCommands = []string{"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule", "listPortForwardingRules"}
+var forwardCommands = []string{"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule",
+	"listPortForwardingRules"}
 
 // missingForForwards returns a command for port forwarding that the role does not allow; empty for none, and where that
 // cannot be found out. It is asked for before the first Service that forwards ports gets an address; one that is
@@ -192,7 +209,8 @@ func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
 	n := 0
 	for i := range ips {
 		tags := ips[i].Tags
-		ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) && strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
+		ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) &&
+			strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
 		claim := r.Book.Claim(ips[i].Address, "")
 		if own, shared := claim.Users(t.Service.UID); ours && !own && !shared { // its own is counted by its plan
 			n++
@@ -218,18 +236,24 @@ func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags 
 			return err
 		}
 	}
+
 	switch {
 	case keeps && t.Lacks(cmdCreateTags):
-		return refuse(annotation.KeepIP+": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
-			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null")
+		return refuse(annotation.KeepIP+
+			": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
+			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace "+
+				"set to null")
 	case keeps && wish.Kept >= wish.Grants.MaxKept:
-		return refuse(t.keptTooMany(wish.Kept), "use one of them ("+annotation.Address+"), remove the annotation, or have the limit raised")
+		return refuse(t.keptTooMany(wish.Kept),
+			"use one of them ("+annotation.Address+"), remove the annotation, or have the limit raised")
 	}
+
 	return r.Book.Reserve(t.Service.UID, wish)
 }
 
 func (t *task) keptTooMany(kept int) string {
-	return fmt.Sprintf("%s: addresses kept for namespace %s: %d, and %d are allowed (tenancy.limits.keepIP.maxPerNamespace)", annotation.KeepIP, t.Service.Namespace, kept, t.req.Grants.MaxKept)
+	return fmt.Sprintf("%s: addresses kept for namespace %s: %d, and %d are allowed "+
+		"(tenancy.limits.keepIP.maxPerNamespace)", annotation.KeepIP, t.Service.Namespace, kept, t.req.Grants.MaxKept)
 }
 
 // limitKept makes the task release what the plan would keep above the limit, or Services that come, move and go would
@@ -242,21 +266,26 @@ func (r *Reconciler) limitKept(ctx context.Context, t *task, steps []plan.Step) 
 			counted = counted && !t.Lacks(cmdCreateTags) // it gets the tags by which it is counted
 		}
 	}
+
 	if kept == 0 || !t.Desired.KeepAddress || !t.keepLimited() {
 		return false, nil
 	}
+
 	unlock, err := r.keeping.Lock(ctx, t.Service.Namespace)
 	if err != nil {
 		return false, err
 	}
+
 	t.unlock = append(t.unlock, unlock)
 	has, err := r.kept(ctx, t)
 	if err != nil {
 		return false, err
 	}
+
 	if counted && has+kept <= t.req.Grants.MaxKept {
 		return false, nil
 	}
+
 	t.Notify(*plan.Warning(plan.ReasonNotAllowed, t.keptTooMany(has)+"; the address is not kept"))
 	t.Desired.KeepAddress = false
 	return true, nil

@@ -38,7 +38,13 @@ func TestMemberLists(t *testing.T) {
 // The wait for a rule in state Deleting began again with each look when another address was to be released, too.
 func TestReleaseDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
-	actual := plan.Actual{Addresses: []plan.Address{{ID: "1"}, {ID: "2", Rules: []plan.Item{{Rule: access.Rule{Deleting: true}}}}, {ID: "3"}}}
+	actual := plan.Actual{
+		Addresses: []plan.Address{
+			{ID: "1"},
+			{ID: "2", Rules: []plan.Item{{Rule: access.Rule{Deleting: true}}}},
+			{ID: "3"},
+		},
+	}
 	var steps []plan.Step
 	for _, a := range actual.Addresses {
 		steps = append(steps, plan.Step{Kind: plan.ReleaseAddress, On: plan.On{AddressID: a.ID}})
@@ -49,8 +55,8 @@ func TestReleaseDoesNotWaitForEver(t *testing.T) {
 	require.NoError(t, m.DeletionsRunning(steps, actual, now.Add(31*time.Second)))
 }
 
-// What filters sources is asked of the network's services: a VPC may have a firewall (CloudStack 4.23), and not every provider
-// is known to hold the source ranges of a rule.
+// What filters sources is asked of the network's services: a VPC may have a firewall (CloudStack 4.23), and not every
+// provider is known to hold the source ranges of a rule.
 func TestSourceRangesNeedAFilter(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -72,6 +78,7 @@ func TestSourceRangesNeedAFilter(t *testing.T) {
 			if tc.firewall != "" {
 				network.Services["Firewall"] = nil
 			}
+
 			n := NetworkOf(network)
 			facts := plan.Facts{Service: plan.Service{Ports: []plan.Port{{Port: 80, NodePort: 30080}}}, Network: &n}
 			facts.Spec.SourceRanges = []string{tc.sources}

@@ -19,10 +19,12 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Orphans finds what this cluster made in a project for Services that are gone; the empty project is the configured one.
-// It reads whole lists, those that others read since.
-// With unfinished, they are also addresses whose release failed in an earlier process.
-func (r *Reconciler) Orphans(ctx context.Context, project string, since time.Time, unfinished bool) ([]observe.Orphan, error) {
+// Orphans finds what this cluster made in a project for Services that are gone; the empty project is the configured
+// one. It reads whole lists, those that others read since. With unfinished, they are also addresses whose release
+// failed in an earlier process.
+func (r *Reconciler) Orphans(
+	ctx context.Context, project string, since time.Time, unfinished bool,
+) ([]observe.Orphan, error) {
 	id, err := r.Project(ctx, project)
 	if err != nil {
 		return nil, err
@@ -32,7 +34,8 @@ func (r *Reconciler) Orphans(ctx context.Context, project string, since time.Tim
 
 // Lists returns the public addresses and the load balancer rules of the project. They are whole lists that were begun
 // since, the same that Orphans and previews of that time read.
-func (r *Reconciler) Lists(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
+func (r *Reconciler) Lists(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule,
+	error) {
 	project, err := r.Project(ctx, "")
 	if err != nil {
 		return nil, nil, err
@@ -46,12 +49,16 @@ func RemovalOf(found []observe.Orphan) Request {
 	first, none := found[0], func(context.Context, annotation.Records, bool) error { return nil }
 	namespace, name, _ := strings.Cut(first.Service, "/")
 	req := Request{
-		Facts:  plan.Facts{Service: plan.Service{UID: first.UID, Namespace: namespace, Name: name, LB: plan.LBName(first.UID)}},
+		Facts: plan.Facts{
+			Service: plan.Service{UID: first.UID, Namespace: namespace, Name: name, LB: plan.LBName(first.UID)},
+		},
 		Absent: true, Records: none, Project: first.Project, AllACLs: true,
 	}
+
 	if first.UID == "" {
 		req.Service.UID = "unused " + first.ID // an address that the Services which used it have left
 	}
+
 	known := map[string]bool{"": true}
 	for _, o := range found {
 		req.Spec.KeepIP = req.Spec.KeepIP || o.Keep
@@ -62,6 +69,7 @@ func RemovalOf(found []observe.Orphan) Request {
 			req.Spec.Records.Addresses = append(req.Spec.Records.Addresses, r)
 		}
 	}
+
 	return req
 }
 
@@ -74,31 +82,37 @@ const (
 	sweepMost  = 200              // rules that one sweep asks for; the next one goes on
 )
 
-// SweepTags deletes this cluster's tags of load balancer rules of a project that are gone, and returns of how many. It does
-// nothing where the role may not list or delete tags.
+// SweepTags deletes this cluster's tags of load balancer rules of a project that are gone, and returns of how many. It
+// does nothing where the role may not list or delete tags.
 func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, err error) {
 	if !r.applies() {
 		return 0, nil
 	}
+
 	id, err := r.Project(ctx, project)
 	if err != nil {
 		return 0, err
 	}
+
 	cluster := r.ClusterIDs()[0]
-	tags, err := r.api.Client.ListTags(ctx, cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: id})
+	tags, err := r.api.Client.ListTags(ctx,
+		cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: id})
 	if err != nil {
 		return 0, observe.Permitted(fmt.Errorf("list the tags of load balancer rules: %w", err))
 	}
+
 	tagged := sets.New[string]()
 	for i := range tags {
 		if tags[i].Key == plan.TagCluster && tags[i].Value == cluster { // the server compares without regard to case
 			tagged.Insert(tags[i].ResourceID)
 		}
 	}
+
 	gone, err := r.goneRules(ctx, id, tagged)
 	if err != nil {
 		return 0, err
 	}
+
 	keys := slices.Sorted(maps.Keys(plan.RuleTags(cluster, plan.Service{})))
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
@@ -112,15 +126,17 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 		}
 		done += len(batch)
 	}
+
 	return done, nil
 }
 
-// TaggedProjects returns the ids of all projects that the keys see and in which something has this cluster's tags; none where the
-// role may not list tags.
+// TaggedProjects returns the ids of all projects that the keys see and in which something has this cluster's tags; none
+// where the role may not list tags.
 func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
 	ids := sets.New[string]()
 	for _, cluster := range r.ClusterIDs() {
-		tags, err := r.api.Client.ListTags(ctx, cloudstack.TagQuery{Key: plan.TagCluster, Value: cluster, ProjectID: "-1"})
+		tags, err := r.api.Client.ListTags(ctx,
+			cloudstack.TagQuery{Key: plan.TagCluster, Value: cluster, ProjectID: "-1"})
 		if err != nil {
 			return nil, observe.Permitted(fmt.Errorf("list the cluster's tags in all projects: %w", err))
 		}
@@ -133,29 +149,38 @@ func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
 	return sets.List(ids), nil
 }
 
-// goneRules are those of the tagged rules that do not exist. The list of rules, which is read after their tags, has no internal
-// load balancers, and no list has what an administrator has hidden: that the server does not know the id is the proof.
-func (r *Reconciler) goneRules(ctx context.Context, project string, tagged sets.Set[string]) (gone []string, err error) {
+// goneRules are those of the tagged rules that do not exist. The list of rules, which is read after their tags, has no
+// internal load balancers, and no list has what an administrator has hidden: that the server does not know the id is
+// the proof.
+func (r *Reconciler) goneRules(
+	ctx context.Context, project string, tagged sets.Set[string],
+) (gone []string, err error) {
 	if len(tagged) == 0 {
 		return nil, nil
 	}
+
 	_, rules, err := r.observer.Lists(ctx, project, r.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range rules {
 		tagged.Delete(rules[i].ID)
 	}
+
 	if len(tagged) == 0 {
 		return nil, nil
 	}
+
 	internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
 	if observe.Permitted(err) != nil {
 		return nil, fmt.Errorf("list internal load balancers: %w", err)
 	}
+
 	for i := range internal {
 		tagged.Delete(internal[i].ID)
 	}
+
 	for _, id := range sets.List(tagged)[:min(len(tagged), sweepMost)] {
 		_, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: project})
 		switch {
@@ -165,5 +190,6 @@ func (r *Reconciler) goneRules(ctx context.Context, project string, tagged sets.
 			return nil, fmt.Errorf("look for the load balancer rule %s: %w", id, err)
 		}
 	}
+
 	return gone, nil
 }

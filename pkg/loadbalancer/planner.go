@@ -114,9 +114,15 @@ type Preview struct {
 
 // ServiceOf is what the planner needs of a Service.
 func ServiceOf(svc *corev1.Service) plan.Service {
-	out := plan.Service{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name, LB: cloudprovider.DefaultLoadBalancerName(svc)}
+	out := plan.Service{
+		UID:       string(svc.UID),
+		Namespace: svc.Namespace,
+		Name:      svc.Name,
+		LB:        cloudprovider.DefaultLoadBalancerName(svc),
+	}
 	for _, p := range svc.Spec.Ports {
-		out.Ports = append(out.Ports, plan.Port{Name: p.Name, Protocol: string(p.Protocol), Port: int(p.Port), NodePort: int(p.NodePort)})
+		out.Ports = append(out.Ports,
+			plan.Port{Name: p.Name, Protocol: string(p.Protocol), Port: int(p.Port), NodePort: int(p.NodePort)})
 	}
 	out.IPv6Only = len(svc.Spec.IPFamilies) > 0 && !slices.Contains(svc.Spec.IPFamilies, corev1.IPv4Protocol)
 	out.StatusIPs = StatusIPs(svc)
@@ -138,18 +144,28 @@ func NetworkOf(n *cloudstack.Network) plan.Network {
 	capability := n.Services["Lb"]
 	schemes := strings.ToLower(capability["LbSchemes"])
 	out := plan.Network{
-		ID: n.ID, Name: n.Name, VPCID: n.VPCID, Type: n.Type, CIDR: n.CIDR, ACLID: n.ACLID, ACLName: n.ACLName, Conserve: n.ConserveMode,
+		ID:           n.ID,
+		Name:         n.Name,
+		VPCID:        n.VPCID,
+		Type:         n.Type,
+		CIDR:         n.CIDR,
+		ACLID:        n.ACLID,
+		ACLName:      n.ACLName,
+		Conserve:     n.ConserveMode,
 		LoadBalancer: n.HasService("Lb"), Firewall: n.HasService("Firewall"), DNS: n.HasService("Dns"),
 		Public: schemes == "" || strings.Contains(schemes, "public"), Internal: strings.Contains(schemes, "internal"),
 		TLS: strings.EqualFold(capability["SslTermination"], "true"), Providers: n.ServiceProviders["Lb"],
 	}
+
 	filters := func(provider string) bool {
 		return plan.IsVirtualRouter(provider) || slices.Contains(n.ServiceProviders["Firewall"], provider)
 	}
 	out.Unfiltered = len(out.Providers) > 0 && !slices.ContainsFunc(out.Providers, filters)
-	out.Forwards = (n.Type == "Isolated" || n.VPCID != "") && slices.ContainsFunc(n.ServiceProviders["PortForwarding"], plan.IsVirtualRouter)
+	out.Forwards = (n.Type == "Isolated" || n.VPCID != "") &&
+		slices.ContainsFunc(n.ServiceProviders["PortForwarding"], plan.IsVirtualRouter)
 	for _, p := range strings.Split(capability["SupportedProtocols"], ",") {
 		out.Protocols = append(out.Protocols, strings.ToLower(strings.TrimSpace(p)))
 	}
+
 	return out
 }

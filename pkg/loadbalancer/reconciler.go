@@ -96,7 +96,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 		t.release()
 		t.mem.actual = t.Actual
 	}
-	if req.Absent && cloudstack.IsNotFound(err) && req.Spec.Project != "" && req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0 {
+	if req.Absent &&
+		cloudstack.IsNotFound(err) &&
+		req.Spec.Project != "" &&
+		req.Spec.Records.Empty() &&
+		len(req.Service.StatusIPs) == 0 {
 		req.Spec.Project = "" // nothing was ever in that project; what the Service had before is in the configured one
 		return r.Reconcile(ctx, req)
 	}
@@ -188,10 +192,12 @@ func Lasting(err error) bool {
 		return false
 	}
 	switch e.Kind {
-	case cloudstack.KindLimit, cloudstack.KindCapacity, cloudstack.KindConflict, cloudstack.KindNotPermitted, cloudstack.KindInvalid:
+	case cloudstack.KindLimit, cloudstack.KindCapacity, cloudstack.KindConflict, cloudstack.KindNotPermitted,
+		cloudstack.KindInvalid:
 		return true
 	default:
-		return e.Kind == cloudstack.KindNotFound && e.Command == "listProjects" // a project was misspelt; other things just vanish
+		// a project was misspelt; other things just vanish
+		return e.Kind == cloudstack.KindNotFound && e.Command == "listProjects"
 	}
 }
 
@@ -215,6 +221,7 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 			return result, err
 		}
 	}
+
 	t.mem.whole = false
 	t.noteTags()
 	r.metrics.hold(t.mem, len(t.Actual.Addresses))
@@ -222,14 +229,17 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	if conflict, _ := plan.SharedACL(t.Desired, t.Actual.ACLs...); conflict != nil {
 		result.Unserved = plan.Warning(conflict.Reason, conflict.Error())
 	}
+
 	if target := plan.Target(t.Desired, *t.Actual); target != nil {
 		result.IP = target.IP
 	}
+
 	if r.applies() {
 		t.noteNoLongerAsked(result.IP)
 		d := t.Desired
 		t.mem.done, t.mem.tried = &d, plan.Changed{}
 	}
+
 	return result, nil
 }
 
@@ -240,7 +250,8 @@ func (r *Reconciler) gone(t *task, planned int) error {
 	}
 	if len(t.Records.Pending) > 0 {
 		return &plan.WaitError{
-			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all", After: plan.LostAnswerGrace / 4,
+			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all",
+			After:   plan.LostAnswerGrace / 4,
 		}
 	}
 	r.metrics.hold(t.mem, 0)
@@ -256,6 +267,7 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 	if steps = r.Policy.Filter(steps); len(steps) == 0 && !unrecorded {
 		return nil
 	}
+
 	if err := r.lock(ctx, t); err != nil {
 		return err
 	}
@@ -267,9 +279,11 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 	case !t.Desired.Absent: // one is acquired
 		err = r.reserve(ctx, t, t.Desired.Address, plan.Claim{})
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return t.work.Do(ctx, steps)
 }
 
@@ -278,7 +292,8 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 func (t *task) noteNoLongerAsked(ip string) {
 	if done := t.mem.done; done != nil && ip != "" && done.Address == ip && t.Desired.Address == "" {
 		t.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: fmt.Sprintf(
-			"%s and spec.loadBalancerIP no longer name an address: the Service keeps %s; to change it name another one, or delete and recreate the Service", annotation.Address, ip)})
+			"%s and spec.loadBalancerIP no longer name an address: the Service keeps %s; to change it name another "+
+				"one, or delete and recreate the Service", annotation.Address, ip)})
 	}
 }
 
@@ -290,7 +305,8 @@ func (t *task) noteTags() {
 	}
 	if t.mem.untagged++; t.mem.untagged > 1 {
 		t.Notify(*plan.Warning(plan.ReasonTaggingFailed, fmt.Sprintf(
-			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round tries again", t.work.TagErr)))
+			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round "+
+				"tries again", t.work.TagErr)))
 	}
 }
 
@@ -303,7 +319,8 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 		back, _ := plan.Plan(*t.mem.done, *t.Actual, r.limits(t))
 		if repairs := plan.Repairs(steps, back, t.mem.tried); len(repairs) > 0 {
 			r.metrics.drifted.Add(float64(len(repairs)))
-			t.Notify(*plan.Warning(plan.ReasonDriftRepaired, "CloudStack was changed by others; repairing with "+plan.Text(repairs)))
+			t.Notify(*plan.Warning(plan.ReasonDriftRepaired,
+				"CloudStack was changed by others; repairing with "+plan.Text(repairs)))
 		}
 	}
 	t.mem.tried.Add(steps)
@@ -332,7 +349,10 @@ func newMetrics() *metrics {
 			Name: "cloudstack_drift_repaired_total",
 			Help: "Actions that undid changes which others made in CloudStack.",
 		}),
-		held: prometheus.NewGauge(prometheus.GaugeOpts{Name: "cloudstack_load_balancer_addresses", Help: "Public addresses that Services use."}),
+		held: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "cloudstack_load_balancer_addresses",
+			Help: "Public addresses that Services use.",
+		}),
 	}
 }
 

@@ -66,6 +66,7 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 	if mem.changes.Releasing == nil {
 		mem.changes.Releasing, mem.doubts = map[string]time.Time{}, evidence.Doubts{}
 	}
+
 	t := &task{req: req, since: req.Since, mem: mem, Query: observe.Query{
 		Subject: &plan.Subject{
 			Facts:    req.Facts,
@@ -77,9 +78,11 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 		},
 		Doubts: mem.doubts, Known: !mem.readAt.IsZero(), AllACLs: req.AllACLs, ACLs: mem.acls,
 	}}
+
 	if req.Absent {
 		t.since = r.Clock.Now() // what is removed does not depend on what was refused before
 	}
+
 	t.Lacks = func(command string) bool { return r.role.Lacks(t.Project, command, t.since) }
 	t.work = r.applier.Begin(t.Subject, &mem.changes, req.Records)
 	var err error
@@ -89,18 +92,22 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 			return nil, err
 		}
 	}
+
 	t.Project, t.OwnProject = own, own
 	if own == "" {
 		t.Project, err = r.Project(ctx, "")
 	}
+
 	switch {
 	case req.Since.After(mem.readAt):
-		t.BulkSince, t.tierAge = req.Since, max(time.Second, r.Clock.Since(req.Since)) // shared by all Services of the round
+		// shared by all Services of the round
+		t.BulkSince, t.tierAge = req.Since, max(time.Second, r.Clock.Since(req.Since))
 		t.Actual = nil
 	case mem.readAt.IsZero() && (len(t.Records.Addresses) > 0 || len(req.Service.StatusIPs) > 0):
 		// One of the many Services that a start looks at.
 		t.BulkSince = r.Clock.Now().Add(-bulkAge)
 	}
+
 	return t, err
 }
 
@@ -128,22 +135,27 @@ func (r *Reconciler) lock(ctx context.Context, t *task) error {
 	for _, rec := range t.Records.Addresses {
 		ids = append(ids, rec.ID)
 	}
+
 	if t.Actual != nil {
 		for i := range t.Actual.Addresses {
 			ids = append(ids, t.Actual.Addresses[i].ID)
 		}
 	}
+
 	if t.Desired.Internal && t.Desired.Address != "" { // another Service may have a port of it, or be about to
 		ids = append(ids, plan.InternalID(t.Desired.NetworkID, t.Desired.Address))
 	}
+
 	if len(t.unlock) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(t.locked, id) }) {
 		return nil
 	}
+
 	t.release() // all at once, or two tasks may wait for each other
 	unlock, err := r.addresses.Lock(ctx, ids...)
 	if err == nil {
 		t.locked, t.unlock = ids, append(t.unlock, unlock)
 	}
+
 	return err
 }
 
@@ -200,20 +212,26 @@ func (r *Reconciler) look(ctx context.Context, t *task) error {
 		}
 		return r.prove(ctx, t)
 	}
+
 	if done := t.mem.done; done != nil && done.ACLID != "" && done.ACLID != t.Desired.ACLID {
 		t.AllACLs = true // the list was replaced: our items of the old one are removed
 	}
+
 	if r.young(t) {
 		address := t.Desired.Address == "" || plan.Target(t.Desired, *t.Actual) != nil
-		aclKnown := t.Desired.ACLID == "" || slices.ContainsFunc(t.Actual.ACLs, func(l plan.ACL) bool { return l.ListID == t.Desired.ACLID })
+		aclKnown := t.Desired.ACLID == "" ||
+			slices.ContainsFunc(t.Actual.ACLs, func(l plan.ACL) bool { return l.ListID == t.Desired.ACLID })
 		// An address or list that was not looked for before has to be read first.
 		if address && aclKnown {
 			return nil
 		}
 	}
+
 	// An address that is asked for and not known to be used is looked at closely at once.
 	known := func(rec annotation.AddressRecord) bool { return rec.IP == t.Desired.Address }
-	return r.observe(ctx, t, t.mem.whole || t.Desired.Address != "" && !t.Desired.Internal && !slices.ContainsFunc(t.Records.Addresses, known))
+	return r.observe(ctx, t,
+		t.mem.whole ||
+			t.Desired.Address != "" && !t.Desired.Internal && !slices.ContainsFunc(t.Records.Addresses, known))
 }
 
 // prove reads the whole of what CloudStack has, by calls of its own, while nobody else works on it.
@@ -242,11 +260,13 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 	if t.req.Keep {
 		return r.planKept(ctx, t)
 	}
+
 	for {
 		t.Actual.Consult(r.Book, t.Service)
 		if refusal := plan.CheckCluster(*t.Actual, t.Clusters); refusal != nil {
 			return nil, refusal
 		}
+
 		steps, target := plan.Plan(t.Desired, *t.Actual, r.limits(t))
 		if plan.NeedsDetails(t.Desired, target) && !t.Whole {
 			if err := r.observe(ctx, t, true); err != nil {
@@ -254,16 +274,20 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			}
 			continue
 		}
+
 		if _, known := r.role.Has("", plan.AbilityInPlace, t.since); plan.NeedsInPlace(steps) && !known {
 			if err := r.askInPlace(ctx); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.req.Grants), plan.Fits(t.Desired, target, t.Network, t.req.Grants), plan.CheckACL(t.Desired, *t.Actual, steps))
+
+		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.req.Grants),
+			plan.Fits(t.Desired, target, t.Network, t.req.Grants), plan.CheckACL(t.Desired, *t.Actual, steps))
 		if refusal != nil {
 			return nil, refusal
 		}
+
 		if plan.PutsOn(steps) && r.Clock.Since(t.mem.readAt) > freshAge {
 			// The address may have changed hands since it was read.
 			if err := r.observe(ctx, t, false); err != nil {
@@ -271,6 +295,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			}
 			continue
 		}
+
 		proof := slices.ContainsFunc(steps, func(s plan.Step) bool {
 			return s.Kind == plan.ReleaseAddress || s.Kind == plan.ForgetAddress
 		})
@@ -280,19 +305,23 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			}
 			continue
 		}
+
 		if fewer, err := r.limitKept(ctx, t, steps); err != nil {
 			return nil, err
 		} else if fewer {
 			continue
 		}
+
 		if err := t.mem.changes.DeletionsRunning(steps, *t.Actual, r.Clock.Now()); err != nil {
 			return nil, err
 		}
+
 		if t.read {
 			for _, n := range plan.Warnings(t.Facts, t.Desired, target) {
 				t.Notify(n)
 			}
 		}
+
 		return steps, nil
 	}
 }

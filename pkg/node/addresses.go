@@ -26,8 +26,8 @@ const (
 type AddressRules struct {
 	// Internal, if not empty, restricts InternalIP to NIC addresses in these networks, in the order of the list.
 	Internal []netip.Prefix
-	// External, if not empty, defines ExternalIP: exactly the NIC and static NAT addresses in these networks, in the order
-	// of the list. NIC addresses in them are not InternalIP.
+	// External, if not empty, defines ExternalIP: exactly the NIC and static NAT addresses in these networks, in the
+	// order of the list. NIC addresses in them are not InternalIP.
 	External []netip.Prefix
 }
 
@@ -50,6 +50,7 @@ func ParseCIDRs(s string) ([]netip.Prefix, error) {
 		}
 		out = append(out, p.Masked())
 	}
+
 	return out, nil
 }
 
@@ -59,6 +60,7 @@ func (r AddressRules) Of(n *corev1.Node, vm *cloudstack.VirtualMachine) (Address
 	if n == nil {
 		return r, nil
 	}
+
 	var errs []error
 	parse := func(list *[]netip.Prefix, annotation string, choose bool) {
 		text, ok := n.Annotations[annotation]
@@ -67,7 +69,11 @@ func (r AddressRules) Of(n *corev1.Node, vm *cloudstack.VirtualMachine) (Address
 		}
 		parsed, err := ParseCIDRs(text)
 		own, all := ownAddresses(vm)
-		if err == nil && choose && all && len(parsed) > 0 && !slices.ContainsFunc(own, func(ip netip.Addr) bool { return within(parsed, ip) }) {
+		if err == nil &&
+			choose &&
+			all &&
+			len(parsed) > 0 &&
+			!slices.ContainsFunc(own, func(ip netip.Addr) bool { return within(parsed, ip) }) {
 			err = fmt.Errorf("VM %s has no address in %s", vm.Name, text)
 		}
 		if err != nil {
@@ -76,6 +82,7 @@ func (r AddressRules) Of(n *corev1.Node, vm *cloudstack.VirtualMachine) (Address
 		}
 		*list = parsed
 	}
+
 	parse(&r.Internal, AnnotationInternalCIDRs, true)
 	parse(&r.External, AnnotationExternalCIDRs, false)
 	return r, errors.Join(errs...)
@@ -95,8 +102,8 @@ func ownAddresses(vm *cloudstack.VirtualMachine) (ips []netip.Addr, all bool) {
 //
 //   - InternalIP: the IPv4 and IPv6 address of each NIC. The default NIC's address is internal even if it is a
 //     public address of a shared network: the kubelet listens on it, and Kubernetes expects an InternalIP on
-//     every Node. Secondary addresses are omitted because they move between VMs (keepalived, MetalLB), except the one that
-//     the kubelet uses as its --node-ip.
+//     every Node. Secondary addresses are omitted because they move between VMs (keepalived, MetalLB), except the
+//     one that the kubelet uses as its --node-ip.
 //   - ExternalIP: static NAT addresses, and public addresses of additional NICs on shared networks, unless the
 //     kubelet uses that address as its --node-ip.
 //   - Hostname: the Node's name.
@@ -113,6 +120,7 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 			}
 		}
 	}
+
 	told := providedIPs(n)
 	var internal, external []netip.Addr
 	nat := []string{vm.PublicIP}
@@ -131,6 +139,7 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 			}
 		}
 	}
+
 	for _, nic := range vm.NICs {
 		for _, ip := range parseIPs(nic.SecondaryIP...) {
 			if slices.Contains(told, ip) && (len(rules.Internal) == 0 || within(rules.Internal, ip)) {
@@ -138,16 +147,19 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 			}
 		}
 	}
+
 	for _, ip := range parseIPs(nat...) {
 		if len(rules.External) == 0 || within(rules.External, ip) {
 			external = append(external, ip)
 		}
 	}
+
 	add(corev1.NodeInternalIP, inOrder(rules.Internal, internal))
 	add(corev1.NodeExternalIP, inOrder(rules.External, external))
 	if n == nil {
 		return list
 	}
+
 	if own, all := ownAddresses(vm); len(internalIPs(list)) == 0 {
 		keep := func(t corev1.NodeAddressType, ips []netip.Addr) {
 			add(t, slices.DeleteFunc(ips, func(ip netip.Addr) bool { return all && !slices.Contains(own, ip) }))
@@ -159,9 +171,11 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 		}
 		keep(corev1.NodeInternalIP, told)
 	}
+
 	if len(list) == 0 {
 		return nil
 	}
+
 	return append(list, corev1.NodeAddress{Type: corev1.NodeHostName, Address: n.Name})
 }
 

@@ -21,7 +21,9 @@ func TestParseCIDRs(t *testing.T) {
 	t.Parallel()
 	got, err := ParseCIDRs(" 10.1.2.3/8 , 2001:db8::1, ,::ffff:192.0.2.1")
 	require.NoError(t, err)
-	assert.Equal(t, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128"), netip.MustParsePrefix("192.0.2.1/32")}, got)
+	assert.Equal(t,
+		[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128"),
+			netip.MustParsePrefix("192.0.2.1/32")}, got)
 	got, err = ParseCIDRs("")
 	require.NoError(t, err)
 	assert.Empty(t, got)
@@ -85,9 +87,17 @@ func TestAddressesOfManyNICs(t *testing.T) {
 
 func TestUnlistedNodeIPs(t *testing.T) {
 	t.Parallel()
-	listed := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.5"}, {Type: corev1.NodeInternalIP, Address: "2001:db8::5"}}
+	listed := []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: "10.1.1.5"},
+		{Type: corev1.NodeInternalIP, Address: "2001:db8::5"},
+	}
 	for told, want := range map[string][]string{
-		"": nil, "10.1.1.5": nil, "10.1.1.5,2001:DB8::5": nil, "10.1.1.6": {"10.1.1.6"}, "10.1.1.5,fd00::1": {"fd00::1"}, "::ffff:10.1.1.5": nil,
+		"":                     nil,
+		"10.1.1.5":             nil,
+		"10.1.1.5,2001:DB8::5": nil,
+		"10.1.1.6":             {"10.1.1.6"},
+		"10.1.1.5,fd00::1":     {"fd00::1"},
+		"::ffff:10.1.1.5":      nil,
 	} {
 		assert.Equal(t, want, UnlistedNodeIPs(newNode("n", provided(told)), listed), told)
 	}
@@ -102,7 +112,8 @@ func FuzzAddresses(f *testing.F) {
 		vm := cloudstack.VirtualMachine{ID: someID, PublicIP: nat, NICs: []cloudstack.NIC{
 			{Default: true, Type: kind, IPv4: v4, IPv6: v6}, {Type: kind, IPv4: nat, PublicIP: v4},
 		}}
-		n := newNode("n", provided(told), annotation(AnnotationInternalCIDRs, internal), annotation(AnnotationExternalCIDRs, external))
+		n := newNode("n", provided(told), annotation(AnnotationInternalCIDRs, internal),
+			annotation(AnnotationExternalCIDRs, external))
 		m, err := Metadata(vm, Options{Node: n})
 		require.NoError(t, err)
 		seen := map[corev1.NodeAddress]bool{}

@@ -70,7 +70,8 @@ func AddressRefusals(n *corev1.Node, predicted []corev1.NodeAddress) []Refusal {
 	for _, addr := range providedIPs(n) {
 		if !addr.IsUnspecified() && !slices.Contains(after, addr.String()) {
 			out = append(out, Refusal{GateNodeIP,
-				fmt.Sprintf("the kubelet of node %s runs with --node-ip=%s, which is no address of its VM (%s): it would stay uninitialised", n.Name, addr, listOrNone(after)),
+				fmt.Sprintf("the kubelet of node %s runs with --node-ip=%s, which is no address of its VM (%s): it "+
+					"would stay uninitialised", n.Name, addr, listOrNone(after)),
 				"correct the kubelet's --node-ip"})
 		}
 	}
@@ -85,20 +86,28 @@ func AdoptionRefusals(n *corev1.Node, vm *cloudstack.VirtualMachine, o Options) 
 	if err != nil {
 		return []Refusal{{GateVM, fmt.Sprintf("node %s: %v", n.Name, err), "look at the VM in CloudStack"}}
 	}
+
 	var out []Refusal
 	if vm.State != cloudstack.VMRunning {
-		out = append(out, Refusal{GateVM, fmt.Sprintf("VM %s of node %s is %s, and its kubelet reports", vm.Name, n.Name, vm.State),
-			"find out which machine runs the kubelet; rename the VM or the node"})
+		out = append(out,
+			Refusal{GateVM, fmt.Sprintf("VM %s of node %s is %s, and its kubelet reports", vm.Name, n.Name, vm.State),
+				"find out which machine runs the kubelet; rename the VM or the node"})
 	}
+
 	out = append(out, AddressRefusals(n, meta.NodeAddresses)...)
 	for _, l := range []struct{ key, after string }{
-		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region}, {corev1.LabelInstanceTypeStable, meta.InstanceType},
+		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region},
+		{corev1.LabelInstanceTypeStable, meta.InstanceType},
 	} {
 		if now, ok := n.Labels[l.key]; ok && l.after != "" && now != l.after {
-			out = append(out, Refusal{GateLabels, fmt.Sprintf("label %s of node %s would change from %s to %s; volumes and Pods can be bound to it", l.key, n.Name, now, l.after),
-				"csccm taint, which looks for such volumes and Pods"})
+			out = append(out,
+				Refusal{GateLabels,
+					fmt.Sprintf("label %s of node %s would change from %s to %s; volumes and Pods can be bound to it",
+						l.key, n.Name, now, l.after),
+					"csccm taint, which looks for such volumes and Pods"})
 		}
 	}
+
 	return out
 }
 
@@ -106,7 +115,8 @@ func AdoptionRefusals(n *corev1.Node, vm *cloudstack.VirtualMachine, o Options) 
 // not being deleted. A Node that is not Ready yet waits: it may be joining. A kubelet may have given a Node its
 // provider ID, as those of Cluster API do: then its labels tell whether it was initialised.
 func Adoptable(n *corev1.Node) bool {
-	labelled := metav1.HasLabel(n.ObjectMeta, corev1.LabelTopologyZone) || metav1.HasLabel(n.ObjectMeta, corev1.LabelInstanceTypeStable)
+	labelled := metav1.HasLabel(n.ObjectMeta, corev1.LabelTopologyZone) ||
+		metav1.HasLabel(n.ObjectMeta, corev1.LabelInstanceTypeStable)
 	initialised := n.Spec.ProviderID != "" && (!hasVMID(n) || labelled)
 	return n.DeletionTimestamp == nil && !initialised && !HasTaint(n) && Ready(n)
 }
@@ -115,7 +125,8 @@ func Adoptable(n *corev1.Node) bool {
 // adoptNodes).
 func Adopts(controller []corev1.Pod) bool {
 	return slices.ContainsFunc(controller, func(p corev1.Pod) bool {
-		return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return slices.Contains(c.Args, "--adopt-nodes=true") })
+		return slices.ContainsFunc(p.Spec.Containers,
+			func(c corev1.Container) bool { return slices.Contains(c.Args, "--adopt-nodes=true") })
 	})
 }
 
@@ -224,6 +235,7 @@ func (a *adoption) adopt(ctx context.Context, n *corev1.Node) bool {
 		klog.V(2).InfoS("A node is not adopted; it is tried again", "node", n.Name, "err", err)
 		return false
 	}
+
 	if refusals := AdoptionRefusals(n, &vm, a.Metadata); len(refusals) > 0 {
 		var texts []string
 		for _, r := range refusals {
@@ -232,15 +244,19 @@ func (a *adoption) adopt(ctx context.Context, n *corev1.Node) bool {
 		a.events.warn(n, ReasonNotAdopted, strings.Join(texts, "; "))
 		return false
 	}
+
 	annotation := AnnotationTaintedAt
 	if KubeletWritesAddresses(n) {
 		annotation = AnnotationAdoptedAt
 	}
+
 	taints := append(slices.Clone(n.Spec.Taints), corev1.Taint{Key: TaintKey, Value: TaintValue, Effect: TaintEffect})
 	if !setTaints(ctx, a.kube, n, taints, annotation, a.Clock.Now(), true) {
 		return false
 	}
+
 	a.events.normal(n, ReasonAdopted, fmt.Sprintf(
-		"the node joined without the taint %s; it has the taint now and is initialised as VM %s (id %s)", TaintKey, vm.Name, vm.ID))
+		"the node joined without the taint %s; it has the taint now and is initialised as VM %s (id %s)", TaintKey,
+		vm.Name, vm.ID))
 	return true
 }

@@ -20,13 +20,21 @@ func joined() (*corev1.Node, *cloudstack.VirtualMachine) {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{}, Annotations: map[string]string{}},
 		Status: corev1.NodeStatus{
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.5"}, {Type: corev1.NodeHostName, Address: "w1"}},
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: "10.1.1.5"},
+				{Type: corev1.NodeHostName, Address: "w1"},
+			},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	}
+
 	return n, &cloudstack.VirtualMachine{
-		ID: "11111111-2222-3333-4444-555555555555", Name: "w1", State: cloudstack.VMRunning, ZoneName: "z1", ServiceOfferingName: "Small",
-		NICs: []cloudstack.NIC{{Default: true, IPv4: "10.1.1.5"}, {IPv4: "10.2.2.5"}},
+		ID:                  "11111111-2222-3333-4444-555555555555",
+		Name:                "w1",
+		State:               cloudstack.VMRunning,
+		ZoneName:            "z1",
+		ServiceOfferingName: "Small",
+		NICs:                []cloudstack.NIC{{Default: true, IPv4: "10.1.1.5"}, {IPv4: "10.2.2.5"}},
 	}
 }
 
@@ -38,9 +46,13 @@ func TestAdoptionRefusals(t *testing.T) {
 		want   []Gate
 	}{
 		{"as CKS joins it", func(*corev1.Node, *cloudstack.VirtualMachine) {}, nil},
-		{"the kubelet knows no address yet", func(n *corev1.Node, _ *cloudstack.VirtualMachine) { n.Status.Addresses = nil }, nil},
-		{"labels that stay", func(n *corev1.Node, _ *cloudstack.VirtualMachine) { n.Labels[corev1.LabelTopologyZone] = "z1" }, nil},
-		{"a zone that changes", func(n *corev1.Node, _ *cloudstack.VirtualMachine) { n.Labels[corev1.LabelTopologyZone] = "old" }, []Gate{GateLabels}},
+		{"the kubelet knows no address yet",
+			func(n *corev1.Node, _ *cloudstack.VirtualMachine) { n.Status.Addresses = nil }, nil},
+		{"labels that stay",
+			func(n *corev1.Node, _ *cloudstack.VirtualMachine) { n.Labels[corev1.LabelTopologyZone] = "z1" }, nil},
+		{"a zone that changes",
+			func(n *corev1.Node, _ *cloudstack.VirtualMachine) { n.Labels[corev1.LabelTopologyZone] = "old" },
+			[]Gate{GateLabels}},
 		{"an instance type that changes", func(n *corev1.Node, _ *cloudstack.VirtualMachine) {
 			n.Labels[corev1.LabelInstanceTypeStable] = "k3s"
 		}, []Gate{GateLabels}},
@@ -53,7 +65,8 @@ func TestAdoptionRefusals(t *testing.T) {
 		{"--node-ip of no NIC", func(n *corev1.Node, _ *cloudstack.VirtualMachine) {
 			n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr] = "10.8.8.8"
 		}, []Gate{GateNodeIP}},
-		{"the VM is stopped, and the kubelet reports", func(_ *corev1.Node, vm *cloudstack.VirtualMachine) { vm.State = cloudstack.VMStopped }, []Gate{GateVM}},
+		{"the VM is stopped, and the kubelet reports",
+			func(_ *corev1.Node, vm *cloudstack.VirtualMachine) { vm.State = cloudstack.VMStopped }, []Gate{GateVM}},
 		{"a VM without an id", func(_ *corev1.Node, vm *cloudstack.VirtualMachine) { vm.ID = "" }, []Gate{GateVM}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,6 +79,7 @@ func TestAdoptionRefusals(t *testing.T) {
 				assert.NotEmpty(t, r.Text)
 				assert.NotEmpty(t, r.Remedy)
 			}
+
 			assert.Equal(t, c.want, got)
 		})
 	}
@@ -108,10 +122,12 @@ func TestAdoptionCandidates(t *testing.T) {
 			}
 		}
 	}
+
 	done := func(n *corev1.Node) {
 		n.Spec.ProviderID = "cloudstack:///11111111-2222-3333-4444-555555555555"
 		n.Labels = map[string]string{corev1.LabelTopologyZone: "zone-1"}
 	}
+
 	master := func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} }
 	fresh := []*corev1.Node{readyNode("b"), readyNode("a", master), readyNode("c")}
 	for _, c := range []struct {
@@ -122,7 +138,9 @@ func TestAdoptionCandidates(t *testing.T) {
 		{"none initialised", nil, 1},
 		{"none initialised, one under way", []*corev1.Node{readyNode("x", taint(true))}, 0},
 		{"one initialised", []*corev1.Node{readyNode("x", done)}, adoptAtOnce},
-		{"two under way", []*corev1.Node{readyNode("x", done), readyNode("y", taint(true)), readyNode("z", taint(true))}, adoptAtOnce - 2},
+		{"two under way",
+			[]*corev1.Node{readyNode("x", done), readyNode("y", taint(true)), readyNode("z", taint(true))},
+			adoptAtOnce - 2},
 		{"one of a kubelet's own", []*corev1.Node{readyNode("x", done), readyNode("y", taint(false))}, adoptAtOnce},
 	} {
 		t.Run(c.name, func(t *testing.T) {

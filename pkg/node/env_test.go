@@ -58,12 +58,14 @@ func (f *fakeCloud) ListVirtualMachines(_ context.Context, q cloudstack.VMQuery)
 		}
 		return list, f.listErr
 	}
+
 	f.byID = append(f.byID, q.ID)
 	for _, vm := range f.vms {
 		if vm.ID == q.ID {
 			return []cloudstack.VirtualMachine{vm}, f.idErr
 		}
 	}
+
 	return nil, f.idErr
 }
 

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// eventPause is the time during which the same Event on a Node is not repeated: the framework asks every 5 s, and each
-	// repetition would be a write to the API server.
+	// eventPause is the time during which the same Event on a Node is not repeated: the framework asks every 5 s, and
+	// each repetition would be a write to the API server.
 	eventPause = 10 * time.Minute
 	// stateAge is how long a reported state is remembered after the last time it was seen: the framework asks for the
 	// addresses of every initialised Node every 5 minutes.
@@ -82,8 +82,8 @@ func (e *events) ended(uid types.UID, reason plan.Reason) {
 	e.sent.Delete(nodeEvent{uid: uid, reason: reason})
 }
 
-// Reasons of Events on Nodes, besides plan.ReasonInvalidAnnotation. ReasonWithoutVM is one of Events on Services, too. Package
-// reasons documents them.
+// Reasons of Events on Nodes, besides plan.ReasonInvalidAnnotation. ReasonWithoutVM is one of Events on Services, too.
+// Package reasons documents them.
 const (
 	ReasonWithoutVM           plan.Reason = "NodeWithoutVM"
 	ReasonAmbiguousVM         plan.Reason = "AmbiguousVM"

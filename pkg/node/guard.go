@@ -19,8 +19,8 @@ import (
 
 // DeletionLimit limits the deletion of Nodes, see guard.
 type DeletionLimit struct {
-	// Percent of the cluster's Nodes that may vanish within Window; with 100 only the check that not all of them vanish is
-	// left.
+	// Percent of the cluster's Nodes that may vanish within Window; with 100 only the check that not all of them vanish
+	// is left.
 	Percent int
 	Window  time.Duration
 }
@@ -81,11 +81,15 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	for _, n := range nodes {
 		known[n.Name] = n
 	}
+
 	if len(missing) < total { // some VM is found, so that csccm looks in the right place
-		// The cluster autoscaler marks a Node before it deletes the VM, so that any number of marked Nodes may lose theirs.
-		unmarked := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return failover.Leaving(known[name]) })
+		// The cluster autoscaler marks a Node before it deletes the VM, so that any number of marked Nodes may lose
+		// theirs.
+		unmarked := slices.DeleteFunc(slices.Clone(missing),
+			func(name string) bool { return failover.Leaving(known[name]) })
 		missing, total = unmarked, total-len(missing)+len(unmarked)
 	}
+
 	now := g.clock.Now()
 	for name, at := range g.deleted {
 		switch {
@@ -96,20 +100,28 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 			missing = append(missing, name)
 		}
 	}
+
 	slices.Sort(missing)
 	tooMany := len(missing) >= minimumMissing && len(missing)*100 > g.limit.Percent*total
 	if len(missing) == 0 || len(missing) < total && !tooMany {
 		return nil
 	}
+
 	names := strings.Join(missing[:min(5, len(missing))], ", ")
 	if len(missing) > 5 {
 		names += ", ..."
 	}
+
 	if len(missing) == total {
-		return &deletionRefusedError{fmt.Errorf("refusing to delete nodes: none of the %d nodes (%s) has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete the Nodes with kubectl",
+		return &deletionRefusedError{fmt.Errorf("refusing to delete nodes: none of the %d nodes (%s) has a VM in %s: "+
+			"project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete "+
+			"the Nodes with kubectl",
 			total, names, s.Scope())}
 	}
-	return &deletionRefusedError{fmt.Errorf("refusing to delete nodes: %d of %d nodes (%s) lost their VMs within %s, more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise --node-deletion-limit",
+
+	return &deletionRefusedError{fmt.Errorf("refusing to delete nodes: %d of %d nodes (%s) lost their VMs within %s, "+
+		"more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise "+
+		"--node-deletion-limit",
 		len(missing), total, names, g.limit.Window, g.limit.Percent, s.Scope())}
 }
 

@@ -56,8 +56,10 @@ func (m *Nodes) dropUnspecified(ctx context.Context, n *corev1.Node) {
 		return
 	}
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, n.UID, name)
-	if _, err := m.kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		klog.ErrorS(err, "The annotation of a node's --node-ip that names no address could not be removed", "node", n.Name)
+	if _, err := m.kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
+		klog.ErrorS(err, "The annotation of a node's --node-ip that names no address could not be removed", "node",
+			n.Name)
 	}
 }
 
@@ -78,7 +80,8 @@ func (m *Nodes) own(ctx context.Context, n *corev1.Node) (cloudstack.VirtualMach
 // them back: on a Node that was adopted, while they are the VM's, and on one that joined without the taint and is not
 // initialised, as the VM of that name may be another machine.
 func kubeletOwnsAddresses(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
-	return KubeletWritesAddresses(n) && (!HasTaint(n) && n.Spec.ProviderID == "" || n.Annotations[AnnotationAdoptedAt] != "" && sameAddresses(vm, n))
+	return KubeletWritesAddresses(n) &&
+		(!HasTaint(n) && n.Spec.ProviderID == "" || n.Annotations[AnnotationAdoptedAt] != "" && sameAddresses(vm, n))
 }
 
 // unchanged reports whether an initialised Node already has these addresses. The framework patches a Node with several
@@ -109,7 +112,9 @@ func (m *Nodes) warnAddresses(n *corev1.Node, vm *cloudstack.VirtualMachine, add
 			}
 		}
 		m.events.warn(n, ReasonIPNotOnVM, fmt.Sprintf(
-			"the kubelet was started with --node-ip=%s, which is not among the addresses of VM %s (%s): Kubernetes does not take over any address of the node, and does not initialise a new one; correct --node-ip, the VM's NICs or --node-internal-cidrs",
+			"the kubelet was started with --node-ip=%s, which is not among the addresses of VM %s (%s): Kubernetes "+
+				"does not take over any address of the node, and does not initialise a new one; correct --node-ip, "+
+				"the VM's NICs or --node-internal-cidrs",
 			strings.Join(ips, ","), vm.Name, strings.Join(have, ", ")))
 	}
 }
@@ -120,13 +125,15 @@ func (m *Nodes) find(ctx context.Context, n *corev1.Node) (vm cloudstack.Virtual
 	if err != nil {
 		return vm, fmt.Errorf("node %q: %w", n.Name, err)
 	}
+
 	vm, err = Match(s, n)
 	missing, ok := errors.AsType[*NotFoundError](err)
 	if !ok {
 		return vm, err
 	}
-	// The VM may be newer than the list. One VM by its id is cheaper than a list of several pages, unless as many VMs as
-	// pages are looked up.
+
+	// The VM may be newer than the list. One VM by its id is cheaper than a list of several pages, unless as many VMs
+	// as pages are looked up.
 	if missing.ID != "" && s.Pages() > 1 && s.Added() < s.Pages() {
 		vm, found, err := m.VMs.VM(ctx, missing.ID)
 		switch {
@@ -137,9 +144,11 @@ func (m *Nodes) find(ctx context.Context, n *corev1.Node) (vm cloudstack.Virtual
 		}
 		return vm, missing
 	}
+
 	if s, err = m.VMs.VMs(ctx, MissAge); err != nil {
 		return vm, fmt.Errorf("node %q: %w", n.Name, err)
 	}
+
 	return Match(s, n)
 }
 
@@ -179,14 +188,17 @@ func (m *Nodes) InstanceExists(ctx context.Context, n *corev1.Node) (bool, error
 		}
 		return true, nil
 	}
+
 	exists := m.exists(ctx, n, id)
 	if err := exists.Err(); err != nil {
 		m.report(n, err)
 		return false, err
 	}
+
 	if exists.Present() || m.outOfService.hold(n) {
 		return true, nil
 	}
+
 	m.guard.deleting(n)
 	klog.InfoS("The VM of a node is gone for good", "node", n.Name, "vm", id, "proof", exists.Proof())
 	return false, nil
@@ -230,14 +242,17 @@ func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, down bo
 	if err != nil || !kind.IsCloudStack() {
 		return "", false, err
 	}
+
 	vm, found, err := m.VMs.VM(ctx, id)
 	if err != nil || found && !Off(vm.State) && !Gone(vm.State) {
 		return "", false, err
 	}
+
 	s, err := m.VMs.VMs(ctx, 0)
 	if err != nil {
 		return "", false, err
 	}
+
 	listed, ok := s.ByID(id)
 	switch {
 	case ok && Off(listed.State):
@@ -245,9 +260,11 @@ func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, down bo
 	case ok && !Gone(listed.State):
 		return "", false, nil
 	}
+
 	if err := m.guard.check(s, m.List); err != nil {
 		return "", false, err
 	}
+
 	return "gone", true, nil
 }
 

@@ -68,16 +68,34 @@ func TestUnchangedAddressesAreNotRepeated(t *testing.T) {
 	n.Spec.ProviderID = "external-cloudstack://" + machine(1, "w1", 3).ID
 	n.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: "10.1.1.5"}
 	assert.Len(t, p.describe(n).NodeAddresses, 4, "the kubelet now chooses one")
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.5"}, {Type: corev1.NodeHostName, Address: "w1"}}
+	n.Status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: "10.1.1.5"},
+		{Type: corev1.NodeHostName, Address: "w1"},
+	}
 	assert.Empty(t, p.describe(n).NodeAddresses)
 }
 
 // machine is a VM of zone-1 with the given number of NICs, the third of which is the default one.
 func machine(id int, name string, nics int) cloudstack.VirtualMachine {
-	vm := cloudstack.VirtualMachine{ID: testVMID(id), Name: name, State: cloudstack.VMRunning, ZoneID: "z1", ZoneName: "zone-1", ServiceOfferingName: "Small Instance"}
-	for i := range nics {
-		vm.NICs = append(vm.NICs, cloudstack.NIC{DeviceID: i, Default: i == min(2, nics-1), Type: "Isolated", IPv4: fmt.Sprintf("10.%d.%d.5", i, id)})
+	vm := cloudstack.VirtualMachine{
+		ID:                  testVMID(id),
+		Name:                name,
+		State:               cloudstack.VMRunning,
+		ZoneID:              "z1",
+		ZoneName:            "zone-1",
+		ServiceOfferingName: "Small Instance",
 	}
+
+	for i := range nics {
+		vm.NICs = append(vm.NICs,
+			cloudstack.NIC{
+				DeviceID: i,
+				Default:  i == min(2, nics-1),
+				Type:     "Isolated",
+				IPv4:     fmt.Sprintf("10.%d.%d.5", i, id),
+			})
+	}
+
 	return vm
 }
 
@@ -106,7 +124,8 @@ func TestInstanceMetadataIsOneListForAllNodes(t *testing.T) {
 	for round := range 3 {
 		for i := 1; i <= 5; i++ {
 			m := p.describe(k8sNode(fmt.Sprintf("w%d", i), ""))
-			assert.Equal(t, []string{"external-cloudstack://" + testVMID(i), "Small_Instance", "zone-1"}, []string{m.ProviderID, m.InstanceType, m.Zone})
+			assert.Equal(t, []string{"external-cloudstack://" + testVMID(i), "Small_Instance", "zone-1"},
+				[]string{m.ProviderID, m.InstanceType, m.Zone})
 		}
 		p.spent(round+1, 0, "")
 		p.clock.Step(5 * time.Minute)
@@ -145,7 +164,9 @@ func TestUnknownNodesByIDInALargeAccount(t *testing.T) {
 
 func TestInstanceMetadataErrors(t *testing.T) {
 	t.Parallel()
-	p := newFakeNodes(t, append(machines(2), cloudstack.VirtualMachine{ID: testVMID(9), Name: "W2", ZoneName: "zone-2", State: cloudstack.VMRunning}))
+	p := newFakeNodes(t,
+		append(machines(2),
+			cloudstack.VirtualMachine{ID: testVMID(9), Name: "W2", ZoneName: "zone-2", State: cloudstack.VMRunning}))
 	require.ErrorContains(t, p.unknown(k8sNode("lost.example.org", "")),
 		`node "lost.example.org" has no VM: no VM with the name "lost.example.org" or "lost" in the API key's own account, all zones (3 VMs)`)
 	onlyOne(t, p.events, "Warning NodeWithoutVM", `no VM with the name "lost.example.org" or "lost"`)

@@ -37,9 +37,11 @@ func TestInstanceShutdown(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, c.want, got, "%s %s", c.name, c.id)
 	}
+
 	_, err := p.InstanceShutdown(t.Context(), k8sNode("metal", ""))
 	require.Error(t, err)
-	for _, s := range []cloudstack.VMState{cloudstack.VMStarting, cloudstack.VMStopping, cloudstack.VMMigrating, cloudstack.VMError} {
+	for _, s := range []cloudstack.VMState{cloudstack.VMStarting, cloudstack.VMStopping, cloudstack.VMMigrating,
+		cloudstack.VMError} {
 		assert.False(t, Off(s), s)
 	}
 }
@@ -64,25 +66,79 @@ func TestInstanceExists(t *testing.T) {
 		{name: "in another zone", change: func(f *fakeCloud) { f.vms[0].ZoneName = "zone-2" }, want: true},
 		{name: "renamed", change: func(f *fakeCloud) { f.vms[0].Name = "other" }, want: true},
 		{name: "gone", change: func(f *fakeCloud) { f.vms = f.vms[1:] }, want: false},
-		{name: "destroyed, seen by an admin", change: func(f *fakeCloud) { f.vms[0].State = cloudstack.VMDestroyed }, want: false},
-		{name: "expunging, seen by an admin", change: func(f *fakeCloud) { f.vms[0].State = cloudstack.VMExpunging }, want: false},
+		{
+			name:   "destroyed, seen by an admin",
+			change: func(f *fakeCloud) { f.vms[0].State = cloudstack.VMDestroyed },
+			want:   false,
+		},
+		{
+			name:   "expunging, seen by an admin",
+			change: func(f *fakeCloud) { f.vms[0].State = cloudstack.VMExpunging },
+			want:   false,
+		},
 		{name: "gone, one of two", change: func(f *fakeCloud) { f.vms = f.vms[1:] }, nodes: 2, want: false},
-		{name: "the id is not known to the server", change: func(f *fakeCloud) { f.vms = f.vms[1:]; f.idErr = failure(cloudstack.KindNotFound) }, want: false},
+		{
+			name:   "the id is not known to the server",
+			change: func(f *fakeCloud) { f.vms = f.vms[1:]; f.idErr = failure(cloudstack.KindNotFound) },
+			want:   false,
+		},
 		{name: "not in the list, but there by id", change: hide("w1"), want: true},
-		{name: "none in the list, but there by id", change: hide(""), err: "none of the 10 nodes", event: string(ReasonDeletionRefused)},
-		{name: "the list is refused", change: func(f *fakeCloud) { f.listErr = failure(cloudstack.KindAuth) }, err: "list the VMs"},
-		{name: "the list needs another role", change: func(f *fakeCloud) { f.listErr = failure(cloudstack.KindNotPermitted) }, err: "list the VMs"},
-		{name: "the list breaks off", change: func(f *fakeCloud) { f.vms = nil; f.listErr = errors.New("page 2: timeout") }, err: "page 2: timeout"},
-		{name: "the look-up is refused", change: func(f *fakeCloud) { f.vms = f.vms[1:]; f.idErr = failure(cloudstack.KindAuth) }, err: "look up VM"},
-		{name: "the look-up fails", change: func(f *fakeCloud) { f.vms = f.vms[1:]; f.idErr = failure(cloudstack.KindTransient) }, err: "look up VM"},
-		{name: "an empty list", change: func(f *fakeCloud) { f.vms = nil }, err: "none of the 10 nodes", event: string(ReasonDeletionRefused)},
-		{name: "an empty list, one node", change: func(f *fakeCloud) { f.vms = nil }, nodes: 1, err: "none of the 1 nodes", event: string(ReasonDeletionRefused)},
+		{
+			name:   "none in the list, but there by id",
+			change: hide(""),
+			err:    "none of the 10 nodes",
+			event:  string(ReasonDeletionRefused),
+		},
+		{
+			name:   "the list is refused",
+			change: func(f *fakeCloud) { f.listErr = failure(cloudstack.KindAuth) },
+			err:    "list the VMs",
+		},
+		{
+			name:   "the list needs another role",
+			change: func(f *fakeCloud) { f.listErr = failure(cloudstack.KindNotPermitted) },
+			err:    "list the VMs",
+		},
+		{
+			name:   "the list breaks off",
+			change: func(f *fakeCloud) { f.vms = nil; f.listErr = errors.New("page 2: timeout") },
+			err:    "page 2: timeout",
+		},
+		{
+			name:   "the look-up is refused",
+			change: func(f *fakeCloud) { f.vms = f.vms[1:]; f.idErr = failure(cloudstack.KindAuth) },
+			err:    "look up VM",
+		},
+		{
+			name:   "the look-up fails",
+			change: func(f *fakeCloud) { f.vms = f.vms[1:]; f.idErr = failure(cloudstack.KindTransient) },
+			err:    "look up VM",
+		},
+		{
+			name:   "an empty list",
+			change: func(f *fakeCloud) { f.vms = nil },
+			err:    "none of the 10 nodes",
+			event:  string(ReasonDeletionRefused),
+		},
+		{
+			name:   "an empty list, one node",
+			change: func(f *fakeCloud) { f.vms = nil },
+			nodes:  1,
+			err:    "none of the 1 nodes",
+			event:  string(ReasonDeletionRefused),
+		},
 		{
 			name: "too many at once", change: func(f *fakeCloud) { f.vms = f.vms[3:] },
-			err: "3 of 10 nodes (w1, w2, w3) lost their VMs within 10m0s, more than 20 %", event: string(ReasonDeletionRefused),
+			err:   "3 of 10 nodes (w1, w2, w3) lost their VMs within 10m0s, more than 20 %",
+			event: string(ReasonDeletionRefused),
 		},
 		{name: "two of ten may go", change: func(f *fakeCloud) { f.vms = f.vms[2:] }, want: false},
-		{name: "not a CloudStack id", node: k8sNode("w1", "cloudstack:///w1"), err: "no UUID", event: string(ReasonInvalidProviderID)},
+		{
+			name:  "not a CloudStack id",
+			node:  k8sNode("w1", "cloudstack:///w1"),
+			err:   "no UUID",
+			event: string(ReasonInvalidProviderID),
+		},
 		{name: "k3s's own id", node: k8sNode("elsewhere", "k3s://elsewhere"), want: true},
 		{name: "another cloud's id", node: k8sNode("elsewhere", "aws:///i-1"), want: true},
 		{name: "no id, by name", node: k8sNode("w1", ""), want: true},
@@ -96,9 +152,11 @@ func TestInstanceExists(t *testing.T) {
 			if c.change != nil {
 				p.api.set(c.change)
 			}
+
 			if c.node == nil {
 				c.node = nodes[0]
 			}
+
 			got, err := p.InstanceExists(t.Context(), c.node)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
@@ -107,6 +165,7 @@ func TestInstanceExists(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, c.want, got)
 			}
+
 			if c.event == "" {
 				assert.Empty(t, drain(p.events))
 			} else {
@@ -133,6 +192,7 @@ func TestGoneIsProvedOncePerList(t *testing.T) {
 	for range 3 {
 		assert.False(t, p.exists(nodes[0]))
 	}
+
 	p.spent(1, 1, "")
 	p.clock.Step(MissAge + time.Second)
 	assert.False(t, p.exists(nodes[0]))
@@ -253,19 +313,28 @@ func TestDownNeedsTwoProofs(t *testing.T) {
 			}
 		}
 	}
+
 	for name, c := range map[string]struct {
 		change func(f *fakeCloud)
 		state  string
 		fails  bool
 	}{
-		"stopped":                       {change: set(cloudstack.VMStopped, cloudstack.VMStopped), state: "Stopped"},
-		"stopped by id, runs by list":   {change: set(cloudstack.VMStopped, cloudstack.VMRunning)},
-		"runs by id, stopped by list":   {change: set(cloudstack.VMRunning, cloudstack.VMStopped)},
-		"starting":                      {change: set(cloudstack.VMStarting, cloudstack.VMStarting)},
-		"migrating":                     {change: set(cloudstack.VMMigrating, cloudstack.VMMigrating)},
-		"destroyed":                     {change: set(cloudstack.VMDestroyed, cloudstack.VMDestroyed), state: "gone"},
-		"gone":                          {change: func(f *fakeCloud) { f.vms = slices.Delete(f.vms, 1, 2) }, state: "gone"},
-		"stopped, the list is partial":  {change: func(f *fakeCloud) { f.vms[1].State, f.listErr = cloudstack.VMStopped, errors.New("page 2 is missing") }, fails: true},
+		"stopped":                     {change: set(cloudstack.VMStopped, cloudstack.VMStopped), state: "Stopped"},
+		"stopped by id, runs by list": {change: set(cloudstack.VMStopped, cloudstack.VMRunning)},
+		"runs by id, stopped by list": {change: set(cloudstack.VMRunning, cloudstack.VMStopped)},
+		"starting":                    {change: set(cloudstack.VMStarting, cloudstack.VMStarting)},
+		"migrating":                   {change: set(cloudstack.VMMigrating, cloudstack.VMMigrating)},
+		"destroyed":                   {change: set(cloudstack.VMDestroyed, cloudstack.VMDestroyed), state: "gone"},
+		"gone": {
+			change: func(f *fakeCloud) { f.vms = slices.Delete(f.vms, 1, 2) },
+			state:  "gone",
+		},
+		"stopped, the list is partial": {
+			change: func(f *fakeCloud) {
+				f.vms[1].State, f.listErr = cloudstack.VMStopped, errors.New("page 2 is missing")
+			},
+			fails: true,
+		},
 		"the server refuses":            {change: func(f *fakeCloud) { f.idErr = errors.New("401") }, fails: true},
 		"half of the Nodes have no VMs": {change: func(f *fakeCloud) { f.vms = f.vms[2:5] }, fails: true},
 	} {

@@ -36,7 +36,8 @@ func (e *NotFoundError) Error() string {
 	if e.State != "" {
 		return fmt.Sprintf("node %q has no VM: the VM with %s in %s is %s", e.Node, what, e.Scope, e.State)
 	}
-	return strings.Join(append([]string{fmt.Sprintf("node %q has no VM: no VM with %s in %s", e.Node, what, e.Scope)}, e.Near...), "; ")
+	return strings.Join(append([]string{fmt.Sprintf("node %q has no VM: no VM with %s in %s", e.Node, what, e.Scope)},
+		e.Near...), "; ")
 }
 
 // AmbiguousError means that several VMs have a Node's name, or that several Nodes have a VM's name.
@@ -55,13 +56,20 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 	if err != nil {
 		return cloudstack.VirtualMachine{}, fmt.Errorf("node %q: %w", n.Name, err)
 	}
+
 	if kind.IsCloudStack() {
 		vm, ok := vms.ByID(id)
 		if !ok || Gone(vm.State) {
-			return cloudstack.VirtualMachine{}, &NotFoundError{Node: n.Name, ID: id, Scope: vms.Scope(), State: vm.State}
+			return cloudstack.VirtualMachine{}, &NotFoundError{
+				Node:  n.Name,
+				ID:    id,
+				Scope: vms.Scope(),
+				State: vm.State,
+			}
 		}
 		return bind(vms, &vm, n)
 	}
+
 	notFound := &NotFoundError{Node: n.Name, Names: Names(n), Scope: vms.Scope()}
 	for _, name := range notFound.Names {
 		var found []cloudstack.VirtualMachine
@@ -73,6 +81,7 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 			}
 			found = append(found, vm)
 		}
+
 		switch len(found) {
 		case 0:
 		case 1:
@@ -84,13 +93,16 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 				list = append(list, fmt.Sprintf("%s (id %s, zone %s, %s)", vm.Name, vm.ID, vm.ZoneName, vm.State))
 			}
 			return cloudstack.VirtualMachine{}, &AmbiguousError{fmt.Errorf(
-				"node %q is ambiguous: %d VMs are named %q in %s: %s; rename one, set the zone in the cloud-config, or start the kubelet with --provider-id=%s",
+				"node %q is ambiguous: %d VMs are named %q in %s: %s; rename one, set the zone in the cloud-config, "+
+					"or start the kubelet with --provider-id=%s",
 				n.Name, len(found), name, notFound.Scope, strings.Join(list, ", "), ProviderID(FormUpstream, "VM-ID"))}
 		}
 	}
+
 	for _, name := range notFound.Names {
 		notFound.Near = append(notFound.Near, vms.Near(name)...)
 	}
+
 	return cloudstack.VirtualMachine{}, notFound
 }
 
@@ -101,12 +113,15 @@ func bind(vms *inventory.VMSnapshot, vm *cloudstack.VirtualMachine, n *corev1.No
 	switch {
 	case pattern != "" && !mayBeNode(pattern, vm):
 		return cloudstack.VirtualMachine{}, &RefusedError{fmt.Errorf(
-			"node %q is refused: VM %s (id %s) is none of the VMs that may be nodes (node-vms = %s in the cloud-config)", n.Name, vm.Name, vm.ID, pattern)}
+			"node %q is refused: VM %s (id %s) is none of the VMs that may be nodes (node-vms = %s in the "+
+				"cloud-config)", n.Name, vm.Name, vm.ID, pattern)}
 	case named(n, vm), hasVMID(n) && (pattern != "" || !HasTaint(n)), sameAddresses(vm, n):
 		return *vm, nil
 	}
 	return cloudstack.VirtualMachine{}, &RefusedError{fmt.Errorf(
-		"node %q is refused: only its kubelet says that VM %s (id %s) is its VM, and the VM has neither the node's name nor its addresses; give VM and node the same name, start the kubelet with --node-ip, or set node-vms in the cloud-config",
+		"node %q is refused: only its kubelet says that VM %s (id %s) is its VM, and the VM has neither the node's "+
+			"name nor its addresses; give VM and node the same name, start the kubelet with --node-ip, or set "+
+			"node-vms in the cloud-config",
 		n.Name, vm.Name, vm.ID)}
 }
 
@@ -141,10 +156,14 @@ func hasVMID(n *corev1.Node) bool {
 }
 
 func taken(n, by *corev1.Node, vm string) error {
-	return &RefusedError{fmt.Errorf("node %q is refused: VM %s belongs to node %q, which is older; if that one is no longer in use, delete it with kubectl", n.Name, vm, by.Name)}
+	return &RefusedError{
+		fmt.Errorf("node %q is refused: VM %s belongs to node %q, which is older; if that one is no longer in use, "+
+			"delete it with kubectl", n.Name, vm, by.Name),
+	}
 }
 
-// Unshared returns an error if an older Node has the VM. Of two Nodes without provider ID, web.a and web.b, none gets web.
+// Unshared returns an error if an older Node has the VM. Of two Nodes without provider ID, web.a and web.b, none gets
+// web.
 func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Node) error {
 	for _, other := range nodes {
 		id := other.Spec.ProviderID
@@ -154,7 +173,9 @@ func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Nod
 		}
 		switch {
 		case !byID && !hasVMID(n) && !strings.EqualFold(vm.Name, n.Name):
-			return &AmbiguousError{fmt.Errorf("node %q is ambiguous: VM %s (id %s), found by the node's name, fits node %q as well; start the kubelets with --provider-id=%s, or give nodes and VMs names that differ before the first dot",
+			return &AmbiguousError{fmt.Errorf("node %q is ambiguous: VM %s (id %s), found by the node's name, fits "+
+				"node %q as well; start the kubelets with --provider-id=%s, or give nodes and VMs names that differ "+
+				"before the first dot",
 				n.Name, vm.Name, vm.ID, other.Name, ProviderID(FormUpstream, "VM-ID"))}
 		case older(other, n):
 			return taken(n, other, fmt.Sprintf("%s (id %s)", vm.Name, vm.ID))
@@ -184,20 +205,25 @@ func Names(n *corev1.Node) []string {
 			full = append(full, a.Address)
 		}
 	}
+
 	var names []string
 	add := func(s string) {
 		if s = strings.ToLower(s); s != "" && !slices.Contains(names, s) {
 			names = append(names, s)
 		}
 	}
+
 	for _, s := range full {
 		add(s)
 	}
+
 	for _, s := range full {
-		if first, _, fqdn := strings.Cut(s, "."); fqdn && strings.Trim(first, "0123456789") != "" { // not the first octet of an IPv4 address
+		// not the first octet of an IPv4 address
+		if first, _, fqdn := strings.Cut(s, "."); fqdn && strings.Trim(first, "0123456789") != "" {
 			add(first)
 		}
 	}
+
 	return names
 }
 

@@ -67,6 +67,7 @@ func TestMatch(t *testing.T) {
 		vm(7, "dead", cloudstack.VMExpunging),
 		vm(8, "broken", cloudstack.VMError),
 	)
+
 	for _, c := range []struct {
 		name string
 		node *corev1.Node
@@ -74,22 +75,42 @@ func TestMatch(t *testing.T) {
 		err  string
 	}{
 		{name: "by provider id", node: newNode("any", providerID("cloudstack:///"+id(1))), want: 1},
-		{name: "the provider id wins over the name", node: newNode("worker-1", providerID("external-cloudstack://"+id(2))), want: 2},
+		{
+			name: "the provider id wins over the name",
+			node: newNode("worker-1", providerID("external-cloudstack://"+id(2))),
+			want: 2,
+		},
 		{name: "by name", node: newNode("worker-1"), want: 1},
 		{name: "by name without case", node: newNode("worker-2"), want: 2},
 		{name: "by the first label of an FQDN", node: newNode("worker-1.example.org"), want: 1},
-		{name: "by the host name label and an address", node: newNode("ip-10-0-0-1", hostLabel("worker-1"), provided("10.0.0.1")), want: 1},
-		{name: "by the host name in the status and an address", node: newNode("n1", address(corev1.NodeHostName, "WORKER-2.example.org"), address(corev1.NodeInternalIP, "10.0.0.2")), want: 2},
-		{name: "by name with a provider id of another scheme", node: newNode("worker-1", providerID("k3s://worker-1")), want: 1},
+		{
+			name: "by the host name label and an address",
+			node: newNode("ip-10-0-0-1", hostLabel("worker-1"), provided("10.0.0.1")),
+			want: 1,
+		},
+		{
+			name: "by the host name in the status and an address",
+			node: newNode("n1", address(corev1.NodeHostName, "WORKER-2.example.org"),
+				address(corev1.NodeInternalIP, "10.0.0.2")),
+			want: 2,
+		},
+		{
+			name: "by name with a provider id of another scheme",
+			node: newNode("worker-1", providerID("k3s://worker-1")),
+			want: 1,
+		},
 		{name: "a destroyed VM with the same name is ignored", node: newNode("reborn"), want: 6},
 		{name: "a VM in error exists", node: newNode("broken"), want: 8},
 		{
-			name: "the provider id decides: no fall-back to the name", node: newNode("worker-1", providerID("cloudstack:///"+id(9))),
-			err: `node "worker-1" has no VM: no VM with the id ` + id(9) + ` (its provider id) in project "p", all zones (8 VMs)`,
+			name: "the provider id decides: no fall-back to the name",
+			node: newNode("worker-1", providerID("cloudstack:///"+id(9))),
+			err: `node "worker-1" has no VM: no VM with the id ` + id(9) +
+				` (its provider id) in project "p", all zones (8 VMs)`,
 		},
 		{
 			name: "destroyed, by id", node: newNode("reborn", providerID("cloudstack:///"+id(5))),
-			err: `node "reborn" has no VM: the VM with the id ` + id(5) + ` (its provider id) in project "p", all zones (8 VMs) is Destroyed`,
+			err: `node "reborn" has no VM: the VM with the id ` + id(5) +
+				` (its provider id) in project "p", all zones (8 VMs) is Destroyed`,
 		},
 		{
 			name: "destroyed, by name", node: newNode("dead"),
@@ -101,9 +122,14 @@ func TestMatch(t *testing.T) {
 		},
 		{
 			name: "two VMs with the same name", node: newNode("twin"),
-			err: `node "twin" is ambiguous: 2 VMs are named "twin" in project "p", all zones (8 VMs): twin (id ` + id(3) + `, zone zone-1, Running), TWIN (id ` + id(4) + `, zone zone-1, Running); rename one`,
+			err: `node "twin" is ambiguous: 2 VMs are named "twin" in project "p", all zones (8 VMs): twin (id ` +
+				id(3) + `, zone zone-1, Running), TWIN (id ` + id(4) + `, zone zone-1, Running); rename one`,
 		},
-		{name: "no CloudStack id", node: newNode("worker-1", providerID("cloudstack:///worker-1")), err: `node "worker-1": provider id "cloudstack:///worker-1", which is the kubelet's --provider-id: "worker-1" is no UUID`},
+		{
+			name: "no CloudStack id",
+			node: newNode("worker-1", providerID("cloudstack:///worker-1")),
+			err:  `node "worker-1": provider id "cloudstack:///worker-1", which is the kubelet's --provider-id: "worker-1" is no UUID`,
+		},
 		{name: "no name at all", node: newNode(""), err: "has no VM"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,7 +147,8 @@ func TestMatch(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	t.Parallel()
-	n := newNode("Node.example.org", hostLabel("host.example.org"), address(corev1.NodeInternalIP, "10.0.0.1"), address(corev1.NodeHostName, "node.example.org"))
+	n := newNode("Node.example.org", hostLabel("host.example.org"), address(corev1.NodeInternalIP, "10.0.0.1"),
+		address(corev1.NodeHostName, "node.example.org"))
 	assert.Equal(t, []string{"node.example.org", "host.example.org", "node", "host"}, Names(n))
 	assert.Equal(t, []string{"10.0.0.1"}, Names(newNode("10.0.0.1")), "an address has no first label")
 	assert.Empty(t, Names(newNode("")))
@@ -139,9 +166,23 @@ func TestUnshared(t *testing.T) {
 		{name: "the only node", node: newNode("web.a")},
 		{name: "the node itself", node: newNode("web.a"), others: []*corev1.Node{newNode("web.a")}},
 		{name: "the VM has the full name", node: newNode("WEB"), others: []*corev1.Node{newNode("web.b")}},
-		{name: "the other nodes have other VMs", node: newNode("web.a"), others: []*corev1.Node{newNode("web.b", providerID("cloudstack:///"+id(2))), newNode("db.a")}},
-		{name: "another new node matches too", node: newNode("web.a"), others: []*corev1.Node{newNode("Web.b")}, err: `fits node "Web.b" as well`},
-		{name: "another node has the VM", node: newNode("web.a", created(1)), others: []*corev1.Node{newNode("x", providerID("external-cloudstack://"+id(1)))}, err: `belongs to node "x"`},
+		{
+			name:   "the other nodes have other VMs",
+			node:   newNode("web.a"),
+			others: []*corev1.Node{newNode("web.b", providerID("cloudstack:///"+id(2))), newNode("db.a")},
+		},
+		{
+			name:   "another new node matches too",
+			node:   newNode("web.a"),
+			others: []*corev1.Node{newNode("Web.b")},
+			err:    `fits node "Web.b" as well`,
+		},
+		{
+			name:   "another node has the VM",
+			node:   newNode("web.a", created(1)),
+			others: []*corev1.Node{newNode("x", providerID("external-cloudstack://"+id(1)))},
+			err:    `belongs to node "x"`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -173,6 +214,7 @@ func FuzzMatch(f *testing.F) {
 			}
 			return
 		}
+
 		if _, kind, _ := ParseProviderID(provider); !kind.IsCloudStack() {
 			found := false
 			for _, s := range Names(n) {
@@ -198,7 +240,8 @@ func TestMembers(t *testing.T) {
 	for range 2 {
 		members, failed := memo.Match(vms, []*corev1.Node{n("w2", "1"), n("w1", "1"), n("w9", "1")})
 		require.Len(t, members, 2)
-		assert.Equal(t, []string{testVMID(2), testVMID(1)}, []string{members[0].VMID, members[1].VMID}, "in the order of the nodes")
+		assert.Equal(t, []string{testVMID(2), testVMID(1)}, []string{members[0].VMID, members[1].VMID},
+			"in the order of the nodes")
 		require.Len(t, failed, 1)
 		assert.Equal(t, "w9", failed[0].Node.Name)
 	}
@@ -224,6 +267,7 @@ func TestMembersKey(t *testing.T) {
 	for i, n := range nodes {
 		n.UID, n.ResourceVersion = types.UID(fmt.Sprint(i)), "1"
 	}
+
 	all := memo.Key(nodes, nil)
 	assert.Equal(t, all, memo.Key([]*corev1.Node{nodes[2], nodes[0], nodes[1]}, nil), "in any order")
 	assert.NotEqual(t, all, memo.Key(nodes[:2], nil))
@@ -239,5 +283,6 @@ func TestMembersKey(t *testing.T) {
 		}
 		memo.Key(others, nil)
 	}
+
 	assert.LessOrEqual(t, len(memo.digests.values), 3*len(nodes), "nodes that are gone are forgotten")
 }

@@ -95,17 +95,20 @@ func (m *Members) Match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (member
 		known = &perNode[found]{}
 		m.found[list] = known
 	}
+
 	match := func(n *corev1.Node) (f found) { f.member, f.err = matchOne(vms, n); return f }
 	all := nodes
 	if m.All != nil {
 		all, _ = m.All() // a Node that is not among them is new
 	}
+
 	owners := make(map[string]*corev1.Node, len(all)) // by VM
 	for i, f := range known.get(all, match) {
 		if has := owners[f.member.VMID]; f.err == nil && (has == nil || older(all[i], has)) {
 			owners[f.member.VMID] = all[i]
 		}
 	}
+
 	members = make([]plan.Member, 0, len(nodes))
 	for i, f := range known.get(nodes, match) {
 		n := nodes[i] // #nosec G602 -- a result for each node
@@ -118,12 +121,15 @@ func (m *Members) Match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (member
 			members = append(members, f.member)
 		}
 	}
+
 	return members, failed
 }
 
-// Ask asks for the VMs of Nodes by their ids that a list lacks, and returns the list with those that exist: a list may be short,
-// and a member leaves its rules on proof alone.
-func Ask(ctx context.Context, vms *inventory.Inventory, list *inventory.VMSnapshot, failed []Unmatched) (*inventory.VMSnapshot, error) {
+// Ask asks for the VMs of Nodes by their ids that a list lacks, and returns the list with those that exist: a list may
+// be short, and a member leaves its rules on proof alone.
+func Ask(
+	ctx context.Context, vms *inventory.Inventory, list *inventory.VMSnapshot, failed []Unmatched,
+) (*inventory.VMSnapshot, error) {
 	for _, f := range failed {
 		missing, ok := errors.AsType[*NotFoundError](f.Err)
 		if !ok || missing.ID == "" || missing.State != "" || list.Lacks(missing.ID) {
@@ -172,7 +178,8 @@ func (m *Members) Key(nodes []*corev1.Node, unhealthy map[string]failover.Proble
 func MemberOf(n *corev1.Node, vm *cloudstack.VirtualMachine) plan.Member {
 	m := plan.Member{Node: n.Name, VMID: vm.ID, Addresses: memberAddresses(n)}
 	for _, nic := range vm.NICs {
-		m.NICs = append(m.NICs, plan.NIC{NetworkID: nic.NetworkID, NetworkName: nic.NetworkName, IP: nic.IPv4, Secondary: nic.SecondaryIP})
+		m.NICs = append(m.NICs,
+			plan.NIC{NetworkID: nic.NetworkID, NetworkName: nic.NetworkName, IP: nic.IPv4, Secondary: nic.SecondaryIP})
 	}
 	return m
 }
@@ -186,5 +193,6 @@ func memberAddresses(n *corev1.Node) []string {
 }
 
 func nodeDigest(n *corev1.Node) [sha256.Size]byte {
-	return sha256.Sum256([]byte(n.Name + " " + string(n.UID) + " " + n.Spec.ProviderID + " " + strings.Join(memberAddresses(n), ",")))
+	return sha256.Sum256([]byte(n.Name + " " + string(n.UID) + " " + n.Spec.ProviderID + " " +
+		strings.Join(memberAddresses(n), ",")))
 }

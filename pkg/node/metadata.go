@@ -58,8 +58,8 @@ type LabelForm string
 
 // Forms of the instance type label.
 const (
-	// LabelKeepSeparators replaces each character that is not allowed in a label value by an underscore: "Small Instance"
-	// becomes Small_Instance, m1.large is unchanged.
+	// LabelKeepSeparators replaces each character that is not allowed in a label value by an underscore: "Small
+	// Instance" becomes Small_Instance, m1.large is unchanged.
 	LabelKeepSeparators LabelForm = "keep-separators"
 	// LabelUpstream removes everything except ASCII letters and digits, as upstream's provider v1.2.0 does: "Small
 	// Instance" becomes SmallInstance, m1.large becomes m1large.
@@ -162,6 +162,7 @@ func (l ExtraLabels) Of(vm *cloudstack.VirtualMachine) map[string]string {
 			out[key] = value
 		}
 	}
+
 	set(l.Offering, LabelOfferingID, vm.ServiceOfferingID)
 	set(l.Hypervisor, LabelHypervisor, vm.Hypervisor)
 	set(l.Host, LabelHostID, vm.HostID)
@@ -173,20 +174,23 @@ func (l ExtraLabels) Of(vm *cloudstack.VirtualMachine) map[string]string {
 			}
 		}
 	}
+
 	if l.TagPrefix != "" {
 		for key, value := range vm.Tags {
 			rest, ok := strings.CutPrefix(key, l.TagPrefix)
 			if name := LabelValue(rest); ok && name != "" {
-				// Two tag keys can map to the same label; the smaller value wins, so that the result does not depend on the order
-				// of the map.
+				// Two tag keys can map to the same label; the smaller value wins, so that the result does not depend on
+				// the order of the map.
 				if had, twice := out[LabelTagPrefix+name]; !twice || LabelValue(value) < had {
 					out[LabelTagPrefix+name] = LabelValue(value)
 				}
 			}
 		}
 	}
+
 	if len(out) == 0 {
 		return nil
 	}
+
 	return out
 }

@@ -29,11 +29,21 @@ func TestMetadata(t *testing.T) {
 	assert.Equal(t, "Small_Instance", m.InstanceType)
 	assert.Equal(t, "zone-1", m.Zone)
 	assert.Equal(t, "zone-1", m.Region)
-	assert.Equal(t, []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.21"}, {Type: corev1.NodeHostName, Address: "w1"}}, m.NodeAddresses)
+	assert.Equal(t,
+		[]corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: "10.1.1.21"},
+			{Type: corev1.NodeHostName, Address: "w1"},
+		}, m.NodeAddresses)
 	assert.Empty(t, m.AdditionalLabels)
 
 	one.ZoneName = "Zürich (main)"
-	m, err = Metadata(one, Options{Node: newNode("w1", providerID("k3s://w1")), Form: FormClusterAPI, LabelForm: LabelUpstream, Region: "Europe West"})
+	m, err = Metadata(one,
+		Options{
+			Node:      newNode("w1", providerID("k3s://w1")),
+			Form:      FormClusterAPI,
+			LabelForm: LabelUpstream,
+			Region:    "Europe West",
+		})
 	require.NoError(t, err)
 	assert.Equal(t, "k3s://w1", m.ProviderID, "a provider id that is set stays")
 	assert.Equal(t, "SmallInstance", m.InstanceType)
@@ -43,7 +53,8 @@ func TestMetadata(t *testing.T) {
 	m, err = Metadata(one, Options{Form: FormClusterAPI})
 	require.NoError(t, err)
 	assert.Equal(t, "cloudstack:///"+someID, m.ProviderID)
-	assert.Equal(t, []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.21"}}, m.NodeAddresses, "without a Node, no host name")
+	assert.Equal(t, []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.21"}}, m.NodeAddresses,
+		"without a Node, no host name")
 
 	_, err = Metadata(cloudstack.VirtualMachine{Name: "x"}, Options{})
 	require.Error(t, err)
@@ -106,7 +117,11 @@ func TestInstanceTypeLabel(t *testing.T) {
 
 func TestParseLabelForm(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]LabelForm{"": LabelKeepSeparators, "keep-separators": LabelKeepSeparators, "upstream": LabelUpstream} {
+	for in, want := range map[string]LabelForm{
+		"":                LabelKeepSeparators,
+		"keep-separators": LabelKeepSeparators,
+		"upstream":        LabelUpstream,
+	} {
 		got, err := ParseLabelForm(in)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
@@ -116,11 +131,13 @@ func TestParseLabelForm(t *testing.T) {
 }
 
 func FuzzLabelValue(f *testing.F) {
-	for _, s := range []string{"Small Instance", "ü", "\xff\xfe", "-", strings.Repeat("._-", 40), strings.Repeat("é", 64)} {
+	for _, s := range []string{"Small Instance", "ü", "\xff\xfe", "-", strings.Repeat("._-", 40),
+		strings.Repeat("é", 64)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, got := range []string{LabelValue(s), InstanceTypeLabel(LabelUpstream, s), InstanceTypeLabel(LabelKeepSeparators, s)} {
+		for _, got := range []string{LabelValue(s), InstanceTypeLabel(LabelUpstream, s),
+			InstanceTypeLabel(LabelKeepSeparators, s)} {
 			if bad := validation.IsValidLabelValue(got); len(bad) > 0 {
 				t.Fatalf("%q became %q: %v", s, got, bad)
 			}
@@ -136,23 +153,43 @@ func TestExtraLabels(t *testing.T) {
 	vm := cloudstack.VirtualMachine{
 		ID: someID, ServiceOfferingID: "so-1", Hypervisor: "KVM", HostID: "h-1", HostName: "kvm 1.example",
 		AffinityGroups: []cloudstack.AffinityGroup{{ID: "ag-1", Name: "db nodes"}, {ID: "ag-2", Name: "ä"}},
-		Tags:           map[string]string{"k8s:team": "Über uns", "k8s:empty": "", "k8s:": "x", "other": "y", "k8s:a b": "2", "k8s:a_b": "1", "k8s:-": "z"},
+		Tags: map[string]string{
+			"k8s:team":  "Über uns",
+			"k8s:empty": "",
+			"k8s:":      "x",
+			"other":     "y",
+			"k8s:a b":   "2",
+			"k8s:a_b":   "1",
+			"k8s:-":     "z",
+		},
 	}
+
 	for _, c := range []struct {
 		words  []string
 		prefix string
 		want   map[string]string
 	}{
 		{},
-		{words: []string{"offering", " hypervisor "}, want: map[string]string{LabelOfferingID: "so-1", LabelHypervisor: "KVM"}},
+		{
+			words: []string{"offering", " hypervisor "},
+			want:  map[string]string{LabelOfferingID: "so-1", LabelHypervisor: "KVM"},
+		},
 		{words: []string{"host", ""}, want: map[string]string{LabelHostID: "h-1", LabelHostName: "kvm_1.example"}},
 		{words: []string{"affinity-groups"}, want: map[string]string{LabelAffinityPrefix + "db_nodes": "ag-1"}},
-		{prefix: "k8s:", want: map[string]string{LabelTagPrefix + "team": "ber_uns", LabelTagPrefix + "empty": "", LabelTagPrefix + "a_b": "1"}},
+		{
+			prefix: "k8s:",
+			want: map[string]string{
+				LabelTagPrefix + "team":  "ber_uns",
+				LabelTagPrefix + "empty": "",
+				LabelTagPrefix + "a_b":   "1",
+			},
+		},
 	} {
 		l, err := ParseExtraLabels(c.words, c.prefix)
 		require.NoError(t, err)
 		assert.Equal(t, c.want, l.Of(&vm))
 	}
+
 	all, err := ParseExtraLabels(ExtraLabelWords(), "k8s:")
 	require.NoError(t, err)
 	assert.Nil(t, all.Of(&cloudstack.VirtualMachine{ID: someID}), "fields that a user cannot see are omitted")

@@ -78,16 +78,20 @@ func (m *Nodes) Start(ctx context.Context, kube kubernetes.Interface, recorder r
 // Metrics returns the metrics of Nodes, to be registered. A scrape makes no call.
 func (m *Nodes) Metrics() []prometheus.Collector {
 	gauge := func(name, help string, value func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return float64(value()) })
 	}
 	return []prometheus.Collector{
 		m.refused, m.outOfService.taints,
 		gauge("cloudstack_node_deletions_blocked",
-			"1 while Nodes are not deleted because too many have lost their VMs at once: look at the credentials and the project.", m.guard.blocked),
+			"1 while Nodes are not deleted because too many have lost their VMs at once: look at the credentials and "+
+				"the project.", m.guard.blocked),
 		gauge("cloudstack_nodes_without_vm",
-			"Number of Nodes with a CloudStack provider ID whose VM is not in the last complete list of VMs.", m.withoutVM),
+			"Number of Nodes with a CloudStack provider ID whose VM is not in the last complete list of VMs.",
+			m.withoutVM),
 		gauge("cloudstack_nodes_out_of_service",
-			"Number of Nodes that have the taint node.kubernetes.io/out-of-service from the controller: their VMs are stopped or gone.", m.countOutOfService),
+			"Number of Nodes that have the taint node.kubernetes.io/out-of-service from the controller: their VMs "+
+				"are stopped or gone.", m.countOutOfService),
 	}
 }
 
@@ -115,8 +119,8 @@ func (m *Nodes) countOutOfService() (count int) {
 const (
 	// VMAge is for a VM that is found in the list.
 	VMAge = 30 * time.Second
-	// MissAge is for a VM that is not found: it may be newer than the list. It is also the shortest time between two lists
-	// that unknown Nodes can cause.
+	// MissAge is for a VM that is not found: it may be newer than the list. It is also the shortest time between two
+	// lists that unknown Nodes can cause.
 	MissAge = 3 * time.Second
 )
 
@@ -153,20 +157,26 @@ func due(b *flowcontrol.Backoff, nodes, candidates []*corev1.Node) (out []*corev
 			b.DeleteEntry(string(n.UID))
 		}
 	}
-	return slices.DeleteFunc(candidates, func(n *corev1.Node) bool { return b.IsInBackOffSinceUpdate(string(n.UID), b.Clock.Now()) })
+	return slices.DeleteFunc(candidates,
+		func(n *corev1.Node) bool { return b.IsInBackOffSinceUpdate(string(n.UID), b.Clock.Now()) })
 }
 
 // setTaints replaces the taints of a Node. The annotation gets the current time if set is true, and is removed
 // otherwise. It returns false if nothing was written: the Node has changed since it was read, or the API server
 // refuses, which is logged.
-func setTaints(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, taints []corev1.Taint, annotation string, now time.Time, set bool) bool {
+func setTaints(
+	ctx context.Context, kube kubernetes.Interface, n *corev1.Node, taints []corev1.Taint, annotation string,
+	now time.Time, set bool,
+) bool {
 	annotations := maps.Clone(n.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
+
 	if annotations[annotation] = now.UTC().Format(time.RFC3339); !set {
 		delete(annotations, annotation)
 	}
+
 	// spec.taints is one atomic list, so that a merge would drop the taints of others. The patch therefore replaces it,
 	// and tests the version. The API server answers "invalid" when a test fails.
 	patch, err := json.Marshal([]map[string]any{
@@ -177,9 +187,11 @@ func setTaints(ctx context.Context, kube kubernetes.Interface, n *corev1.Node, t
 	if err == nil {
 		_, err = kube.CoreV1().Nodes().Patch(ctx, n.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 	}
+
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err) {
 		klog.ErrorS(err, "Cannot change the taints of a node; it is tried again", "node", n.Name)
 	}
+
 	return err == nil
 }
 

@@ -75,16 +75,20 @@ func (o *outOfService) look(ctx context.Context) {
 	if err != nil {
 		return // the cache is not filled yet
 	}
+
 	down, back, room := judgeOutOfService(nodes, o.OutOfService, o.Limit.Percent)
 	for _, n := range back {
 		o.remove(ctx, n)
 	}
+
 	for _, n := range due(o.backoff, nodes, down) {
 		switch {
 		case ctx.Err() != nil:
 			return
 		case room == 0:
-			o.events.warnOnce(n, ReasonOutOfServiceRefused, "the node is not Ready, and too many others are out of service already: its VM is not looked at, and its volumes stay attached")
+			o.events.warnOnce(n, ReasonOutOfServiceRefused,
+				"the node is not Ready, and too many others are out of service already: its VM is not looked at, and "+
+					"its volumes stay attached")
 		case o.add(ctx, n):
 			room--
 		default:
@@ -127,18 +131,25 @@ func isOutOfService(n *corev1.Node) bool {
 func (o *outOfService) add(ctx context.Context, n *corev1.Node) bool {
 	state, down, err := o.down(ctx, n)
 	if err != nil {
-		klog.V(2).InfoS("It is not known whether a node that is not Ready is down; it is asked again", "node", n.Name, "err", err)
+		klog.V(2).InfoS("It is not known whether a node that is not Ready is down; it is asked again", "node", n.Name,
+			"err", err)
 	}
+
 	if err != nil || !down {
 		return false
 	}
-	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute} // as in Kubernetes' documentation
-	if !setTaints(ctx, o.kube, n, append(slices.Clone(n.Spec.Taints), taint), AnnotationOutOfServiceSince, o.Clock.Now(), true) {
+
+	// as in Kubernetes' documentation
+	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+	if !setTaints(ctx, o.kube, n, append(slices.Clone(n.Spec.Taints), taint), AnnotationOutOfServiceSince,
+		o.Clock.Now(), true) {
 		return false
 	}
+
 	o.taints.Inc()
 	o.events.warn(n, ReasonOutOfService, fmt.Sprintf(
-		"the VM is %s, by its id and in the list of VMs, and the node is not Ready: set the taint %s; Kubernetes deletes the node's Pods and detaches their volumes", state, corev1.TaintNodeOutOfService))
+		"the VM is %s, by its id and in the list of VMs, and the node is not Ready: set the taint %s; Kubernetes "+
+			"deletes the node's Pods and detaches their volumes", state, corev1.TaintNodeOutOfService))
 	return true
 }
 
@@ -147,16 +158,20 @@ func (o *outOfService) remove(ctx context.Context, n *corev1.Node) {
 	if vm, err := o.find(ctx, n); err != nil || vm.State != cloudstack.VMRunning {
 		return
 	}
-	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints),
+		func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 	if setTaints(ctx, o.kube, n, taints, AnnotationOutOfServiceSince, o.Clock.Now(), false) {
-		o.events.normal(n, ReasonInService, "the node is Ready and its VM runs: removed the taint "+corev1.TaintNodeOutOfService)
+		o.events.normal(n, ReasonInService,
+			"the node is Ready and its VM runs: removed the taint "+corev1.TaintNodeOutOfService)
 	}
 }
 
 // hold reports whether the deletion of a Node whose VM is gone has to wait until its volumes are detached, two minutes
 // at most. Without the Node, and its taint, Kubernetes waits six minutes before it detaches them.
 func (o *outOfService) hold(n *corev1.Node) bool {
-	if o.OutOfService == OutOfServiceOff || len(n.Status.VolumesAttached) == 0 || !isOutOfService(n) && !maybeOutOfService(n, o.OutOfService) {
+	if o.OutOfService == OutOfServiceOff ||
+		len(n.Status.VolumesAttached) == 0 ||
+		!isOutOfService(n) && !maybeOutOfService(n, o.OutOfService) {
 		return false
 	}
 	now := o.Clock.Now()

@@ -63,12 +63,14 @@ type ProviderIDError struct {
 }
 
 func (e *ProviderIDError) Error() string {
-	return fmt.Sprintf("provider id %q, which is the kubelet's --provider-id: %s: want %s or %s", e.ProviderID, e.Reason,
+	return fmt.Sprintf("provider id %q, which is the kubelet's --provider-id: %s: want %s or %s", e.ProviderID,
+		e.Reason,
 		ProviderID(FormUpstream, "VM-ID"), ProviderID(FormClusterAPI, "VM-ID"))
 }
 
 // RemedyProviderID is what to do about a *ProviderIDError.
-const RemedyProviderID = "correct the kubelet's --provider-id, or providerID in its configuration, or remove it; then delete the Node and " +
+const RemedyProviderID = "correct the kubelet's --provider-id, or providerID in its configuration, or remove it; " +
+	"then delete the Node and " +
 	"restart the kubelet, which registers it again: nobody can change a provider ID"
 
 // ParseProviderID parses a Node's spec.providerID.
@@ -80,6 +82,7 @@ func ParseProviderID(s string) (id string, kind Kind, err error) {
 	if s == "" {
 		return "", KindNone, nil
 	}
+
 	scheme, rest, ok := strings.Cut(s, ":/")
 	if !ok {
 		// Some users set the kubelet's --provider-id to the bare id.
@@ -88,15 +91,18 @@ func ParseProviderID(s string) (id string, kind Kind, err error) {
 		}
 		return "", KindNone, &ProviderIDError{ProviderID: s, Reason: "it has no scheme"}
 	}
+
 	if kind = Kind(strings.ToLower(scheme)); !kind.IsCloudStack() {
 		return "", KindForeign, nil
 	}
+
 	switch {
 	case strings.ContainsAny(s, "{}$<>"):
 		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it contains a template that nothing has filled in"}
 	case strings.ContainsAny(s, "'\"`"):
 		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it contains quotes"}
 	}
+
 	rest = strings.Trim(rest, "/")
 	rest = rest[strings.LastIndexByte(rest, '/')+1:]
 	id = strings.ToLower(rest)
@@ -106,6 +112,7 @@ func ParseProviderID(s string) (id string, kind Kind, err error) {
 	case !vmID.MatchString(id):
 		return "", kind, &ProviderIDError{ProviderID: s, Reason: fmt.Sprintf("%q is no UUID", rest)}
 	}
+
 	return id, kind, nil
 }
 

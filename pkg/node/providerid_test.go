@@ -52,6 +52,7 @@ func TestParseProviderID(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
+
 			var bad *ProviderIDError
 			require.ErrorAs(t, err, &bad)
 			assert.Contains(t, err.Error(), c.err)
@@ -78,9 +79,11 @@ func TestProviderIDForms(t *testing.T) {
 }
 
 func FuzzParseProviderID(f *testing.F) {
-	for _, s := range []string{"", "external-cloudstack://" + someID, "cloudstack:///" + someID, "k3s://n", "://", "cloudstack:////", "ä://ß"} {
+	for _, s := range []string{"", "external-cloudstack://" + someID, "cloudstack:///" + someID, "k3s://n", "://",
+		"cloudstack:////", "ä://ß"} {
 		f.Add(s)
 	}
+
 	f.Fuzz(func(t *testing.T, s string) {
 		id, kind, err := ParseProviderID(s)
 		var bad *ProviderIDError

@@ -33,14 +33,16 @@ func count(calls []string, command string) int {
 
 func someOrTen(n int) []int { return numbers(8000, n) }
 
-// spend returns the calls of some work. Apart from shared reads and polls of jobs they are at most as many as the budget allows.
+// spend returns the calls of some work. Apart from shared reads and polls of jobs they are at most as many as the
+// budget allows.
 func (env *serviceEnv) spend(what string, budget int, do func(), shared ...string) []string {
 	env.t.Helper()
 	env.reset()
 	do()
 	calls := env.calls()
 	own := without(calls, shared...)
-	env.t.Logf("%-28s %4d calls, budget %4d, shared %d, polls %d", what, len(own), budget, len(calls)-len(own), env.Ledger().Count(testenv.Polls...))
+	env.t.Logf("%-28s %4d calls, budget %4d, shared %d, polls %d", what, len(own), budget, len(calls)-len(own),
+		env.Ledger().Count(testenv.Polls...))
 	assert.LessOrEqual(env.t, len(own), budget, "%s:\n%s", what, tally(own))
 	return calls
 }
@@ -56,27 +58,38 @@ func TestBudget(t *testing.T) {
 				t.Helper()
 				return env.spend(what, budget, do, snapshots...)
 			}
+
 			sync := func() { env.mustSync("web") }
+
 			// Without any other Service or Node having been looked at, the two snapshots come on top.
 			created := 6 + 2*n
 			if n > 1 {
 				created++ // one list of rules in place of the results of 2n jobs, which count as polls
 			}
+
 			spend("create", created, sync)
 			if n > 1 {
-				asked := map[string]bool{} // how often is TestTenJobsShareTheirPolls' matter: that depends on the machine here
+				// how often is TestTenJobsShareTheirPolls' matter: that depends on the machine here
+				asked := map[string]bool{}
 				for _, c := range env.Ledger().Find("queryAsyncJobResult", "ccm") {
 					asked[c.Params["jobid"]] = true
 				}
-				assert.LessOrEqual(t, len(asked), 3+2, "jobs that are asked one by one: address, tags, firewall rule, one that is alone, the last one")
-				assert.Equal(t, 2, env.Ledger().Count("listLoadBalancerRules"), "a look for rules before, and the proof")
+
+				assert.LessOrEqual(t, len(asked), 3+2,
+					"jobs that are asked one by one: address, tags, firewall rule, one that is alone, the last one")
+				assert.Equal(t, 2, env.Ledger().Count("listLoadBalancerRules"),
+					"a look for rules before, and the proof")
 			}
+
 			assert.Empty(t, spend("sync again", 0, sync))
 			env.advance(6 * time.Minute)
 			spend("sync after the drift period", 3, sync)
 			assert.Empty(t, spend("update, same nodes", 0, func() { env.update("web", "w2", "w1") }))
-			assert.LessOrEqual(t, count(spend("a node joins", n, func() { env.update("web", "w1", "w2", "w3") }), "listVirtualMachines"), 1)
+			assert.LessOrEqual(t,
+				count(spend("a node joins", n, func() { env.update("web", "w1", "w2", "w3") }), "listVirtualMachines"),
+				1)
 			spend("a node leaves", n, func() { env.update("web", "w1", "w2") })
+
 			// A restart forgets the members; They are read rule by rule or, if there are fewer VMs, VM by VM.
 			env.restart()
 			env.noticed()
@@ -85,7 +98,9 @@ func TestBudget(t *testing.T) {
 				env.edit("web", changed(t, []string{"+9999"}))
 				sync()
 			})
-			spend("delete", 5, func() { require.NoError(t, env.remove("web")) }) // the address is read before it is released
+
+			// the address is read before it is released
+			spend("delete", 5, func() { require.NoError(t, env.remove("web")) })
 		})
 	}
 }
@@ -100,7 +115,9 @@ func TestBudgetOfForwards(t *testing.T) {
 			t.Helper()
 			env.spend(what, budget, do, append(snapshots, "listApis")...)
 		}
+
 		sync := func() { env.mustSync("web") }
+
 		// The address takes 3, looking for rules of the same name, the tags, the firewall and its tags one each.
 		spend("create", 7+n, sync)
 		spend("sync again", 0, sync)
@@ -135,43 +152,48 @@ func TestBudgetAtScale(t *testing.T) {
 		sizes = append(sizes, struct{ services, ports, nodes int }{500, 2, 5})
 	}
 	for _, size := range sizes {
-		parallel(t, fmt.Sprintf("%d Services of %d ports, %d nodes", size.services, size.ports, size.nodes), func(t *testing.T) {
-			env := newEnv(t, withWorld(func(w string) string { return withVMs(w, size.nodes+1) }))
-			s, n, v := size.services, size.ports, size.nodes+1+7
-			nodes := nodesUpTo(size.nodes)
-			// Of several namespaces, each of which may change so many at once.
-			key := func(i int) string { return fmt.Sprintf("team%d/web%d", i/100, i) }
-			for i := range s {
-				env.create(key(i), someOrTen(n))
-			}
-			env.setNodes(nodes)
-			env.noticed()
-			all := func() { // some at a time
-				workqueue.ParallelizeUntil(t.Context(), 10, s, func(i int) { assert.NoError(t, env.attempt(key(i))) })
-			}
-			rules := s*n + 2
-			lists := pages(rules) + pages(s+2) + pages(s+6) + pages(v) + 1 // rules, firewall, addresses, VMs, network
-			members := min(s*n, v*pages(rules))
+		parallel(t, fmt.Sprintf("%d Services of %d ports, %d nodes", size.services, size.ports, size.nodes),
+			func(t *testing.T) {
+				env := newEnv(t, withWorld(func(w string) string { return withVMs(w, size.nodes+1) }))
+				s, n, v := size.services, size.ports, size.nodes+1+7
+				nodes := nodesUpTo(size.nodes)
+				// Of several namespaces, each of which may change so many at once.
+				key := func(i int) string { return fmt.Sprintf("team%d/web%d", i/100, i) }
+				for i := range s {
+					env.create(key(i), someOrTen(n))
+				}
+				env.setNodes(nodes)
+				env.noticed()
+				all := func() { // some at a time
+					workqueue.ParallelizeUntil(t.Context(), 10, s,
+						func(i int) { assert.NoError(t, env.attempt(key(i))) })
+				}
+				rules := s*n + 2
+				// rules, firewall, addresses, VMs, network
+				lists := pages(rules) + pages(s+2) + pages(s+6) + pages(v) + 1
+				members := min(s*n, v*pages(rules))
 
-			env.spend("create", s*(7+2*n)+pages(v)+1, all)
-			env.restart()
-			env.spend("restart", lists+members, all)
-			env.spend("re-sync", 0, all)
-			env.advance(5 * time.Minute)
-			env.spend("drift round", lists+members, func() { env.round() })
-			// What changes about Nodes most of the time: nothing that matters, in another order.
-			slices.Reverse(nodes)
-			nodes[0] = nodes[0].DeepCopy()
-			nodes[0].ResourceVersion, nodes[0].Labels = "2", map[string]string{"changed": "yes"}
-			nodes[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "changed"}}
-			env.setNodes(nodes)
-			env.spend("update, same nodes", 0, all)
-			env.setNodes(nodesUpTo(size.nodes + 1))
-			env.spend("a node joins", s*n+pages(v), all)
-			env.setNodes(nodesUpTo(size.nodes))
-			env.spend("a node leaves", s*n+pages(v), all)
-			assert.Empty(t, grep(env.events(), " DriftRepaired "))
-		})
+				env.spend("create", s*(7+2*n)+pages(v)+1, all)
+				env.restart()
+				env.spend("restart", lists+members, all)
+				env.spend("re-sync", 0, all)
+				env.advance(5 * time.Minute)
+				env.spend("drift round", lists+members, func() { env.round() })
+				// What changes about Nodes most of the time: nothing that matters, in another order.
+				slices.Reverse(nodes)
+				nodes[0] = nodes[0].DeepCopy()
+				nodes[0].ResourceVersion, nodes[0].Labels = "2", map[string]string{"changed": "yes"}
+				nodes[0].Status.Conditions = []corev1.NodeCondition{
+					{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "changed"},
+				}
+				env.setNodes(nodes)
+				env.spend("update, same nodes", 0, all)
+				env.setNodes(nodesUpTo(size.nodes + 1))
+				env.spend("a node joins", s*n+pages(v), all)
+				env.setNodes(nodesUpTo(size.nodes))
+				env.spend("a node leaves", s*n+pages(v), all)
+				assert.Empty(t, grep(env.events(), " DriftRepaired "))
+			})
 	}
 }
 
@@ -184,6 +206,7 @@ func TestNodeBudgets(t *testing.T) {
 			if size > 1000 && testing.Short() {
 				t.Skip("takes seconds")
 			}
+
 			env := newEnv(t, withWorld(func(w string) string { return withVMs(w, size) }))
 			vms, err := env.inspect.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 			require.NoError(t, err)
@@ -192,6 +215,7 @@ func TestNodeBudgets(t *testing.T) {
 				at := slices.IndexFunc(vms, func(vm cloudstack.VirtualMachine) bool { return vm.Name == nodes[i].Name })
 				nodes[i].Spec.ProviderID = node.ProviderID(node.FormUpstream, vms[at].ID)
 			}
+
 			instances := env.provider.instances
 			instances.List = func() ([]*corev1.Node, error) { return nodes, nil }
 			round := func(list []*corev1.Node) func() {
@@ -205,22 +229,27 @@ func TestNodeBudgets(t *testing.T) {
 							}
 						})
 					}
+
 					wg.Wait()
 				}
 			}
+
 			exactly := func(what string, budget int, do func()) {
 				t.Helper()
 				assert.Len(t, env.spend(what, budget, do), budget, what)
 			}
+
 			exists := func(i int) bool {
 				there, err := instances.InstanceExists(t.Context(), nodes[i])
 				assert.NoError(t, err)
 				return there
 			}
+
 			whole := pages(len(vms))
 			exactly("all Nodes at once share a flight", whole, round(nodesUpTo(size)))
 			exactly("a list serves all for its age", 0, round(nodes))
-			exactly("load balancers among them", 0, func() { _, _ = env.provider.inventory.VMs(t.Context(), node.VMAge) })
+			exactly("load balancers among them", 0,
+				func() { _, _ = env.provider.inventory.VMs(t.Context(), node.VMAge) })
 			env.advance(node.VMAge + time.Second)
 			exactly("a steady round", whole, round(nodes))
 			env.Admin("stopVirtualMachine", "id", env.vm("n1"))
@@ -231,12 +260,14 @@ func TestNodeBudgets(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, off)
 			})
+
 			env.Admin("destroyVirtualMachine", "id", env.vm("n2"))
 			env.advance(node.VMAge + time.Second)
 			exactly("one VM destroyed: the list and the look-up by id", whole+1, func() { assert.False(t, exists(2)) })
 			env.advance(node.MissAge + time.Second)
 			exactly("an unknown id: one look-up, or the list where that is one call as well", 1, func() {
-				_, err := instances.InstanceMetadata(t.Context(), testenv.Node("nobody", node.ProviderID(node.FormUpstream, testenv.VMID(1))))
+				_, err := instances.InstanceMetadata(t.Context(),
+					testenv.Node("nobody", node.ProviderID(node.FormUpstream, testenv.VMID(1))))
 				assert.Error(t, err)
 			})
 		})

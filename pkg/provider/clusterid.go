@@ -22,7 +22,8 @@ import (
 const commonClusterID = "kubernetes"
 
 // ClusterID returns the id of the cluster in CloudStack's tags: --cluster-id, else cluster-id of the cloud-config, else
-// --cluster-name unless that is "kubernetes", the default that every cluster has, else the UID of namespace kube-system.
+// --cluster-name unless that is "kubernetes", the default that every cluster has, else the UID of namespace
+// kube-system.
 func ClusterID(flag, config, clusterName, kubeSystemUID string) string {
 	if clusterName == commonClusterID {
 		clusterName = ""
@@ -44,15 +45,17 @@ func (p *Provider) clusterIDs() []string {
 	return append([]string{p.clusterID()}, p.config.FormerClusterIDs...)
 }
 
-// readClusterUID reads the UID of namespace kube-system where it is needed: as the id of a cluster that was given none, and
-// for the entry in CloudStack's UI. Two clusters never have the same one, so that none takes what belongs to another.
+// readClusterUID reads the UID of namespace kube-system where it is needed: as the id of a cluster that was given none,
+// and for the entry in CloudStack's UI. Two clusters never have the same one, so that none takes what belongs to
+// another.
 func (p *Provider) readClusterUID(ctx context.Context, kube kubernetes.Interface) error {
 	if p.uid() != "" || p.clusterID() != "" && p.options.RegisterCluster == "" {
 		return nil
 	}
 	ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read the UID of namespace %s, the id of the cluster in CloudStack's tags: %w (allow it, or set --cluster-id)", metav1.NamespaceSystem, err)
+		return fmt.Errorf("read the UID of namespace %s, the id of the cluster in CloudStack's tags: %w (allow it, "+
+			"or set --cluster-id)", metav1.NamespaceSystem, err)
 	}
 	p.clusterUID.Store(new(string(ns.UID)))
 	return nil
@@ -80,9 +83,13 @@ func (p *Provider) checkClusterID() error {
 	odd := func(r rune) bool { return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar }
 	switch {
 	case len(id) > maxClusterID || strings.TrimSpace(id) != id || strings.ContainsFunc(id, odd):
-		return fmt.Errorf("cluster-id: %q cannot be written into CloudStack's tags: want at most %d bytes of printable text without emoji and without blanks at its ends (--cluster-id, cluster-id in the cloud-config, or --cluster-name)", id, maxClusterID)
+		return fmt.Errorf("cluster-id: %q cannot be written into CloudStack's tags: want at most %d bytes of "+
+			"printable text without emoji and without blanks at its ends (--cluster-id, cluster-id in the "+
+			"cloud-config, or --cluster-name)", id, maxClusterID)
 	case p.options.CleanOrphans && cmp.Or(p.options.ClusterID, p.config.ClusterID) == commonClusterID:
-		return fmt.Errorf("--clean-orphans: the cluster id is %q, which other clusters may have too, and what another one made in this account or project would be removed: give the cluster a name of its own with --cluster-id or cluster-id in the cloud-config, or none", commonClusterID)
+		return fmt.Errorf("--clean-orphans: the cluster id is %q, which other clusters may have too, and what "+
+			"another one made in this account or project would be removed: give the cluster a name of its own with "+
+			"--cluster-id or cluster-id in the cloud-config, or none", commonClusterID)
 	}
 	return nil
 }

@@ -20,13 +20,14 @@ const withoutForwards = "ports cannot be forwarded: no UDP through a virtual rou
 
 // Losses are what the controller cannot do without the other commands that it may call, by their names.
 var Losses = map[string]string{
-	"listZones":                "the zone of the cloud-config is not checked at start",
-	"listProjects":             "project-id in the cloud-config must be an id, not a name",
-	"listCapabilities":         "rate-limit = auto learns of API throttling when a call is refused",
-	"listNetworkACLs":          "network ACL lists of VPC tiers are left alone",
-	"createNetworkACL":         "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)",
-	"deleteNetworkACL":         "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)",
-	"listPortForwardingRules":  "port forwardings do not keep an address from being released, and ports cannot be forwarded",
+	"listZones":        "the zone of the cloud-config is not checked at start",
+	"listProjects":     "project-id in the cloud-config must be an id, not a name",
+	"listCapabilities": "rate-limit = auto learns of API throttling when a call is refused",
+	"listNetworkACLs":  "network ACL lists of VPC tiers are left alone",
+	"createNetworkACL": "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)",
+	"deleteNetworkACL": "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)",
+	"listPortForwardingRules": "port forwardings do not keep an address from being released, and ports cannot " +
+		"be forwarded",
 	"createPortForwardingRule": withoutForwards,
 	"updatePortForwardingRule": withoutForwards,
 	"deletePortForwardingRule": withoutForwards,
@@ -41,14 +42,15 @@ var Losses = map[string]string{
 	"createTags":               "names and the Service's annotations alone prove ownership",
 	"listTags":                 "the tags of deleted rules stay in CloudStack",
 	"deleteTags":               "names and the Service's annotations alone prove ownership",
-	"listApis":                 "whether the role may forward ports shows only when a port is forwarded, and rules are changed as on CloudStack before 4.22",
-	"listAsyncJobs":            "each job is polled on its own",
+	"listApis": "whether the role may forward ports shows only when a port is forwarded, and rules " +
+		"are changed as on CloudStack before 4.22",
+	"listAsyncJobs": "each job is polled on its own",
 }
 
 var (
 	// OptionalCommands are the names of the commands that the controller can do without.
 	OptionalCommands = slices.Sorted(maps.Keys(Losses))
-	// RequiredCommands are the names of all commands that the controller may call: what the minimal role allows. Every one is
-	// allowed to the default User role.
+	// RequiredCommands are the names of all commands that the controller may call: what the minimal role allows. Every
+	// one is allowed to the default User role.
 	RequiredCommands = slices.Sorted(slices.Values(slices.Concat(needed, OptionalCommands)))
 )

@@ -22,8 +22,8 @@ import (
 const contactPause = 10 * time.Second
 
 // contact says in the log whether CloudStack can be used as configured, and what is lacking. It tries until it can; the
-// controllers work, or fail, on their own meanwhile. When CloudStack is silent later, it tries until there is an answer, and ends the
-// waits of Services after failures.
+// controllers work, or fail, on their own meanwhile. When CloudStack is silent later, it tries until there is an
+// answer, and ends the waits of Services after failures.
 func (p *Provider) contact(ctx context.Context) {
 	_ = wait.PollUntilContextCancel(ctx, contactPause, true, func(ctx context.Context) (bool, error) {
 		vms, err := p.tryContact(ctx)
@@ -35,6 +35,7 @@ func (p *Provider) contact(ctx context.Context) {
 		}
 		return err == nil, nil
 	})
+
 	for {
 		select {
 		case <-ctx.Done():

@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// account is a simulated CloudStack with an API server, and the account that Services are served from, as another of its
-// users sees it.
+// account is a simulated CloudStack with an API server, and the account that Services are served from, as another of
+// its users sees it.
 type account struct {
 	*testenv.Cloud
 	apiServer
@@ -44,7 +44,9 @@ type addressSnapshot struct {
 
 // lines describe the address with everything on it. Ids are part of it: a rule that was replaced is not the same.
 func (a *addressSnapshot) lines() []string {
-	return append(a.contents(), fmt.Sprintf("address %s %s network %s static NAT %v %v", a.Address, a.State, a.AssociatedNetworkID, a.StaticNAT, a.tags()))
+	return append(a.contents(),
+		fmt.Sprintf("address %s %s network %s static NAT %v %v", a.Address, a.State, a.AssociatedNetworkID, a.StaticNAT,
+			a.tags()))
 }
 
 // contents is lines without the address itself.
@@ -56,13 +58,18 @@ func (a *addressSnapshot) contents() []string {
 func (a *addressSnapshot) describe(name func(id string) string) []string {
 	out := []string{} // never nil: an idle address has nothing on it
 	for _, r := range a.rules {
-		out = append(out, fmt.Sprintf("rule %s %s %d->%d %s %s %v %v", name(r.ID), r.Name, r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm, r.CIDRs, a.members[r.ID]))
+		out = append(out,
+			fmt.Sprintf("rule %s %s %d->%d %s %s %v %v", name(r.ID), r.Name, r.PublicPort, r.PrivatePort, r.Protocol,
+				r.Algorithm, r.CIDRs, a.members[r.ID]))
 	}
 	for _, f := range a.firewall {
-		out = append(out, fmt.Sprintf("firewall %s %s %d-%d %v", name(f.ID), f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
+		out = append(out,
+			fmt.Sprintf("firewall %s %s %d-%d %v", name(f.ID), f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
 	}
 	for _, f := range a.forwards {
-		out = append(out, fmt.Sprintf("forwarding %s %d/%s->%d %v %v %s", name(f.ID), f.StartPort, f.Protocol, f.PrivatePort, f.CIDRs, taggedFor(f.Tags), f.VMName))
+		out = append(out,
+			fmt.Sprintf("forwarding %s %d/%s->%d %v %v %s", name(f.ID), f.StartPort, f.Protocol, f.PrivatePort, f.CIDRs,
+				taggedFor(f.Tags), f.VMName))
 	}
 	slices.Sort(out)
 	return out
@@ -73,21 +80,25 @@ func (a *addressSnapshot) idOf(kind string, port int) string {
 	if kind == "address" {
 		return a.ID
 	}
+
 	for i := range a.rules {
 		if kind == "rule" && a.rules[i].PublicPort == port {
 			return a.rules[i].ID
 		}
 	}
+
 	for _, f := range a.firewall {
 		if kind == "firewall" && f.StartPort <= port && port <= f.EndPort {
 			return f.ID
 		}
 	}
+
 	for i := range a.forwards {
 		if kind == "forward" && a.forwards[i].StartPort == port {
 			return a.forwards[i].ID
 		}
 	}
+
 	return ""
 }
 
@@ -158,7 +169,8 @@ func (env *account) snapshotOf(project string) (snapshot, error) {
 	ctx, c, all := env.t.Context(), env.inspect, false
 	members := env.routed()
 	out := snapshot{}
-	for _, q := range []cloudstack.PublicIPQuery{{}, {State: "Allocating", AllocatedOnly: &all}, {State: "Releasing", AllocatedOnly: &all}} {
+	for _, q := range []cloudstack.PublicIPQuery{{}, {State: "Allocating", AllocatedOnly: &all},
+		{State: "Releasing", AllocatedOnly: &all}} {
 		q.ProjectID = project
 		ips, err := c.ListPublicIPs(ctx, q)
 		if err != nil {
@@ -168,27 +180,32 @@ func (env *account) snapshotOf(project string) (snapshot, error) {
 			out[ips[i].ID] = &addressSnapshot{PublicIP: ips[i], members: members}
 		}
 	}
+
 	firewall, err1 := c.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: project})
 	for _, f := range firewall {
 		if a := out[f.PublicIPID]; a != nil {
 			a.firewall = append(a.firewall, f)
 		}
 	}
+
 	rules, err2 := c.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
 	for _, r := range rules {
 		if a := out[r.PublicIPID]; a != nil {
 			a.rules = append(a.rules, r)
 		}
 	}
+
 	forwards, err3 := c.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
 	if env.noForwards {
 		err3 = nil
 	}
+
 	for i := range forwards {
 		if a := out[forwards[i].PublicIPID]; a != nil {
 			a.forwards = append(a.forwards, forwards[i])
 		}
 	}
+
 	return out, errors.Join(err1, err2, err3)
 }
 
@@ -222,14 +239,21 @@ func (env *account) dumpVPC() []string {
 		if i.Allow {
 			action = "allow"
 		}
-		out = append(out, fmt.Sprintf("acl %s %d %s %s %d-%d %v %q", i.ListName, i.Number, action, i.Protocol, i.StartPort, i.EndPort, i.CIDRs, i.Reason))
+		out = append(out,
+			fmt.Sprintf("acl %s %d %s %s %d-%d %v %q", i.ListName, i.Number, action, i.Protocol, i.StartPort, i.EndPort,
+				i.CIDRs, i.Reason))
 	}
-	internal, err := env.inspect.ListInternalLoadBalancers(env.t.Context(), cloudstack.InternalLoadBalancerQuery{ProjectID: env.project})
+
+	internal, err := env.inspect.ListInternalLoadBalancers(env.t.Context(),
+		cloudstack.InternalLoadBalancerQuery{ProjectID: env.project})
 	require.NoError(env.t, err)
 	members := env.routed()
 	for _, l := range internal {
-		out = append(out, fmt.Sprintf("internal %s %s %d->%d %s %v", l.Address, l.Name, l.Port, l.InstancePort, l.Algorithm, members[l.ID]))
+		out = append(out,
+			fmt.Sprintf("internal %s %s %d->%d %s %v", l.Address, l.Name, l.Port, l.InstancePort, l.Algorithm,
+				members[l.ID]))
 	}
+
 	return out
 }
 

@@ -49,11 +49,15 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// The last of Kubernetes' error handlers sleeps until a time after the previous error, which may have happened in another bubble.
-func init() { utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] } //nolint:reassign // it is a setting of the process
+// The last of Kubernetes' error handlers sleeps until a time after the previous error, which may have happened in
+// another bubble.
+func init() {
+	//nolint:reassign // it is a setting of the process
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+}
 
-// player plays a scenario with the controller of Services and its informers on a fake API server, and a simulated CloudStack,
-// in the bubble of a synctest: time passes only while everybody waits.
+// player plays a scenario with the controller of Services and its informers on a fake API server, and a simulated
+// CloudStack, in the bubble of a synctest: time passes only while everybody waits.
 type player struct {
 	account
 	setup   controllerSetup
@@ -93,15 +97,25 @@ func newPlayer(t *testing.T, setup controllerSetup) *player {
 	t.Helper()
 	cloud := testenv.New(t, setup.world, setup.Options)
 	p := &player{
-		account: account{Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"), vpc: setup.vpc, noForwards: setup.noForwards, project: setup.project},
-		setup:   setup, dumps: map[string][]string{}, vars: maps.Clone(known),
+		account: account{
+			Cloud:      cloud,
+			apiServer:  apiServer{t: t, kube: testenv.Kube()},
+			inspect:    cloud.Client("inspect", "inspect"),
+			vpc:        setup.vpc,
+			noForwards: setup.noForwards,
+			project:    setup.project,
+		},
+		setup: setup, dumps: map[string][]string{}, vars: maps.Clone(known),
 	}
+
 	for _, verb := range []string{"create", "patch"} {
 		p.react(verb, "events", p.countEvent)
 	}
+
 	for _, node := range setup.nodes {
 		p.joins(node)
 	}
+
 	p.start()
 	time.Sleep(time.Minute)
 	p.dumps["start"] = p.dump()
@@ -115,7 +129,8 @@ func (p *player) countEvent(a clienttesting.Action) (bool, runtime.Object, error
 	switch a := a.(type) {
 	case clienttesting.CreateAction:
 		if e, ok := a.GetObject().(*corev1.Event); ok {
-			what = fmt.Sprintf("%s: %s (%s, %s/%s)", e.Reason, e.Message, e.Type, e.InvolvedObject.Namespace, e.InvolvedObject.Name)
+			what = fmt.Sprintf("%s: %s (%s, %s/%s)", e.Reason, e.Message, e.Type, e.InvolvedObject.Namespace,
+				e.InvolvedObject.Name)
 			p.named.Store(e.Name, what)
 		}
 	case clienttesting.PatchAction:
@@ -149,7 +164,9 @@ func (p *player) start() {
 }
 
 // provider returns a provider with the settings of the text of a cloud-config and of the flags.
-func (c *controllerSetup) provider(t *testing.T, text string, change func(*Options), options ...cloudstack.Option) *Provider {
+func (c *controllerSetup) provider(
+	t *testing.T, text string, change func(*Options), options ...cloudstack.Option,
+) *Provider {
 	t.Helper()
 	cfg, err := cloudconfig.Parse(strings.NewReader(text))
 	require.NoError(t, err)
@@ -165,7 +182,9 @@ func (c *controllerSetup) provider(t *testing.T, text string, change func(*Optio
 }
 
 // run runs a provider's controllers, and Kubernetes' own if they are asked for, until ctx ends.
-func (c *controllerSetup) run(ctx context.Context, t *testing.T, p *Provider, kube kubernetes.Interface) informers.SharedInformerFactory {
+func (c *controllerSetup) run(
+	ctx context.Context, t *testing.T, p *Provider, kube kubernetes.Interface,
+) informers.SharedInformerFactory {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	p.start(kube, ctx.Done())
@@ -190,15 +209,17 @@ func (c *controllerSetup) run(ctx context.Context, t *testing.T, p *Provider, ku
 // allocated is when an address was acquired, in answers.
 var allocated = regexp.MustCompile(`"allocated":"[^"]+"`)
 
-// around replaces answers to listVirtualMachines by a status and a text, or leaves VMs out of whole lists: their count is the
-// server's ("short") or their own ("without"). "no-addresses" shows no public address, "timezone" is a management server in
-// another time zone, "acquisition-failed" one that reports acquisitions as failed that took effect.
+// around replaces answers to listVirtualMachines by a status and a text, or leaves VMs out of whole lists: their count
+// is the server's ("short") or their own ("without"). "no-addresses" shows no public address, "timezone" is a
+// management server in another time zone, "acquisition-failed" one that reports acquisitions as failed that took
+// effect.
 func (p *player) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
 	res, err := send()
 	w := p.answer.Load()
 	if err != nil || w == nil {
 		return res, err
 	}
+
 	var body []byte
 	switch kind, command := (*w)[0], form.Get("command"); {
 	case kind == "timezone":
@@ -208,20 +229,26 @@ func (p *player) around(_ *http.Request, form url.Values, send func() (*http.Res
 			require.NoError(p.t, err)
 			return at.In(time.FixedZone("", -5*3600)).AppendFormat(nil, `"allocated":"2006-01-02T15:04:05-0700"`)
 		})
+
 	case kind == "acquisition-failed":
 		body, err = io.ReadAll(res.Body)
 		var answer map[string]map[string]any
 		if command == "queryAsyncJobResult" && bytes.Contains(body, []byte(`"ipaddress":{`)) {
 			require.NoError(p.t, json.Unmarshal(body, &answer))
 			job := answer["queryasyncjobresultresponse"]
-			job["jobstatus"], job["jobresultcode"], job["jobresult"] = 2, 530, map[string]any{"errorcode": 530, "errortext": "Failed to assign ip address"}
+			job["jobstatus"], job["jobresultcode"], job["jobresult"] = 2, 530, map[string]any{
+				"errorcode": 530,
+				"errortext": "Failed to assign ip address",
+			}
 			body, err = json.Marshal(answer)
 		}
+
 	case kind == "no-addresses":
 		if command != "listPublicIpAddresses" {
 			return res, nil
 		}
 		body = []byte(`{"listpublicipaddressesresponse":{}}`)
+
 	case command != "listVirtualMachines":
 		return res, nil
 	case kind != "short" && kind != "without":
@@ -234,12 +261,14 @@ func (p *player) around(_ *http.Request, form url.Values, send func() (*http.Res
 		require.NoError(p.t, json.NewDecoder(res.Body).Decode(&answer))
 		list := answer["listvirtualmachinesresponse"]
 		all, _ := list["virtualmachine"].([]any)
-		all = slices.DeleteFunc(all, func(vm any) bool { return slices.Contains(*w, vm.(map[string]any)["name"].(string)) })
+		all = slices.DeleteFunc(all,
+			func(vm any) bool { return slices.Contains(*w, vm.(map[string]any)["name"].(string)) })
 		if list["virtualmachine"] = all; kind == "without" {
 			list["count"] = len(all)
 		}
 		body, err = json.Marshal(answer)
 	}
+
 	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return res, err
 }
@@ -280,7 +309,8 @@ func (p *player) remove(key string) {
 	namespace, name := p.split(key)
 	for range 600 {
 		time.Sleep(100 * time.Millisecond)
-		if _, err := p.kube.CoreV1().Services(namespace).Get(p.t.Context(), name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		if _, err := p.kube.CoreV1().Services(namespace).Get(p.t.Context(), name,
+			metav1.GetOptions{}); apierrors.IsNotFound(err) {
 			return
 		}
 	}

@@ -32,7 +32,8 @@ type apiServer struct {
 	created int // Services so far
 }
 
-// react makes the API server answer what matches by a function, also while controllers use it: the fake's own method takes no lock.
+// react makes the API server answer what matches by a function, also while controllers use it: the fake's own method
+// takes no lock.
 func (a *apiServer) react(verb, resource string, by clienttesting.ReactionFunc) {
 	a.kube.Lock()
 	defer a.kube.Unlock()
@@ -49,7 +50,9 @@ func (a *apiServer) split(key string) (namespace, name string) {
 // create makes a Service of type LoadBalancer.
 func (a *apiServer) create(key string, ports []int, change ...func(*corev1.Service)) {
 	a.t.Helper()
-	svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports...)}}
+	svc := &corev1.Service{
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports...)},
+	}
 	svc.Namespace, svc.Name = a.split(key)
 	a.created++
 	uid := map[string]types.UID{"web": webUID, "mail": mailUID}[key]
@@ -110,7 +113,13 @@ func parallel(t *testing.T, name string, test func(t *testing.T)) {
 func servicePorts(ports ...int) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, p := range ports {
-		out = append(out, corev1.ServicePort{Name: fmt.Sprintf("p%d", p), Protocol: corev1.ProtocolTCP, Port: int32(p), NodePort: int32(30000 + p%2000)})
+		out = append(out,
+			corev1.ServicePort{
+				Name:     fmt.Sprintf("p%d", p),
+				Protocol: corev1.ProtocolTCP,
+				Port:     int32(p),
+				NodePort: int32(30000 + p%2000),
+			})
 	}
 	return out
 }
@@ -206,20 +215,28 @@ func (a *apiServer) endpoints(key string, nodes []string) {
 	a.t.Helper()
 	namespace, name := a.split(key)
 	s := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace,
+			Name:      name + "-1",
+			Labels:    map[string]string{discoveryv1.LabelServiceName: name},
+		},
 		AddressType: discoveryv1.AddressTypeIPv4,
 	}
+
 	for _, node := range nodes {
 		node, ending := strings.CutSuffix(node, ":ending")
-		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &node, Conditions: discoveryv1.EndpointConditions{
-			Ready: ptr.To(!ending), Serving: ptr.To(true), Terminating: &ending,
-		}})
+		s.Endpoints = append(s.Endpoints,
+			discoveryv1.Endpoint{NodeName: &node, Conditions: discoveryv1.EndpointConditions{
+				Ready: ptr.To(!ending), Serving: ptr.To(true), Terminating: &ending,
+			}})
 	}
+
 	slices := a.kube.DiscoveryV1().EndpointSlices(namespace)
 	_, err := slices.Create(a.t.Context(), s, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = slices.Update(a.t.Context(), s, metav1.UpdateOptions{})
 	}
+
 	require.NoError(a.t, err)
 }
 
@@ -227,7 +244,13 @@ func (a *apiServer) endpoints(key string, nodes []string) {
 func withUDP(ports ...int) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		for _, p := range ports {
-			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("u%d", p), Protocol: corev1.ProtocolUDP, Port: int32(p), NodePort: int32(32000 + p%700)})
+			s.Spec.Ports = append(s.Spec.Ports,
+				corev1.ServicePort{
+					Name:     fmt.Sprintf("u%d", p),
+					Protocol: corev1.ProtocolUDP,
+					Port:     int32(p),
+					NodePort: int32(32000 + p%700),
+				})
 		}
 	}
 }

@@ -128,10 +128,12 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 		clock:    clocktesting.NewFakeClock(time.Now()),
 		nodes:    []string{"w1", "w2"},
 	}
+
 	world := lbWorld
 	for _, o := range options {
 		o(env, &world)
 	}
+
 	env.Cloud = testenv.New(t, world, simulator.Options{Latency: env.latency})
 	env.inspect = env.Client("inspect", "inspect", cloudstack.WithClock(fastClock{}))
 	env.setNodes(nil)
@@ -147,16 +149,19 @@ func (env *serviceEnv) restart() {
 	if env.process != nil {
 		env.process.Kill()
 	}
+
 	env.process = process.New(env.t.Context(), env.kube)
 	if env.lb != nil {
 		env.lb.Stop()
 	}
+
 	cfg := env.Config(testAPIKey, testSecret)
 	cfg.ClusterID, cfg.ProjectID, cfg.Timeout, cfg.JobTimeout = "test", env.project, time.Minute, 100*time.Hour
 	o := DefaultOptions()
 	o.Clock = env.clock
 	var err error
-	env.provider, err = New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)), cloudstack.WithClock(fastClock{}))
+	env.provider, err = New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)),
+		cloudstack.WithClock(fastClock{}))
 	require.NoError(env.t, err)
 	deps := env.provider.serviceDeps(env.process.Kube, env.recorder)
 	deps.Services, deps.Nodes = env.services, env.clusterNodes
@@ -164,9 +169,11 @@ func (env *serviceEnv) restart() {
 	if env.tenants {
 		deps.Tenancy = tenantPolicy(env.noTags)
 	}
+
 	if env.deps != nil {
 		env.deps(&deps)
 	}
+
 	env.lb = service.New(deps)
 }
 
@@ -211,7 +218,9 @@ func (env *serviceEnv) attempt(key string) error {
 }
 
 // around lets the process die at a call of the controller, and the watcher see it.
-func (env *serviceEnv) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (res *http.Response, err error) {
+func (env *serviceEnv) around(
+	_ *http.Request, form url.Values, send func() (*http.Response, error),
+) (res *http.Response, err error) {
 	command := form.Get("command")
 	err = env.process.Call(command, func() error {
 		res, err = send()
@@ -229,7 +238,8 @@ func (env *serviceEnv) around(_ *http.Request, form url.Values, send func() (*ht
 // watch sets what is called after each call of the controller.
 func (env *serviceEnv) watch(after func(command string)) { env.watching.Store(&after) }
 
-// sync does what the queue does for a changed Service, whose time has come. A type other than LoadBalancer is a removal.
+// sync does what the queue does for a changed Service, whose time has come. A type other than LoadBalancer is a
+// removal.
 func (env *serviceEnv) sync(key string, nodes ...string) error {
 	env.t.Helper()
 	if nodes == nil {

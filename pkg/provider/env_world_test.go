@@ -21,11 +21,13 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// limitedTo gives a world more public addresses than a test needs, and the account a limit of them; -1 is none. Five are in use.
+// limitedTo gives a world more public addresses than a test needs, and the account a limit of them; -1 is none. Five
+// are in use.
 func limitedTo(world string, addresses int) string {
 	return strings.NewReplacer(
 		"[203.0.113.10-203.0.113.99]", "[203.0.113.10-203.0.113.99, 198.18.0.1-198.18.3.250]",
-		"  - name: k8s\n    role: User\n", fmt.Sprintf("  - name: k8s\n    role: User\n    limits: {publicIPs: %d}\n", addresses),
+		"  - name: k8s\n    role: User\n", fmt.Sprintf("  - name: k8s\n    role: User\n    limits: {publicIPs: %d}\n",
+			addresses),
 	).Replace(world)
 }
 
@@ -33,10 +35,12 @@ func limitedTo(world string, addresses int) string {
 func withVMs(world string, n int) string {
 	var vms strings.Builder
 	for i := range n {
-		fmt.Fprintf(&vms, "  - {name: n%d, account: k8s, nics: [{network: k8s-net, ip: 10.1.%d.%d}]}\n", i, 4+i/200, 10+i%200)
+		fmt.Fprintf(&vms, "  - {name: n%d, account: k8s, nics: [{network: k8s-net, ip: 10.1.%d.%d}]}\n", i, 4+i/200,
+			10+i%200)
 	}
 	world = strings.Replace(world, "virtualMachines:\n", "virtualMachines:\n"+vms.String(), 1)
-	return limitedTo(strings.Replace(world, "cidr: 10.1.1.0/24, sourceNAT: 203.0.113.10", "cidr: 10.1.0.0/16, sourceNAT: 203.0.113.10", 1), -1)
+	return limitedTo(strings.Replace(world, "cidr: 10.1.1.0/24, sourceNAT: 203.0.113.10",
+		"cidr: 10.1.0.0/16, sourceNAT: 203.0.113.10", 1), -1)
 }
 
 // projectID is the project of projectIn.
@@ -56,7 +60,8 @@ func projectIn(world string) string {
 // denying gives the controller a role without some commands.
 func denying(world string, commands ...string) string {
 	return strings.NewReplacer(
-		"accounts:\n", "roles:\n  - name: few\n    type: User\n    rules: [{deny: "+strings.Join(commands, "}, {deny: ")+"}, {allow: \"*\"}]\naccounts:\n",
+		"accounts:\n", "roles:\n  - name: few\n    type: User\n    rules: [{deny: "+
+			strings.Join(commands, "}, {deny: ")+"}, {allow: \"*\"}]\naccounts:\n",
 		"  - name: k8s\n    role: User", "  - name: k8s\n    role: few",
 	).Replace(world)
 }
@@ -90,8 +95,8 @@ func vpcWorld(wall int) string {
 		fmt.Sprintf("          - {number: %d, protocol: all, action: Deny, reason: wall}\n", wall)
 }
 
-// joins adds a Node as its kubelet does, which may know its address. Where Kubernetes' controllers run, it waits for them,
-// unless Nodes are to be adopted.
+// joins adds a Node as its kubelet does, which may know its address. Where Kubernetes' controllers run, it waits for
+// them, unless Nodes are to be adopted.
 func (p *player) joins(node string, address ...string) {
 	p.t.Helper()
 	n := nodesNamed(node)[0]
@@ -112,7 +117,12 @@ func (p *player) uploadCertificate() string {
 	require.NoError(p.t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(p.t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+	}
+
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(p.t, err)
 	text := func(kind string, der []byte) string {
@@ -182,7 +192,8 @@ func (p *player) metric(name string) float64 {
 // wrote are the calls of the controller since the ledger was reset that change something.
 func (p *player) wrote() []string {
 	synctest.Wait()
-	return slices.DeleteFunc(p.Calls("ccm"), func(c string) bool { return strings.HasPrefix(c, "list") || strings.HasPrefix(c, "get") })
+	return slices.DeleteFunc(p.Calls("ccm"),
+		func(c string) bool { return strings.HasPrefix(c, "list") || strings.HasPrefix(c, "get") })
 }
 
 // holds reports whether the account has an address.
@@ -210,8 +221,10 @@ func (p *player) deleteRules(ip string) {
 // default list.
 func tiersIn(world string) string {
 	return strings.NewReplacer(
-		"networks:\n", "networks:\n"+vpcTiers+"  - {name: denied, vpc: vpc-1, account: k8s, cidr: 10.2.3.0/24, acl: default_deny}\n",
-		"virtualMachines:\n", "virtualMachines:\n"+vpcMachines+"  - {name: d1, account: k8s, nics: [{network: denied, ip: 10.2.3.21}]}\n",
+		"networks:\n", "networks:\n"+vpcTiers+
+			"  - {name: denied, vpc: vpc-1, account: k8s, cidr: 10.2.3.0/24, acl: default_deny}\n",
+		"virtualMachines:\n", "virtualMachines:\n"+vpcMachines+
+			"  - {name: d1, account: k8s, nics: [{network: denied, ip: 10.2.3.21}]}\n",
 	).Replace(world) + "\n  - {address: 203.0.113.50, vpc: vpc-1}\n" + vpcHead + `
           - {number: 5, protocol: tcp, startPort: 80, endPort: 80, cidrs: [192.0.2.0/24], action: Deny, reason: "Service default/web (csccm other ` + webUID + `)"}
           - {number: 10, protocol: all, action: Deny, reason: wall}

@@ -104,8 +104,11 @@ type promises struct {
 func newPromises() promises {
 	return promises{
 		ends:      map[int64]bool{},
-		protected: map[string]holding{}, kept: map[string]string{}, taken: map[string]bool{}, visited: map[string]bool{},
-		disowned: map[string]bool{}, unmarked: map[string]bool{},
+		protected: map[string]holding{},
+		kept:      map[string]string{},
+		taken:     map[string]bool{},
+		visited:   map[string]bool{},
+		disowned:  map[string]bool{}, unmarked: map[string]bool{},
 		vanished: map[types.UID]bool{}, finalizers: map[types.UID]bool{}, forgotten: map[types.UID]bool{},
 		asks:  map[types.UID][]ask{},
 		names: map[types.UID]string{},
@@ -176,7 +179,9 @@ func yes(s *corev1.Service, name string) bool {
 }
 
 func wantsOne(s *corev1.Service) bool {
-	return s.DeletionTimestamp == nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil
+	return s.DeletionTimestamp == nil &&
+		s.Spec.Type == corev1.ServiceTypeLoadBalancer &&
+		s.Spec.LoadBalancerClass == nil
 }
 
 // prefixesOf are the ranges of a list, as CloudStack and annotations write them.
@@ -264,7 +269,8 @@ func (e *explorer) movedSince(uid types.UID, since int, ip string) bool {
 func (e *explorer) noteKept(s *corev1.Service) {
 	ip := addressOf(s)
 	switch {
-	case !yes(s, "keep-ip"), yes(s, "internal"), e.noTags, !wantsOne(s), !isReady(s), ip == "", e.setup.tenancy != "all":
+	case !yes(s, "keep-ip"), yes(s, "internal"), e.noTags, !wantsOne(s), !isReady(s), ip == "",
+		e.setup.tenancy != "all":
 		return
 	case slices.ContainsFunc(e.list(), func(o *corev1.Service) bool { return o.UID != s.UID && addressOf(o) == ip }):
 		return
@@ -316,6 +322,7 @@ func (e *explorer) tryRead() (out reading, err error) {
 	if e.place == "project" {
 		projects = append(projects, projectID)
 	}
+
 	for _, p := range projects {
 		some, err := e.snapshotOf(p)
 		if err != nil {
@@ -328,14 +335,18 @@ func (e *explorer) tryRead() (out reading, err error) {
 		}
 		out.tags = append(out.tags, tags...)
 	}
+
 	slices.SortFunc(out.addresses, func(a, b *addressSnapshot) int { return strings.Compare(a.Address, b.Address) })
 	if !e.vpc {
 		return out, nil
 	}
+
 	if out.acls, err = e.inspect.ListNetworkACLs(context.Background(), cloudstack.NetworkACLQuery{}); err != nil {
 		return out, err
 	}
-	out.internal, err = e.inspect.ListInternalLoadBalancers(context.Background(), cloudstack.InternalLoadBalancerQuery{})
+
+	out.internal, err = e.inspect.ListInternalLoadBalancers(context.Background(),
+		cloudstack.InternalLoadBalancerQuery{})
 	return out, err
 }
 
@@ -344,28 +355,34 @@ func (r *reading) holdings() map[string]holding {
 	out := map[string]holding{}
 	add := func(id, on, what, format string, v ...any) { out[id] = holding{what, fmt.Sprintf(format, v...), on} }
 	for _, a := range r.addresses {
-		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID, a.StaticNAT,
+		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID,
+			a.StaticNAT,
 			a.tagsOfOthers())
 		for _, x := range a.rules {
 			what := fmt.Sprintf("rule %s on %s", x.Name, a.Address)
 			add(x.ID, a.ID, what, "%d->%d %s %s %v", x.PublicPort, x.PrivatePort, x.Protocol, x.Algorithm, x.CIDRs)
 		}
 		for _, x := range a.firewall {
-			add(x.ID, a.ID, fmt.Sprintf("firewall rule %d-%d on %s", x.StartPort, x.EndPort, a.Address), "%s %v", x.Protocol,
+			add(x.ID, a.ID, fmt.Sprintf("firewall rule %d-%d on %s", x.StartPort, x.EndPort, a.Address), "%s %v",
+				x.Protocol,
 				x.CIDRs)
 		}
 		for _, x := range a.forwards {
-			add(x.ID, a.ID, fmt.Sprintf("forwarding %d on %s", x.StartPort, a.Address), "%s->%d %v", x.Protocol, x.PrivatePort,
+			add(x.ID, a.ID, fmt.Sprintf("forwarding %d on %s", x.StartPort, a.Address), "%s->%d %v", x.Protocol,
+				x.PrivatePort,
 				x.CIDRs)
 		}
 	}
+
 	for _, x := range r.acls {
 		what := fmt.Sprintf("ACL item %d of %s", x.Number, x.ListName)
 		add(x.ID, "", what, "%v %s %d-%d %v %s", x.Allow, x.Protocol, x.StartPort, x.EndPort, x.CIDRs, x.Reason)
 	}
+
 	for _, x := range r.internal {
 		add(x.ID, "", "internal load balancer "+x.Name, "%s %d->%d %s", x.Address, x.Port, x.InstancePort, x.Algorithm)
 	}
+
 	return out
 }
 
@@ -476,7 +493,8 @@ func (e *explorer) heard(a clienttesting.Action) {
 	switch a := a.(type) {
 	case clienttesting.CreateAction:
 		if ev, ok := a.GetObject().(*corev1.Event); ok {
-			text = fmt.Sprintf("%s %s/%s: %s", ev.Reason, ev.InvolvedObject.Namespace, ev.InvolvedObject.Name, ev.Message)
+			text = fmt.Sprintf("%s %s/%s: %s", ev.Reason, ev.InvolvedObject.Namespace, ev.InvolvedObject.Name,
+				ev.Message)
 			if e.trace {
 				e.note("event %s", text)
 			}
@@ -510,6 +528,7 @@ func (e *explorer) afterRequest(a clienttesting.Action, obj runtime.Object) {
 	if !ok || a.GetVerb() == "get" {
 		return
 	}
+
 	e.finalized(s)
 	ip := addressOf(s)
 	e.mu.Lock()
@@ -518,6 +537,7 @@ func (e *explorer) afterRequest(a clienttesting.Action, obj runtime.Object) {
 		e.mu.Unlock()
 		return
 	}
+
 	e.shown[s.UID] = shown{ip, e.lately(s.UID)}
 	if ip != "" {
 		e.shownBy[keyOf(s)] = ip
@@ -525,6 +545,7 @@ func (e *explorer) afterRequest(a clienttesting.Action, obj runtime.Object) {
 			e.shownBy[s.Name] = ip
 		}
 	}
+
 	moved := was.ip == "" || e.movedSince(s.UID, was.ask, was.ip)
 	e.mu.Unlock()
 	e.note("Service %s shows %q in place of %q", keyOf(s), ip, was.ip)
@@ -553,16 +574,19 @@ func (e *explorer) beforeCall(l *life, command string, form url.Values) {
 	if !slices.Contains(RequiredCommands, command) {
 		e.breach(leastPrivilege, command, "%s is sent", command)
 	}
+
 	if isRead(command) {
 		if e.trace {
 			e.note("read of %d: %s %s", l.number, command, parameters(form))
 		}
 		return
 	}
+
 	e.note("call of %d: %s %s", l.number, command, parameters(form))
 	if l.Fenced() {
 		e.breach(fencedNeverWrites, command, "%s is sent", command)
 	}
+
 	for _, id := range targets(form) {
 		e.mu.Lock()
 		h, foreign := e.protected[id]
@@ -573,6 +597,7 @@ func (e *explorer) beforeCall(l *life, command string, form url.Values) {
 			e.breach(nothingForeignChanges, command, "%s works on %s", command, h.what)
 		}
 	}
+
 	switch command {
 	case "disassociateIpAddress":
 		e.beforeRelease(form.Get("id"))
@@ -594,12 +619,14 @@ func (e *explorer) beforeRelease(id string) {
 	if what := e.protectedOn(id); what != "" {
 		e.breach(nothingForeignChanges, "release", "an address is released with %s", what)
 	}
+
 	e.mu.Lock()
 	keeper := e.kept[id]
 	e.mu.Unlock()
 	if keeper != "" {
 		e.breach(addressesStay, "kept", "an address is released that %s kept", keeper)
 	}
+
 	for _, s := range e.list() {
 		if ip := addressOf(s); wantsOne(s) && ip != "" && e.addressID(ip) == id {
 			e.mu.Lock()
@@ -634,6 +661,7 @@ func (e *explorer) acquired() {
 			there[a.ID] = a.Address
 		}
 	}
+
 	last := map[types.UID]*acquisition{}
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
 		a := jobs[job]
@@ -651,7 +679,8 @@ func (e *explorer) acquired() {
 		twice := other != nil && other.id != a.id && e.sameWish(a.uid, other, a) && !e.taken[a.id] && !e.taken[other.id]
 		e.mu.Unlock()
 		if twice {
-			e.breach(acquiredOnce, "", "%s and %s are acquired for Service %s", there[other.id], there[a.id], e.names[a.uid])
+			e.breach(acquiredOnce, "", "%s and %s are acquired for Service %s", there[other.id], there[a.id],
+				e.names[a.uid])
 		}
 		last[a.uid] = a
 	}
@@ -683,9 +712,11 @@ func (e *explorer) afterCall(command string, form url.Values, res *http.Response
 			e.unmarked[id] = true
 		}
 	}
+
 	if command == "associateIpAddress" {
 		e.acquired()
 	}
+
 	if !read || command == "queryAsyncJobResult" || command == "listAsyncJobs" {
 		e.watchAccess(command)
 	}
@@ -714,6 +745,7 @@ func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 	for uid := range e.names {
 		owner[lbName(uid)] = uid
 	}
+
 	add := func(uid types.UID, address netip.Addr, protocol string, port int, sources []netip.Prefix, filtered bool,
 		by []simulator.RouterFilter) {
 		if len(sources) == 0 {
@@ -725,6 +757,7 @@ func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 		key := portKey(protocol, port)
 		out = append(out, openPort{address.String() + " " + key, key, uid, annotation.Aggregate(sources), false})
 	}
+
 	for _, r := range router.Rules {
 		if e.protected[r.ID].what != "" {
 			continue
@@ -737,11 +770,13 @@ func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 		add(owner[name], r.Address, "tcp", r.Port, prefixesOf(r.CIDRList), r.Filtered, filter)
 		out[len(out)-1].internal = r.Internal
 	}
+
 	for _, f := range router.Forwards {
 		if e.protected[f.ID].what == "" {
 			add("", f.Address, f.Protocol, f.Port, f.Sources, f.Filtered, f.Filter)
 		}
 	}
+
 	return out
 }
 
@@ -772,6 +807,7 @@ func (e *explorer) watchAccess(command string) {
 		openPort
 		allowed []netip.Prefix
 	}
+
 	var found []wider
 	for _, o := range now {
 		e.open[o.key] = annotation.Aggregate(append(slices.Clone(e.open[o.key]), o.sources...))
@@ -780,6 +816,7 @@ func (e *explorer) watchAccess(command string) {
 			found = append(found, wider{o, may})
 		}
 	}
+
 	e.mu.Unlock()
 	for _, w := range found {
 		e.breach(accessNeverWidens, "", "after %s %s (%s) lets in %v; allowed are %v", command, w.key, e.names[w.uid],
@@ -853,7 +890,9 @@ func (e *explorer) finish() (final []*corev1.Service) {
 func (e *explorer) writes() (out []string) {
 	synctest.Wait()
 	for _, c := range e.Ledger().Find("*", "ccm") {
-		if !isRead(c.Command) && c.Command != "associateIpAddress" && (!e.noTags && !e.endless || c.Command != "createTags") {
+		if !isRead(c.Command) &&
+			c.Command != "associateIpAddress" &&
+			(!e.noTags && !e.endless || c.Command != "createTags") {
 			out = append(out, c.Command)
 		}
 	}
@@ -940,15 +979,18 @@ func (e *explorer) plansNothing() {
 	if e.life == nil {
 		return
 	}
+
 	nodes, err := e.life.provider.nodes()
 	if err != nil {
 		return
 	}
+
 	o := e.life.provider.options
 	o.ClusterID = "test"
 	o.RegisterMetrics, o.WriteGate = nil, nil
 	client := e.Client(e.keys[0], e.keys[1])
-	previewer, err := NewPreviewer(e.t.Context(), &cloudstack.Config{LBMode: e.setup.config["lb-mode"]}, o, client, e.kube)
+	previewer, err := NewPreviewer(e.t.Context(), &cloudstack.Config{LBMode: e.setup.config["lb-mode"]}, o, client,
+		e.kube)
 	require.NoError(e.t, err)
 	for _, s := range e.list() {
 		if !(service.Classes{}).Handles(s) || !isReady(s) {
@@ -962,7 +1004,8 @@ func (e *explorer) plansNothing() {
 			}
 		}
 		if err != nil || p.Refusal != nil || len(steps) > 0 {
-			e.breach(planIsEmpty, "", "for Service %s, which is ready, it says %v %v %v", keyOf(s), steps, p.Refusal, err)
+			e.breach(planIsEmpty, "", "for Service %s, which is ready, it says %v %v %v", keyOf(s), steps, p.Refusal,
+				err)
 		}
 	}
 }
@@ -975,7 +1018,8 @@ func (e *explorer) deleteAll() {
 	}
 	e.pass(170 * time.Minute)
 	for _, s := range e.list() {
-		e.breach(nothingIsLeft, "finalizer", "Service %s does not go: %v, %v", keyOf(s), s.Finalizers, readyCondition(s))
+		e.breach(nothingIsLeft, "finalizer", "Service %s does not go: %v, %v", keyOf(s), s.Finalizers,
+			readyCondition(s))
 	}
 	if e.calls.Load() > mostCalls {
 		return
@@ -1010,33 +1054,41 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 			living[string(s.UID)], living[lbName(s.UID)] = true, true
 		}
 	}
+
 	left := func(of, format string, v ...any) { e.breach(nothingIsLeft, of, format, v...) }
 	for _, a := range now.addresses {
 		users := slices.DeleteFunc(slices.Clone(services), func(s *corev1.Service) bool {
 			uses := addressOf(s) == a.Address || strings.Contains(s.Annotations[annotation.Addresses], a.ID)
 			return !wantsOne(s) || !uses
 		})
+
 		waited := e.endless && a.State == plan.StateAllocating && len(services) > 0
 		if len(users) == 0 && !waited && !e.mayStay(a) {
 			left("address", "address %s (%s, %v)", a.Address, a.State, a.tags())
 		}
+
 		for _, r := range a.rules {
 			if name, _, _ := strings.Cut(r.Name, "-"); !living[name] && !e.protects(r.ID) {
 				left("rule", "rule %s on %s", r.Name, a.Address)
 			}
 		}
+
 		for _, f := range a.forwards {
 			if !e.protects(f.ID) && !hasPort(users, f.Protocol, f.StartPort) && !e.unproven(a) {
-				left("forwarding", "forwarding %s %d on %s (%s)", f.Protocol, f.StartPort, a.Address, f.Tags[plan.TagService])
+				left("forwarding", "forwarding %s %d on %s (%s)", f.Protocol, f.StartPort, a.Address,
+					f.Tags[plan.TagService])
 			}
 		}
+
 		e.firewallIsUsed(a, users)
 	}
+
 	for _, x := range now.acls {
 		if _, uid, ours := plan.ACLOwner(x.Reason); ours && !living[uid] && !e.protects(x.ID) {
 			left("ACL item", "ACL item %d of %s: %s", x.Number, x.ListName, x.Reason)
 		}
 	}
+
 	for _, l := range now.internal {
 		if name, _, _ := strings.Cut(l.Name, "-"); !living[name] && !e.protects(l.ID) {
 			left("internal load balancer", "%s at %s", l.Name, l.Address)
@@ -1053,7 +1105,8 @@ func (e *explorer) firewallIsUsed(a *addressSnapshot, users []*corev1.Service) {
 		for port := f.StartPort; port <= f.EndPort; port++ {
 			if !hasPort(users, f.Protocol, port) {
 				text := "firewall rule %s %d-%d %v on %s: nobody has port %d (%s)"
-				e.breach(nothingIsLeft, "firewall rule", text, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, a.Address, port,
+				e.breach(nothingIsLeft, "firewall rule", text, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, a.Address,
+					port,
 					f.Tags[plan.TagService])
 				break
 			}
@@ -1153,6 +1206,7 @@ func (e *explorer) serviceIsSettled(when string, s *corev1.Service, now reading)
 		stuck("deletion", "does not go: %v, %v", s.Finalizers, c)
 		return
 	}
+
 	records := s.Annotations[annotation.Addresses] + s.Annotations[annotation.Allocation]
 	if !wantsOne(s) {
 		ours := s.Spec.LoadBalancerClass == nil && (servicehelpers.HasLBFinalizer(s) || addressOf(s) != "")
@@ -1161,6 +1215,7 @@ func (e *explorer) serviceIsSettled(when string, s *corev1.Service, now reading)
 		}
 		return
 	}
+
 	switch {
 	case c == nil:
 		stuck("nothing", "was never worked on")
@@ -1175,6 +1230,7 @@ func (e *explorer) serviceIsSettled(when string, s *corev1.Service, now reading)
 	default:
 		e.formerPortsAreClosed(when, s, now)
 	}
+
 	if s.Annotations[annotation.Allocation] != "" && !contended(c) && !e.endless {
 		stuck("acquisition", "has a pending acquisition: %s", s.Annotations[annotation.Allocation])
 	}
@@ -1188,8 +1244,10 @@ func (e *explorer) formerPortsAreClosed(when string, s *corev1.Service, now read
 				return int(p.Port) == r.PublicPort && int(p.NodePort) == r.PrivatePort
 			})
 			if strings.HasPrefix(r.Name, lbName(s.UID)) && !has && !e.noTags {
-				text := "%s Service %s, which is refused (%s), has rule %s to node port %d, which is not its port any more"
-				e.breach(nothingIsLeft, "former port", text, when, keyOf(s), readyCondition(s).Reason, r.Name, r.PrivatePort)
+				text := "%s Service %s, which is refused (%s), has rule %s to node port %d, which is not its " +
+					"port any more"
+				e.breach(nothingIsLeft, "former port", text, when, keyOf(s), readyCondition(s).Reason, r.Name,
+					r.PrivatePort)
 			}
 		}
 	}
@@ -1204,37 +1262,45 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 		if !wantsOne(s) || ip == "" || !isReady(s) {
 			continue
 		}
+
 		if held[s.Namespace] == nil {
 			held[s.Namespace] = map[string]bool{}
 		}
+
 		held[s.Namespace][ip] = true
 		foreign := []string{sourceNAT, foreignIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
 		if slices.Contains(foreign, ip) && e.setup.tenancy == "default" {
-			e.breach(tenantsAreApart, "foreign address", "%s Service %s uses %s, which its namespace may not", when, keyOf(s),
+			e.breach(tenantsAreApart, "foreign address", "%s Service %s uses %s, which its namespace may not", when,
+				keyOf(s),
 				ip)
 		}
+
 		for _, other := range services {
 			alien := addressOf(other) == ip && wantsOne(other) && isReady(other) && other.Namespace < s.Namespace
 			allowed := slices.ContainsFunc(services, func(owner *corev1.Service) bool {
 				return addressOf(owner) == ip && admits(owner, s) && admits(owner, other)
 			})
 			if alien && !allowed {
-				e.breach(tenantsAreApart, "address", "%s Services %s and %s use %s, which nobody shares", when, keyOf(s),
+				e.breach(tenantsAreApart, "address", "%s Services %s and %s use %s, which nobody shares", when,
+					keyOf(s),
 					keyOf(other), ip)
 			}
 		}
 	}
+
 	for namespace, ips := range held {
 		if e.setup.tenancy == "limits" && len(ips) > 2 {
 			e.breach(tenantsAreApart, "limit", "%s namespace %s has %d addresses", when, namespace, len(ips))
 		}
 	}
+
 	kept := map[string]int{}
 	for _, a := range now.addresses {
 		if namespace, _, ok := strings.Cut(a.Tags[plan.TagKeptBy], "/"); ok {
 			kept[namespace]++
 		}
 	}
+
 	most, limited := map[string]int{"default": 2, "limits": 1}[e.setup.tenancy]
 	for namespace, n := range kept {
 		if limited && n > most {
@@ -1302,7 +1368,8 @@ func (e *explorer) compareServices(was, is *corev1.Service) {
 	case b.Reason == string(plan.ReasonNoNodes), a.Reason == string(plan.ReasonProjectChanged):
 		// Here an address tells the network, and the project.
 	default:
-		e.breach(likeFresh, a.Reason+", "+b.Reason, "Service %s is %s, and in a fresh world %s (%s)", keyOf(was), a.Message,
+		e.breach(likeFresh, a.Reason+", "+b.Reason, "Service %s is %s, and in a fresh world %s (%s)", keyOf(was),
+			a.Message,
 			b.Reason, b.Message)
 	}
 }
@@ -1313,6 +1380,7 @@ func (e *explorer) becomeLike(other *explorer) (err error) {
 	for _, n := range e.setup.nodes {
 		err = errors.Join(err, e.kube.CoreV1().Nodes().Delete(ctx, n, metav1.DeleteOptions{}))
 	}
+
 	for _, vm := range e.Objects().VMs {
 		was := other.machine(vm.Name)
 		var herr error
@@ -1324,6 +1392,7 @@ func (e *explorer) becomeLike(other *explorer) (err error) {
 		}
 		err = errors.Join(err, herr)
 	}
+
 	nodes, lerr := other.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	err = errors.Join(err, lerr)
 	for i := range nodes.Items {
@@ -1337,6 +1406,7 @@ func (e *explorer) becomeLike(other *explorer) (err error) {
 		_, cerr := e.kube.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 		err = errors.Join(err, cerr)
 	}
+
 	endpoints, lerr := other.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	err = errors.Join(err, lerr)
 	for i := range endpoints.Items {
@@ -1345,6 +1415,7 @@ func (e *explorer) becomeLike(other *explorer) (err error) {
 		_, cerr := e.kube.DiscoveryV1().EndpointSlices(s.Namespace).Create(ctx, s, metav1.CreateOptions{})
 		err = errors.Join(err, cerr)
 	}
+
 	for _, n := range other.Objects().Networks {
 		for _, own := range e.Objects().Networks {
 			if e.vpc && own.Name == n.Name && own.ACL != n.ACL {
@@ -1352,5 +1423,6 @@ func (e *explorer) becomeLike(other *explorer) (err error) {
 			}
 		}
 	}
+
 	return err
 }

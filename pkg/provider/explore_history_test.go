@@ -190,7 +190,8 @@ func (g *generator) changesOfServices() []choice {
 		text(4, "ranges=", g.ranges),
 		text(5, "source-cidrs=", g.ranges),
 		g.oneOf(2, "ranges=", "-source-cidrs", "source-cidrs="),
-		g.oneOf(4, "proxy-protocol=true", "proxy-protocol=80", "proxy-protocol=false", "-proxy-protocol", "-proxy-protocol"),
+		g.oneOf(4, "proxy-protocol=true", "proxy-protocol=80", "proxy-protocol=false", "-proxy-protocol",
+			"-proxy-protocol"),
 		g.oneOf(3, "algorithm=source", "algorithm=leastconn", "-algorithm", "-algorithm", "algorithm=fastest"),
 		g.oneOf(3, "stickiness=source", "stickiness=lb-cookie", "-stickiness -stickiness-options",
 			"stickiness=source stickiness-options=expire=30m", "-stickiness -stickiness-options"),
@@ -212,6 +213,7 @@ func (g *generator) changesOfServices() []choice {
 		g.oneOf(2, "example.org/note=x", "example.org/note=y"),
 		g.oneOf(1, "network=k8s-net", "network=no-net", "-network", "-network"),
 	}
+
 	switch g.place {
 	case "vpc":
 		list = append(list, g.oneOf(10, "internal=true network=inner", "-internal -network", "network=inner",
@@ -219,6 +221,7 @@ func (g *generator) changesOfServices() []choice {
 	case "project":
 		list = append(list, g.oneOf(8, "project=dev", "project=dev", "-project", "project=nowhere"))
 	}
+
 	return list
 }
 
@@ -275,7 +278,8 @@ func (g *generator) byOwners() []choice {
 		line(1, "edit %s address=203.0.113.%s", g.key, g.some("10", "31", "41")), // of source NAT and others
 		{4, func() string {
 			key := g.key()
-			return g.of("deletes ", "vanish ") + key + "\nwait " + g.of("0s", "100ms", "1s", "1m") + "\nservice " + key + " " +
+			return g.of("deletes ", "vanish ") + key + "\nwait " + g.of("0s", "100ms", "1s", "1m") + "\nservice " +
+				key + " " +
 				g.ports()
 		}},
 		// A port moves from one Service to another.
@@ -336,12 +340,14 @@ func (g *generator) byOperators() []choice {
 				"publicport="+g.of("9000", "9001")+" publicipid=address:"+g.key(), "deleteLoadBalancerRule")
 		}},
 		{2, func() string {
-			return g.making("by-hand createFirewallRule protocol=tcp startport=9100 endport=9100 cidrlist=198.51.100.0/24 "+
+			return g.making("by-hand createFirewallRule protocol=tcp startport=9100 endport=9100 "+
+				"cidrlist=198.51.100.0/24 "+
 				"ipaddressid=address:"+g.key(), "deleteFirewallRule")
 		}},
 		{2, func() string {
 			return g.making("by-hand createPortForwardingRule protocol=tcp privateport=22 openfirewall=false "+
-				"publicport="+g.of("9200", "9201")+" ipaddressid=address:"+g.key()+" virtualmachineid=vm:"+g.of("w5", "v1"),
+				"publicport="+g.of("9200", "9201")+" ipaddressid=address:"+g.key()+" virtualmachineid=vm:"+
+				g.of("w5", "v1"),
 				"deletePortForwardingRule")
 		}},
 		{2, func() string {
@@ -351,12 +357,14 @@ func (g *generator) byOperators() []choice {
 			return g.of(g.byHand...)
 		}},
 	}
+
 	restarted := map[string]string{"net": "k8s-net", "vpc": "tier", "project": "project-net"}[g.place]
 	list = append(list, line(2, "by-hand restartNetwork id=network:"+restarted+" cleanup=%s", g.some("true", "false")))
 	if g.place == "vpc" {
 		list = append(list, line(2, "acl-list %s %s", g.some("tier", "inner"),
 			g.some("acl-1", "acl-2", "default_allow", "default_deny")))
 	}
+
 	return list
 }
 
@@ -410,22 +418,26 @@ func (g *generator) ofFaults() []choice {
 func (g *generator) faults() []choice {
 	write := g.some("associateIpAddress", "disassociateIpAddress", "createLoadBalancerRule", "deleteLoadBalancerRule",
 		"updateLoadBalancerRule",
-		"assignToLoadBalancerRule", "removeFromLoadBalancerRule", "createFirewallRule", "deleteFirewallRule", "createTags",
+		"assignToLoadBalancerRule", "removeFromLoadBalancerRule", "createFirewallRule", "deleteFirewallRule",
+		"createTags",
 		"deleteTags",
 		"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule", "createNetworkACL",
 		"deleteNetworkACL",
 		"createLBStickinessPolicy", "createLoadBalancer", "deleteLoadBalancer")
+
 	read := g.some("listPublicIpAddresses", "listLoadBalancerRules", "listFirewallRules", "listPortForwardingRules",
 		"listVirtualMachines",
 		"listNetworks", "queryAsyncJobResult", "listAsyncJobs", "listNetworkACLs", "listLoadBalancers",
 		"listLoadBalancerRuleInstances",
 		"listLBStickinessPolicies", "listTags", "listProjects", "listApis")
+
 	often := func() string {
 		if g.chance(0.2) {
 			return g.of("p=0.3", "p=0.1", "p=0.6")
 		}
 		return fmt.Sprintf("count=%d", 1+g.IntN(3))
 	}
+
 	codes := g.some("530", "530", "431", "531", "537", "533", "535", "534", "401")
 	return []choice{
 		line(5, "%s:error:%s,code=%s,text=%s", write, often, codes, g.some("injected", "signature=canary-signature")),

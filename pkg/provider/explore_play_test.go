@@ -95,13 +95,16 @@ func exploredWorld(place string, pool int) string {
     network: k8s-net
     firewallRules: [{protocol: tcp, startPort: 80, endPort: 80}]
 `, "", 1)
-	ranges := "203.0.113.10-203.0.113.12, 203.0.113.30-203.0.113.33, 203.0.113.41-203.0.113.43, 203.0.113.46-203.0.113.48"
+
+	ranges := "203.0.113.10-203.0.113.12, 203.0.113.30-203.0.113.33, 203.0.113.41-203.0.113.43, " +
+		"203.0.113.46-203.0.113.48"
 	ranges += fmt.Sprintf(", 203.0.113.60-203.0.113.%d", 60+pool-1)
 	switch place {
 	case "vpc":
 		var vms strings.Builder
 		for i := 1; i <= 4; i++ {
-			const vm = "  - {name: x%d, account: k8s, nics: [{network: tier, ip: 10.2.1.%d}, {network: inner, ip: 10.2.2.%d}]}\n"
+			const vm = "  - {name: x%d, account: k8s, nics: [{network: tier, ip: 10.2.1.%d}, {network: inner, ip: " +
+				"10.2.2.%d}]}\n"
 			fmt.Fprintf(&vms, vm, i, 30+i, 30+i)
 		}
 		world = strings.Replace(tiersIn(world), "virtualMachines:\n", "virtualMachines:\n"+vms.String(), 1)
@@ -110,6 +113,7 @@ func exploredWorld(place string, pool int) string {
 		world = projectIn(world)
 		ranges += ", 203.0.113.90"
 	}
+
 	return strings.Replace(world, "203.0.113.10-203.0.113.99", ranges, 1)
 }
 
@@ -140,6 +144,7 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 		place:    "net",
 		config:   filepath.Join(t.TempDir(), "cloud-config"),
 	}
+
 	setup, _ := h.parts()
 	for _, s := range stepsOf(t, setup) {
 		switch s.Verb {
@@ -154,25 +159,31 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 			e.configure(t, &s, roomy)
 		}
 	}
+
 	cloud := testenv.New(t, e.setup.world, e.setup.Options)
 	e.account = account{
 		Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"),
 		vpc: e.place == "vpc",
 	}
-	e.react("*", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Event{}, nil })
+
+	e.react("*", "events",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Event{}, nil })
 	for _, ip := range []string{forwardedIP, wideFirewallIP} {
 		_, err := e.ByAdmin("createPortForwardingRule", "ipaddressid", e.addressID(ip), "protocol", "tcp", "publicport",
 			"2222", "privateport", "2222",
 			"virtualmachineid", e.machine("w5").ID, "openfirewall", "false")
 		require.NoError(t, err)
 	}
+
 	if e.second {
 		e.runSecondCluster()
 	}
+
 	e.protectAll()
 	for _, node := range e.setup.nodes {
 		e.join(node)
 	}
+
 	return e
 }
 
@@ -197,6 +208,7 @@ func (e *explorer) configure(t *testing.T, s *script.Step, roomy bool) {
 			s.Words = slices.DeleteFunc(s.Words, func(part string) bool { return strings.HasPrefix(part, "limit:") })
 		}
 	}
+
 	require.True(t, configure(t, &e.setup, s), s.Line)
 }
 
@@ -316,6 +328,7 @@ func (e *explorer) pass(d time.Duration) {
 		}
 		time.Sleep(left)
 	}
+
 	synctest.Wait()
 }
 
@@ -331,6 +344,7 @@ func (e *explorer) around(l *life, own bool, form url.Values,
 		e.breach(noHotLoop, "", "more than %d calls, the last is %s", mostCalls, command)
 		l.Kill()
 	}
+
 	err = l.Call("cloudstack "+command, func() error {
 		if own {
 			e.beforeCall(l, command, form)
@@ -345,6 +359,7 @@ func (e *explorer) around(l *life, own bool, form url.Values,
 		e.note("killed at %s", command)
 		return nil, err
 	}
+
 	return res, err
 }
 
@@ -356,8 +371,8 @@ func (e *explorer) turn(l *life, content ...string) time.Duration {
 	return e.apart(time.Duration(h.Sum32() % 1_000_000))
 }
 
-// apart returns a duration whose end is that of no other one: the runtime decides by chance which of several timers in a
-// bubble is the first that fire at one instant.
+// apart returns a duration whose end is that of no other one: the runtime decides by chance which of several timers in
+// a bubble is the first that fire at one instant.
 func (e *explorer) apart(d time.Duration) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -441,6 +456,7 @@ func (e *explorer) Do(s *script.Step) error {
 			return errSenseless
 		}
 		return e.ofOperator(s)
+
 	case "wait":
 		d, err := time.ParseDuration(s.Word(0))
 		e.pass(d)
@@ -448,9 +464,11 @@ func (e *explorer) Do(s *script.Step) error {
 			e.settled("in between")
 		}
 		return err
+
 	default:
 		return e.ofProcess(s)
 	}
+
 	return nil
 }
 
@@ -530,7 +548,9 @@ var lastCalls = map[string]func(call string) bool{
 }
 
 func isRead(command string) bool {
-	return strings.HasPrefix(command, "list") || strings.HasPrefix(command, "get") || strings.HasPrefix(command, "query")
+	return strings.HasPrefix(command, "list") ||
+		strings.HasPrefix(command, "get") ||
+		strings.HasPrefix(command, "query")
 }
 
 // calm reports whether nothing keeps the controller from its work.
@@ -634,6 +654,7 @@ func (e *explorer) ofService(s *script.Step) error {
 	if err != nil || len(words) == 0 {
 		return errors.Join(err, errSenseless)
 	}
+
 	keys := words[:1]
 	if prefix, n, many := strings.Cut(words[0], "*"); many {
 		keys = nil
@@ -642,6 +663,7 @@ func (e *explorer) ofService(s *script.Step) error {
 			keys = append(keys, fmt.Sprint(prefix, i))
 		}
 	}
+
 	for _, key := range keys {
 		was := e.find(key)
 		switch {
@@ -661,6 +683,7 @@ func (e *explorer) ofService(s *script.Step) error {
 			e.removeService(was)
 		}
 	}
+
 	return err
 }
 
@@ -693,12 +716,15 @@ func (e *explorer) edits(was *corev1.Service, words []string) error {
 			return nil
 		}
 	}
+
 	if s.DeletionTimestamp != nil {
 		return errSenseless
 	}
+
 	if err := e.apply(s, was, words); err != nil {
 		return err
 	}
+
 	e.asked(s)
 	e.update(s)
 	return nil
@@ -793,6 +819,7 @@ func (e *explorer) assignNodePorts(s *corev1.Service, again []string) {
 			used[p.NodePort] = true
 		}
 	}
+
 	free := int32(30000)
 	for _, p := range s.Spec.Ports {
 		renewed := slices.Contains(again, "") || slices.Contains(again, fmt.Sprint(p.Port))
@@ -855,6 +882,7 @@ func (e *explorer) ofNode(s *script.Step) error {
 	case s.Verb != "taint" || !tainted(n, s.Word(1)):
 		changeNode(s.Verb, s.Words[1:]...)(n)
 	}
+
 	_, err := e.kube.CoreV1().Nodes().Update(e.t.Context(), n, metav1.UpdateOptions{})
 	return err
 }
@@ -890,6 +918,7 @@ func (e *explorer) deploy(name string) error {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
+
 	pairs := []string{"name", name, "zoneid", zone, "serviceofferingid", offering, "templateid", template}
 	switch name[0] {
 	case 'p':
@@ -902,6 +931,7 @@ func (e *explorer) deploy(name string) error {
 		pairs = append(pairs, "networkids", e.networkID("k8s-net"), "ipaddress", "10.1.1.2"+name[1:], "account", "k8s",
 			"domainid", domain)
 	}
+
 	_, err := e.ByAdmin("deployVirtualMachine", pairs...)
 	return err
 }

@@ -41,6 +41,7 @@ func (e *explorer) wishOf(when string, s *corev1.Service) *wish {
 		explorer: e, when: when, svc: s, ranges: rangesAsked(s), rules: map[int]string{}, forwards: map[string]int{},
 		internal: yes(s, "internal"),
 	}
+
 	w.deny = len(w.ranges) == 0
 	algorithm := annotated(s, "algorithm")
 	switch {
@@ -50,6 +51,7 @@ func (e *explorer) wishOf(when string, s *corev1.Service) *wish {
 	default:
 		algorithm = "roundrobin"
 	}
+
 	mode, proxy := cmp.Or(annotated(s, "mode"), e.setup.config["lb-mode"], "auto"), annotated(s, "proxy-protocol")
 	for _, p := range s.Spec.Ports {
 		udp := slices.ContainsFunc(s.Spec.Ports, func(o corev1.ServicePort) bool {
@@ -65,9 +67,11 @@ func (e *explorer) wishOf(when string, s *corev1.Service) *wish {
 		}
 		w.rules[int(p.Port)] = fmt.Sprintf("to %d %s %s", p.NodePort, protocol, algorithm)
 	}
+
 	if !w.deny || !e.vpc && !w.internal {
 		w.members = e.membersOf(s)
 	}
+
 	return w
 }
 
@@ -82,15 +86,18 @@ func (e *explorer) membersOf(s *corev1.Service) (out []string) {
 	case e.vpc:
 		network = "tier"
 	}
+
 	networkID := e.networkID(network)
 	selector, err := labels.Parse(annotated(s, "node-selector"))
 	if err != nil {
 		selector = labels.Nothing()
 	}
+
 	nodes, err := e.kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return nil
 	}
+
 	with, local := e.nodesWithEndpoints(s), s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
@@ -100,11 +107,15 @@ func (e *explorer) membersOf(s *corev1.Service) (out []string) {
 		}
 		for _, vm := range e.Objects().VMs {
 			reached := slices.ContainsFunc(vm.NICs, func(c simulator.NICInfo) bool { return c.Network == networkID })
-			if !slices.Contains([]string{"Destroyed", "Expunging"}, vm.State) && isVMOf(n, &vm) && reached && vm.Owner == owner {
+			if !slices.Contains([]string{"Destroyed", "Expunging"}, vm.State) &&
+				isVMOf(n, &vm) &&
+				reached &&
+				vm.Owner == owner {
 				out = append(out, vm.Name)
 			}
 		}
 	}
+
 	slices.Sort(out)
 	return out
 }
@@ -117,6 +128,7 @@ func (e *explorer) nodesWithEndpoints(s *corev1.Service) map[string]bool {
 	if err != nil {
 		return nil
 	}
+
 	for _, x := range list.Endpoints {
 		switch {
 		case ptr.Deref(x.Conditions.Ready, true):
@@ -125,9 +137,11 @@ func (e *explorer) nodesWithEndpoints(s *corev1.Service) map[string]bool {
 			ending[ptr.Deref(x.NodeName, "")] = true
 		}
 	}
+
 	if len(ready) > 0 {
 		return ready
 	}
+
 	return ending
 }
 
@@ -139,12 +153,15 @@ func (e *explorer) isServedAsAsked(when string, s *corev1.Service, now reading) 
 		w.wrong("status", "it is ready and shows no address")
 		return
 	}
+
 	if named := namedAddress(s); named != "" && named != ip {
 		w.wrong("address", "it names %s and shows %s", named, ip)
 	}
+
 	if !servicehelpers.HasLBFinalizer(s) {
 		w.wrong("finalizer", "it has none")
 	}
+
 	w.status()
 	var rules map[int]string
 	if w.internal {
@@ -159,15 +176,18 @@ func (e *explorer) isServedAsAsked(when string, s *corev1.Service, now reading) 
 		w.forwarded(a)
 		w.opened(a)
 	}
+
 	for port, text := range w.rules {
 		if want := fmt.Sprintf("%s %v", text, w.members); rules[port] != want {
 			w.wrong("rule", "port %d: %q in place of %q", port, rules[port], want)
 		}
 		delete(rules, port)
 	}
+
 	if len(rules) > 0 {
 		w.wrong("rule", "other ports have rules: %v", rules)
 	}
+
 	w.nowhereElse(ip, now)
 	w.acl(now)
 }
@@ -254,6 +274,7 @@ func (w *wish) forwarded(a *addressSnapshot) {
 			have[key] = append(have[key], *f)
 		}
 	}
+
 	for key, nodePort := range w.forwards {
 		list := have[key]
 		delete(have, key)
@@ -261,14 +282,17 @@ func (w *wish) forwarded(a *addressSnapshot) {
 			w.wrong("forwarding", "port %s is forwarded %d times, to %v", key, len(list), w.members)
 			continue
 		}
+
 		var sources []netip.Prefix
 		for _, f := range list {
 			if f.PrivatePort != nodePort || !slices.Contains(w.members, f.VMName) {
-				w.wrong("forwarding", "port %s leads to port %d of %s in place of port %d of %v", key, f.PrivatePort, f.VMName,
+				w.wrong("forwarding", "port %s leads to port %d of %s in place of port %d of %v", key, f.PrivatePort,
+					f.VMName,
 					nodePort, w.members)
 			}
 			sources = append(sources, prefixesOf(strings.Join(f.CIDRs, ","))...)
 		}
+
 		switch {
 		case len(list) == 0:
 		case a.VPCID == "" && len(list) != 1:
@@ -277,6 +301,7 @@ func (w *wish) forwarded(a *addressSnapshot) {
 			w.wrong("ranges of a forwarding", "port %s lets in %v in place of %v", key, sources, w.ranges)
 		}
 	}
+
 	if len(have) > 0 {
 		w.wrong("forwarding", "other ports are forwarded: %v", have)
 	}
@@ -287,15 +312,19 @@ func (w *wish) opened(a *addressSnapshot) {
 	if a.VPCID != "" {
 		return
 	}
+
 	for _, p := range w.svc.Spec.Ports {
 		var sources []netip.Prefix
 		for _, f := range a.firewall {
-			if strings.EqualFold(f.Protocol, string(p.Protocol)) && f.StartPort <= int(p.Port) && int(p.Port) <= f.EndPort {
+			if strings.EqualFold(f.Protocol, string(p.Protocol)) &&
+				f.StartPort <= int(p.Port) &&
+				int(p.Port) <= f.EndPort {
 				sources = append(sources, prefixesOf(strings.Join(f.CIDRs, ","))...)
 			}
 		}
 		if !annotation.SameRanges(annotation.Strings(sources), annotation.Strings(w.ranges)) {
-			w.wrong("firewall", "port %d/%s lets in %v in place of %v", p.Port, p.Protocol, annotation.Aggregate(sources),
+			w.wrong("firewall", "port %d/%s lets in %v in place of %v", p.Port, p.Protocol,
+				annotation.Aggregate(sources),
 				w.ranges)
 		}
 	}
@@ -322,12 +351,14 @@ func (w *wish) acl(now reading) {
 	if !w.vpc {
 		return
 	}
+
 	list := ""
 	for _, n := range w.Objects().Networks {
 		if n.Name == cmp.Or(annotated(w.svc, "network"), "tier") {
 			list = n.ACL
 		}
 	}
+
 	have := map[string][]netip.Prefix{}
 	for _, x := range now.acls {
 		_, uid, ours := plan.ACLOwner(x.Reason)
@@ -343,25 +374,30 @@ func (w *wish) acl(now reading) {
 			have[key] = append(have[key], prefixesOf(strings.Join(x.CIDRs, ","))...)
 		}
 	}
+
 	if strings.HasPrefix(list, "default_") {
 		return
 	}
+
 	want := map[string]bool{}
 	for port := range w.rules {
 		if w.internal { // the router connects to the nodes for a public one
 			want[portKey("tcp", port)] = true
 		}
 	}
+
 	for key, nodePort := range w.forwards {
 		protocol, _, _ := strings.Cut(key, "/")
 		want[portKey(protocol, nodePort)] = true
 	}
+
 	for key := range want {
 		if !annotation.SameRanges(annotation.Strings(have[key]), annotation.Strings(w.ranges)) {
 			w.wrong("ACL", "port %s lets in %v in place of %v", key, annotation.Aggregate(have[key]), w.ranges)
 		}
 		delete(have, key)
 	}
+
 	if len(have) > 0 {
 		w.wrong("ACL", "other ports are let in: %v", have)
 	}

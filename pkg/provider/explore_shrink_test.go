@@ -18,6 +18,7 @@ func shrink(h history, fails func(history) bool) history {
 		tries++
 		return tries <= mostTries && fails(h)
 	}
+
 	h = fewer(h, len(h)/2, again)
 	for i, line := range h {
 		words := strings.Fields(line)
@@ -31,6 +32,7 @@ func shrink(h history, fails func(history) bool) history {
 		})
 		h[i] = with(rest)
 	}
+
 	return h
 }
 

@@ -116,6 +116,7 @@ func TestHistories(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random histories: make explore plays them with the race detector")
 	}
+
 	all, err := script.Find("explored", "")
 	require.NoError(t, err)
 	for i := range all {
@@ -132,14 +133,15 @@ func TestHistories(t *testing.T) {
 				}
 			}
 			for _, kind := range known {
-				assert.Contains(t, broken, kind, "it is mended: remove it from the line \"# known\" in table/explored.txt")
+				assert.Contains(t, broken, kind,
+					"it is mended: remove it from the line \"# known\" in table/explored.txt")
 			}
 		})
 	}
 }
 
-// A history replays to the same calls at the same instants, and to the same Events at each. Only the scheduler can change
-// that, where it interrupts a goroutine after 10 ms of a busy machine: of some plays two are the same.
+// A history replays to the same calls at the same instants, and to the same Events at each. Only the scheduler can
+// change that, where it interrupts a goroutine after 10 ms of a busy machine: of some plays two are the same.
 func TestReplaysAreExact(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random histories: make explore plays them with the race detector")
@@ -212,9 +214,11 @@ func play(t *testing.T, h history, trace bool) (out played) {
 			time.Sleep(time.Minute) // calls of killed processes that are under way end
 		})
 	})
+
 	if !ok && len(out.breaches) == 0 {
 		out.breaches = []breach{{kind: string(harness), text: "see above"}}
 	}
+
 	return out
 }
 

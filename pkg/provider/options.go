@@ -25,8 +25,8 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Options are the settings of a Provider that the cloud-config, whose form is upstream's, has no place for. Those with a flag are
-// described by AddFlags.
+// Options are the settings of a Provider that the cloud-config, whose form is upstream's, has no place for. Those with
+// a flag are described by AddFlags.
 type Options struct {
 	ProviderIDFormat   string
 	InstanceTypeFormat string
@@ -87,47 +87,77 @@ func DefaultOptions() Options {
 // AddFlags adds the settings to the flags of cloudstack-ccm; the values that o has are the defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ProviderIDFormat, "provider-id-format", o.ProviderIDFormat,
-		"How the provider ID of a Node that has none is written: external-cloudstack (external-cloudstack://ID) or cloudstack (cloudstack:///ID, as Cluster API does). All forms are understood.")
+		"How the provider ID of a Node that has none is written: external-cloudstack (external-cloudstack://ID) or "+
+			"cloudstack (cloudstack:///ID, as Cluster API does). All forms are understood.")
 	fs.StringVar(&o.InstanceTypeFormat, "instance-type-format", o.InstanceTypeFormat,
-		"How a service offering's name becomes the instance type label: keep-separators (Small_Instance) or upstream (SmallInstance).")
+		"How a service offering's name becomes the instance type label: keep-separators (Small_Instance) or upstream "+
+			"(SmallInstance).")
 	fs.DurationVar(&o.DriftPeriod, "drift-period", o.DriftPeriod,
-		"How often load balancers are compared with CloudStack, and what others changed is repaired. 0 trusts what was read until the controller restarts.")
+		"How often load balancers are compared with CloudStack, and what others changed is repaired. 0 trusts what "+
+			"was read until the controller restarts.")
 	fs.StringVar(&o.Policy, "load-balancer-policy", o.Policy,
-		"What is done in CloudStack for Services: apply (all), no-delete (nothing is taken away), dry-run (nothing; Events say what would be done).")
+		"What is done in CloudStack for Services: apply (all), no-delete (nothing is taken away), dry-run (nothing; "+
+			"Events say what would be done).")
 	fs.BoolVar(&o.ManageNetworkACLs, "manage-network-acls", o.ManageNetworkACLs,
 		"Let the sources of Services in by items of their own in the network ACL lists of VPC tiers.")
 	fs.StringVar(&o.LBMode, "load-balancer-mode", o.LBMode,
-		"How Services without the annotation "+annotation.Mode+" are served: proxy (load balancer rules), direct (port forwardings) or auto. Default: lb-mode of the cloud-config, then auto.")
+		"How Services without the annotation "+annotation.Mode+
+			" are served: proxy (load balancer rules), direct (port forwardings) or auto. Default: lb-mode of the "+
+			"cloud-config, then auto.")
+
 	fs.StringVar(&o.LBClasses.Own, "load-balancer-class", o.LBClasses.Own,
-		"Serve the Services whose spec.loadBalancerClass is this, such as example.com/cloudstack. Empty: those without a class.")
+		"Serve the Services whose spec.loadBalancerClass is this, such as example.com/cloudstack. Empty: those "+
+			"without a class.")
 	fs.BoolVar(&o.LBClasses.Classless, "load-balancer-classless", o.LBClasses.Classless,
 		"Serve Services without a class beside those of --load-balancer-class.")
 	fs.BoolVar(&o.CleanOrphans, "clean-orphans", o.CleanOrphans,
-		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only. Needs a cluster-id.")
+		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only. "+
+			"Needs a cluster-id.")
 	fs.DurationVar(&o.DirectSuspectAfter, "direct-suspect-after", o.DirectSuspectAfter,
-		"Give a node no direct traffic (port forwarding) while its kubelet's lease is older than this and the kubelet's port does not answer the controller; never to more than a fifth of the nodes. At least 11s: kubelets renew leases each 10 s. 0: wait until Kubernetes says that the node is not Ready.")
+		"Give a node no direct traffic (port forwarding) while its kubelet's lease is older than this and the "+
+			"kubelet's port does not answer the controller; never to more than a fifth of the nodes. At least 11s: "+
+			"kubelets renew leases each 10 s. 0: wait until Kubernetes says that the node is not Ready.")
+
 	fs.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
-		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or project. Default: cluster-id of the cloud-config, then --cluster-name.")
+		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or "+
+			"project. Default: cluster-id of the cloud-config, then --cluster-name.")
 	fs.StringVar(&o.Tenancy, "tenancy", o.Tenancy,
-		"What the Services of a namespace may ask for, as JSON with the fields of the chart's value tenancy. Default: that value's default.")
+		"What the Services of a namespace may ask for, as JSON with the fields of the chart's value tenancy. "+
+			"Default: that value's default.")
 	fs.BoolVar(&o.AdoptNodes, "adopt-nodes", o.AdoptNodes,
-		"Initialise Nodes, too, whose kubelets run without --cloud-provider=external, as those of CloudStack Kubernetes Service: set the taint on them that other kubelets set, when the Node is Ready, has one VM and keeps its addresses and labels.")
+		"Initialise Nodes, too, whose kubelets run without --cloud-provider=external, as those of CloudStack "+
+			"Kubernetes Service: set the taint on them that other kubelets set, when the Node is Ready, has one VM "+
+			"and keeps its addresses and labels.")
+
 	fs.StringVar(&o.OutOfService, "out-of-service-taint", o.OutOfService,
-		"Which Nodes get the taint node.kubernetes.io/out-of-service when they are not Ready and their VMs are proven to be stopped or gone, so that Pods with volumes start elsewhere at once: workers, all or off. Never more than --node-deletion-limit of the Nodes. Needs Kubernetes 1.28.")
+		"Which Nodes get the taint node.kubernetes.io/out-of-service when they are not Ready and their VMs are "+
+			"proven to be stopped or gone, so that Pods with volumes start elsewhere at once: workers, all or off. "+
+			"Never more than --node-deletion-limit of the Nodes. Needs Kubernetes 1.28.")
+
 	fs.StringVar(&o.RegisterCluster, "register-cluster", o.RegisterCluster,
-		"Show the cluster in CloudStack's UI under this name, as an ExternalManaged cluster with the VMs of its nodes. Empty: it is not shown.")
+		"Show the cluster in CloudStack's UI under this name, as an ExternalManaged cluster with the VMs of its "+
+			"nodes. Empty: it is not shown.")
 	fs.IntVar(&o.DeletionGuard.Percent, "node-deletion-limit", o.DeletionGuard.Percent,
-		"Delete no Node when more than this percentage of the Nodes (and at least 3) have lost their VMs within --node-deletion-window: the credentials or the project are more likely wrong. 100 turns this off.")
+		"Delete no Node when more than this percentage of the Nodes (and at least 3) have lost their VMs within "+
+			"--node-deletion-window: the credentials or the project are more likely wrong. 100 turns this off.")
 	fs.DurationVar(&o.DeletionGuard.Window, "node-deletion-window", o.DeletionGuard.Window,
 		"See --node-deletion-limit.")
 	fs.StringVar(&o.CABundle, "ca-bundle", o.CABundle,
-		"File with CA certificates (PEM) to trust for CloudStack's API, besides the system's. It is read again when it changes, as the cloud-config is.")
+		"File with CA certificates (PEM) to trust for CloudStack's API, besides the system's. It is read again when "+
+			"it changes, as the cloud-config is.")
 	fs.StringVar(&o.Nodes.InternalCIDRs, "node-internal-cidrs", o.Nodes.InternalCIDRs,
-		"Networks, separated by commas, of the addresses that become a Node's InternalIP, in their order; a Node's annotation "+node.AnnotationInternalCIDRs+" has precedence. Default: the addresses of all NICs, the default NIC first.")
+		"Networks, separated by commas, of the addresses that become a Node's InternalIP, in their order; a Node's "+
+			"annotation "+node.AnnotationInternalCIDRs+
+			" has precedence. Default: the addresses of all NICs, the default NIC first.")
+
 	fs.StringVar(&o.Nodes.ExternalCIDRs, "node-external-cidrs", o.Nodes.ExternalCIDRs,
-		"Networks, separated by commas, of the addresses that become a Node's ExternalIP; a Node's annotation "+node.AnnotationExternalCIDRs+" has precedence. Default: static NAT addresses, and public addresses of further NICs on shared networks.")
+		"Networks, separated by commas, of the addresses that become a Node's ExternalIP; a Node's annotation "+
+			node.AnnotationExternalCIDRs+
+			" has precedence. Default: static NAT addresses, and public addresses of further NICs on shared networks.")
+
 	fs.StringSliceVar(&o.Nodes.Labels, "node-labels", o.Nodes.Labels,
-		"Labels that Nodes get beyond Kubernetes' own, separated by commas: "+strings.Join(node.ExtraLabelWords(), ", ")+" (host needs the keys of a root admin).")
+		"Labels that Nodes get beyond Kubernetes' own, separated by commas: "+
+			strings.Join(node.ExtraLabelWords(), ", ")+" (host needs the keys of a root admin).")
 	fs.StringVar(&o.Nodes.LabelTagPrefix, "node-label-tag-prefix", o.Nodes.LabelTagPrefix,
 		"VM tags whose key begins so become labels "+node.LabelTagPrefix+"KEY, KEY being the rest. Empty: no tags.")
 }
@@ -152,6 +182,7 @@ func (o *Options) parse() (s settings, err error) {
 			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
+
 	s.metadata.Form, err = node.ParseForm(o.ProviderIDFormat)
 	check("provider-id-format", err)
 	s.metadata.LabelForm, err = node.ParseLabelForm(o.InstanceTypeFormat)
@@ -166,28 +197,42 @@ func (o *Options) parse() (s settings, err error) {
 		s.tenancy, err = tenancy.Parse([]byte(o.Tenancy))
 		check("tenancy", err)
 	}
+
 	s.outOfService, err = node.ParseOutOfService(o.OutOfService)
 	check("out-of-service-taint", err)
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
-		check("drift-period", fmt.Errorf("%s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))
+		check("drift-period",
+			fmt.Errorf("%s is too short: at least 10s, or 0 to trust what was read until the controller restarts",
+				o.DriftPeriod))
 	}
+
 	if o.DirectSuspectAfter != 0 && o.DirectSuspectAfter < failover.ShortestAfter {
-		check("direct-suspect-after", fmt.Errorf("%s is too short: at least %s, as kubelets renew their leases each 10s, or 0 to suspect no node", o.DirectSuspectAfter, failover.ShortestAfter))
+		check("direct-suspect-after",
+			fmt.Errorf("%s is too short: at least %s, as kubelets renew their leases each 10s, or 0 to suspect no node",
+				o.DirectSuspectAfter, failover.ShortestAfter))
 	}
-	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun}, plan.Policy(o.Policy)) {
+
+	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun},
+		plan.Policy(o.Policy)) {
 		check("load-balancer-policy", fmt.Errorf("%q is not known: want apply, no-delete or dry-run", o.Policy))
 	}
+
 	if o.LBMode != "" && !slices.Contains(annotation.Modes(), o.LBMode) {
-		check("load-balancer-mode", fmt.Errorf("%q is not known: want %s", o.LBMode, strings.Join(annotation.Modes(), ", ")))
+		check("load-balancer-mode",
+			fmt.Errorf("%q is not known: want %s", o.LBMode, strings.Join(annotation.Modes(), ", ")))
 	}
+
 	if problems := validation.IsQualifiedName(cmp.Or(o.LBClasses.Own, "none")); len(problems) > 0 {
 		check("load-balancer-class", fmt.Errorf("%q is no class of Services: %s", o.LBClasses.Own, problems[0]))
 	}
+
 	if percent := o.DeletionGuard.Percent; percent < 0 || percent > 100 {
 		check("node-deletion-limit", fmt.Errorf("%d is no percentage: 0 to 100", percent))
 	}
+
 	if o.DeletionGuard.Window < 0 {
 		check("node-deletion-window", fmt.Errorf("%s is negative", o.DeletionGuard.Window))
 	}
+
 	return s, errors.Join(errs...)
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// scenario is a change of Services. A fault is injected at every call that the change makes. Words are those of script.Change.
+// scenario is a change of Services. A fault is injected at every call that the change makes. Words are those of
+// script.Change.
 type scenario struct {
 	place     string // where it happens, see places
 	name      string
@@ -68,6 +69,7 @@ func scenarios() []scenario {
 		{"", "shared: forwards join", "80", "25", "+udp:25,udp:53", ""},
 		{"", "shared: forwards leave", "udp:53", "udp:54", "delete", ""},
 	}
+
 	for place, served := range map[string]string{"VPC": "80,81", "inner": "80,81 internal=true", "project": "80,81"} {
 		out = append(out,
 			scenario{place, "create", "", "", served, ""},
@@ -77,6 +79,7 @@ func scenarios() []scenario {
 			scenario{place, "a node leaves", served, "", "", places[place].nodes[1]},
 		)
 	}
+
 	for _, place := range []string{"", "VPC", "project"} {
 		out = append(out,
 			scenario{place, "create forwards", "", "", forwarded, ""},
@@ -94,6 +97,7 @@ func scenarios() []scenario {
 			scenario{place, "node ports of forwards", forwarded, "", "nodeport:53=31999", ""},
 		)
 	}
+
 	return out
 }
 
@@ -107,10 +111,12 @@ func (s scenario) begin(t *testing.T, options ...envOption) *serviceEnv {
 		env.create("web", nil, words(s.web))
 		env.mustSync("web")
 	}
+
 	if s.mail != "" {
 		env.create("mail", nil, words(s.mail), at(env.ip("web")))
 		env.mustSync("mail")
 	}
+
 	switch {
 	case s.change == "delete":
 	case s.mail != "":
@@ -120,12 +126,14 @@ func (s scenario) begin(t *testing.T, options ...envOption) *serviceEnv {
 	default:
 		env.edit("web", words(s.change))
 	}
+
 	if s.nodes == "lead" {
 		was := env.ledTo(env.ip("web"))[0]
 		env.nodes = slices.DeleteFunc(slices.Clone(env.nodes), func(n string) bool { return n == was })
 	} else if s.nodes != "" {
 		env.nodes = strings.Fields(s.nodes)
 	}
+
 	return env
 }
 
@@ -140,8 +148,9 @@ func (s scenario) act(env *serviceEnv) error {
 	return env.sync("web")
 }
 
-// masks make states comparable in which an address that was not asked for in particular, the number of an ACL item (which
-// depends on what stood there before) or the node of a port forwarding (which depends on ids) came out differently.
+// masks make states comparable in which an address that was not asked for in particular, the number of an ACL item
+// (which depends on what stood there before) or the node of a port forwarding (which depends on ids) came out
+// differently.
 var masks = map[string]*regexp.Regexp{
 	" AUTO ":  regexp.MustCompile(` (203\.0\.113\.(1[3-9]|2\d)|10\.2\.2\.\d+) `),
 	"$1 N ":   regexp.MustCompile(`^(acl acl-1) [6-9] `),
@@ -169,7 +178,10 @@ type point struct {
 
 func (p point) String() string {
 	kinds := map[simulator.FaultKind]string{
-		simulator.FaultErrorBefore: "error before", simulator.FaultLostAnswer: "answer lost", simulator.FaultCutBefore: "cut before", simulator.FaultJobFails: "job fails",
+		simulator.FaultErrorBefore: "error before",
+		simulator.FaultLostAnswer:  "answer lost",
+		simulator.FaultCutBefore:   "cut before",
+		simulator.FaultJobFails:    "job fails",
 	}
 	s := fmt.Sprintf("%s of %s %d", kinds[p.kind], p.command, p.nth)
 	if p.kill {
@@ -186,6 +198,7 @@ func points(ledger []simulator.Call) []point {
 		if c.Caller != "ccm" {
 			continue
 		}
+
 		seen[c.Command]++
 		n := seen[c.Command]
 		if slices.Contains(testenv.Polls, c.Command) {
@@ -198,18 +211,23 @@ func points(ledger []simulator.Call) []point {
 			}
 			continue
 		}
+
 		if strings.HasPrefix(c.Command, "list") || strings.HasPrefix(c.Command, "query") {
 			// A read has no effect that could be lost.
-			out = append(out, point{c.Command, n, simulator.FaultErrorBefore, false}, point{c.Command, n, simulator.FaultCutBefore, true})
+			out = append(out, point{c.Command, n, simulator.FaultErrorBefore, false},
+				point{c.Command, n, simulator.FaultCutBefore, true})
 			continue
 		}
+
 		for _, k := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultJobFails} {
 			out = append(out, point{c.Command, n, k, false})
 		}
+
 		for _, k := range []simulator.FaultKind{simulator.FaultLostAnswer, simulator.FaultCutBefore} {
 			out = append(out, point{c.Command, n, k, false}, point{c.Command, n, k, true})
 		}
 	}
+
 	return out
 }
 
@@ -234,14 +252,17 @@ func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
 				all = points(env.Ledger().Calls())
 				want = masked(env.dump())
 			})
+
 			if testing.Short() {
 				all = all[:min(len(all), 6)] // all of them in make test; the race detector needs some of each
 			}
+
 			for _, p := range all {
 				t.Run(p.String(), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { testPoint(t, sc, p, want, empty) })
 				})
 			}
+
 			t.Logf("%s: %d points tried", sc.name, len(all))
 			pointsTried.Add(int64(len(all)))
 		})
@@ -259,14 +280,17 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 	env := sc.begin(t, withSlowJobs)
 	remove := func() {}
 	if p.kill {
-		env.process.DieAt(func(call string) bool { return call == p.command }, p.nth, p.kind == simulator.FaultLostAnswer)
+		env.process.DieAt(func(call string) bool { return call == p.command }, p.nth,
+			p.kind == simulator.FaultLostAnswer)
 	} else {
 		remove = env.Inject(simulator.Fault{Command: p.command, Nth: p.nth, Kind: p.kind})
 	}
+
 	err := sc.act(env)
 	for _, f := range env.Faults() {
 		require.Positive(t, f.Hits, "%s was not hit", f.Fault)
 	}
+
 	if p.kill {
 		require.True(t, env.process.Dead(), "the call at which the process is killed was not made")
 		require.Error(t, err, "a dead process does not succeed")
@@ -274,10 +298,12 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 		time.Sleep(time.Second) // jobs under way end
 		env.advance(20 * time.Second)
 	}
+
 	remove()
 	if err != nil || p.kill {
 		require.NoError(t, env.repeat(sc.act), "never succeeds")
 	}
+
 	// One more sync later, when the grace of lost answers is over.
 	env.advance(10 * time.Minute)
 	require.NoError(t, env.repeat(sc.act), "later")
@@ -286,10 +312,12 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 	if strings.Contains(sc.web, "keep-ip") {
 		return
 	}
+
 	require.NoError(t, env.repeat(removeWeb), "can be deleted")
 	if sc.mail != "" {
 		require.NoError(t, env.repeat(func(env *serviceEnv) error { return env.remove("mail") }), "the other one too")
 	}
+
 	assert.Equal(t, empty, env.dump(), "nothing is left over")
 }
 
@@ -319,7 +347,8 @@ func TestPromiseLeastPrivilege(t *testing.T) {
 	}
 }
 
-// The commands that the controller may call are those of the default role, those it needs are allowed to CKS's clusters.
+// The commands that the controller may call are those of the default role, those it needs are allowed to CKS's
+// clusters.
 func TestCommandsAreAllowed(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -328,16 +357,20 @@ func TestCommandsAreAllowed(t *testing.T) {
 	for _, name := range RequiredCommands {
 		assert.Contains(t, user, name, "the default User role")
 	}
+
 	roles, _ := env.Admin("listRoles", "name", "Project Kubernetes Service Role")["role"].([]any)
 	require.Len(t, roles, 1)
-	rules, _ := env.Admin("listRolePermissions", "roleid", roles[0].(map[string]any)["id"].(string))["rolepermission"].([]any)
+	rules, _ := env.Admin("listRolePermissions", "roleid",
+		roles[0].(map[string]any)["id"].(string))["rolepermission"].([]any)
 	allowed := map[any]bool{}
 	for _, r := range rules {
 		allowed[r.(map[string]any)["rule"]] = r.(map[string]any)["permission"] == "allow"
 	}
+
 	for _, name := range needed {
 		assert.True(t, allowed[name], "%s is neither optional nor allowed to CKS's clusters", name)
 		assert.NotContains(t, Losses, name)
 	}
+
 	assert.Subset(t, RequiredCommands, append(needed, OptionalCommands...))
 }

@@ -101,6 +101,7 @@ func Register(o *Options) {
 		p.reloader = newReloader(p, text)
 		return p, nil
 	}
+
 	cloudprovider.RegisterCloudProvider(Name, factory)
 	cloudprovider.RegisterCloudProvider(Alias, factory)
 }
@@ -114,17 +115,21 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 		cloudstack.WithObserver(silence.observe),
 		cloudstack.WithRateLimitLog(func(limit string) { klog.InfoS("The rate limit of API calls", "limit", limit) }),
 	)
+
 	client, err := cloudstack.NewClient(cfg, watched...)
 	if err != nil {
 		return nil, err
 	}
+
 	p, err := assemble(cfg, o, client)
 	if err != nil {
 		return nil, err
 	}
+
 	if err := p.checkClusterID(); err != nil {
 		return nil, err
 	}
+
 	silence.clock = p.options.Clock
 	p.clientOptions, p.outage = clientOptions, silence
 	p.use(cfg)
@@ -137,6 +142,7 @@ func assemble(cfg *cloudstack.Config, o Options, client *cloudstack.Client) (*Pr
 	if err != nil {
 		return nil, err
 	}
+
 	settings.metadata.Region = cfg.Region
 	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	p := &Provider{
@@ -152,6 +158,7 @@ func assemble(cfg *cloudstack.Config, o Options, client *cloudstack.Client) (*Pr
 			Clock:          o.Clock,
 		}),
 	}
+
 	p.instances = node.New(node.Deps{
 		VMs:          p.inventory,
 		List:         p.nodes,
@@ -161,6 +168,7 @@ func assemble(cfg *cloudstack.Config, o Options, client *cloudstack.Client) (*Pr
 		Adopt:        o.AdoptNodes,
 		Clock:        o.Clock,
 	})
+
 	return p, nil
 }
 
@@ -198,8 +206,8 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	}
 }
 
-// StartServices runs the controller of Services, in place of Kubernetes' own. It is called after Initialize, and before the
-// informers of the factory start.
+// StartServices runs the controller of Services, in place of Kubernetes' own. It is called after Initialize, and before
+// the informers of the factory start.
 func (p *Provider) StartServices(ctx context.Context, factory informers.SharedInformerFactory, workers int) error {
 	informer := factory.Core().V1().Services().Informer()
 	p.serviceCache.Store(&informer)
@@ -266,22 +274,31 @@ func (p *Provider) serviceDeps(kube kubernetes.Interface, recorder service.Recor
 
 // SelfTest proves that the cloud-config is sufficient.
 func (p *Provider) SelfTest(ctx context.Context, out io.Writer) error {
-	t := &selftest.Test{Config: p.config, Client: p.client, Required: RequiredCommands, Optional: OptionalCommands, Out: out}
+	t := &selftest.Test{
+		Config:   p.config,
+		Client:   p.client,
+		Required: RequiredCommands,
+		Optional: OptionalCommands,
+		Out:      out,
+	}
 	return t.Run(ctx)
 }
 
 // NewPreviewer makes a Previewer that decides as a controller with these options and this cloud-config would. It
 // makes no call to CloudStack. change may replace parts of what the controller works with.
 func NewPreviewer(
-	ctx context.Context, cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface, change ...func(*service.Deps),
+	ctx context.Context, cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface,
+	change ...func(*service.Deps),
 ) (*service.Previewer, error) {
 	p, err := assemble(cfg, o, client)
 	if err != nil {
 		return nil, err
 	}
+
 	if err := p.readClusterUID(ctx, kube); err != nil {
 		return nil, err
 	}
+
 	deps := p.serviceDeps(kube, nil)
 	deps.Services = func() (out []*corev1.Service, err error) {
 		// What the API server has in memory will do.
@@ -294,15 +311,18 @@ func NewPreviewer(
 		}
 		return out, nil
 	}
+
 	for _, c := range change {
 		c(&deps)
 	}
+
 	return service.NewPreviewer(deps), nil
 }
 
 // inventoryOf is the inventory of a project that a Service names.
 func (p *Provider) inventoryOf(project string) *inventory.Inventory {
-	return inventory.New(p.client, inventory.Options{ProjectID: project, Zone: p.config.Zone, NodeVMs: p.config.NodeVMs, Clock: p.options.Clock})
+	return inventory.New(p.client,
+		inventory.Options{ProjectID: project, Zone: p.config.Zone, NodeVMs: p.config.NodeVMs, Clock: p.options.Clock})
 }
 
 func newRecorder(ctx context.Context, kube kubernetes.Interface, component string) record.EventRecorder {

@@ -34,6 +34,7 @@ func TestNamesOfClusters(t *testing.T) {
 		o.ClusterID, o.ClusterName, o.CleanOrphans = flag, framework, clean
 		return New(&cloudstack.Config{APIURL: testenv.URL, APIKey: "key", SecretKey: "secret", ClusterID: file}, o)
 	}
+
 	for _, c := range []struct{ flag, framework, file, id string }{
 		{"", "", "", "uid-1"},
 		{"", "kubernetes", "", "uid-1"}, // the framework's default
@@ -54,6 +55,7 @@ func TestNamesOfClusters(t *testing.T) {
 		_, err = made(c.flag, c.framework, c.file, true)
 		assert.Equal(t, c.id == "kubernetes", err != nil && strings.Contains(err.Error(), "--cluster-id"), c)
 	}
+
 	assert.Empty(t, ClusterID("", "", "kubernetes", ""), "no UID was read yet")
 	for _, id := range []string{strings.Repeat("a", 129), " prod", "prod\n", "prod \U0001F680", "\xff"} {
 		_, err := made(id, "", "", false)
@@ -68,11 +70,17 @@ func TestOptionsValidate(t *testing.T) {
 	o.DriftPeriod, o.Tenancy = 0, "{}"
 	require.NoError(t, o.Validate())
 	bad := Options{
-		ProviderIDFormat: "x", InstanceTypeFormat: "y", DriftPeriod: time.Second, DeletionGuard: node.DeletionLimit{Percent: 101, Window: -1},
-		Tenancy: `{"annotations":{"networks":{"deny":true}}}`, Nodes: NodeOptions{InternalCIDRs: "x", ExternalCIDRs: "y", Labels: []string{"z"}},
+		ProviderIDFormat:   "x",
+		InstanceTypeFormat: "y",
+		DriftPeriod:        time.Second,
+		DeletionGuard:      node.DeletionLimit{Percent: 101, Window: -1},
+		Tenancy:            `{"annotations":{"networks":{"deny":true}}}`,
+		Nodes:              NodeOptions{InternalCIDRs: "x", ExternalCIDRs: "y", Labels: []string{"z"}},
 	}
+
 	for _, part := range []string{
-		"--provider-id-format", "--instance-type-format", "--drift-period", "--node-deletion-limit", "--node-deletion-window",
+		"--provider-id-format", "--instance-type-format", "--drift-period", "--node-deletion-limit",
+		"--node-deletion-window",
 		`--tenancy: tenancy.annotations: there is no annotation "networks"`,
 		`--node-internal-cidrs: "x"`, `--node-external-cidrs: "y"`, `--node-labels: "z"`,
 	} {
@@ -140,32 +148,42 @@ accounts:
 networks: [{name: k8s-net, account: k8s, cidr: 10.1.1.0/24, sourceNAT: 192.168.2.4}]
 virtualMachines:
 `)
+
 	for i := 1; i <= 5; i++ {
 		fmt.Fprintf(&b, "  - {name: node-%d, account: k8s, nics: [{network: k8s-net}]}\n", i)
 	}
+
 	b.WriteString("publicIPs:\n")
 	for _, ip := range l.CloudStack.PublicIPs {
 		if ip.SourceNAT {
 			continue
 		}
-		fmt.Fprintf(&b, "  - address: %s\n    id: %s\n    network: k8s-net\n    loadBalancerRules:\n", ip.Address, ip.ID)
+
+		fmt.Fprintf(&b, "  - address: %s\n    id: %s\n    network: k8s-net\n    loadBalancerRules:\n", ip.Address,
+			ip.ID)
 		for _, r := range l.CloudStack.Rules {
 			cidrs := ""
 			if r.CIDRList != nil {
 				cidrs = ", cidrs: [" + strings.ReplaceAll(*r.CIDRList, " ", ", ") + "]"
 			}
 			if r.PublicIP == ip.Address {
-				fmt.Fprintf(&b, "      - {name: %s, publicPort: %s, privatePort: %s, algorithm: %s, protocol: '%s', members: [%s]%s}\n",
-					r.Name, r.PublicPort, r.PrivatePort, r.Algorithm, r.Protocol, strings.Join(l.CloudStack.Members[r.ID], ", "), cidrs)
+				fmt.Fprintf(&b,
+					"      - {name: %s, publicPort: %s, privatePort: %s, algorithm: %s, protocol: '%s', "+
+						"members: [%s]%s}\n",
+					r.Name, r.PublicPort, r.PrivatePort, r.Algorithm, r.Protocol,
+					strings.Join(l.CloudStack.Members[r.ID], ", "), cidrs)
 			}
 		}
+
 		b.WriteString("    firewallRules:\n")
 		for _, f := range l.CloudStack.Firewall {
 			if f.IPAddress == ip.Address {
-				fmt.Fprintf(&b, "      - {protocol: %s, startPort: %d, endPort: %d, cidrs: [%s]}\n", f.Protocol, f.StartPort, f.EndPort, f.CIDRList)
+				fmt.Fprintf(&b, "      - {protocol: %s, startPort: %d, endPort: %d, cidrs: [%s]}\n", f.Protocol,
+					f.StartPort, f.EndPort, f.CIDRList)
 			}
 		}
 	}
+
 	return b.String()
 }
 
@@ -186,15 +204,19 @@ func TestTakeoverOfRealClusters(t *testing.T) {
 				was := svc.Status.LoadBalancer.Ingress[0]
 				env.mustSync(svc.Name, "node-1", "node-2", "node-3", "node-4", "node-5")
 				is := env.get(svc.Name)
-				assert.Equal(t, []string{was.IP, was.Hostname}, []string{is.Status.LoadBalancer.Ingress[0].IP, is.Status.LoadBalancer.Ingress[0].Hostname})
+				assert.Equal(t, []string{was.IP, was.Hostname},
+					[]string{is.Status.LoadBalancer.Ingress[0].IP, is.Status.LoadBalancer.Ingress[0].Hostname})
 				records, err := annotation.ParseRecords(is.Annotations)
 				require.NoError(t, err)
 				require.Len(t, records.Addresses, 1, svc.Name)
 			}
+
 			assert.Zero(t, env.Ledger().Count("associateIpAddress", "disassociateIpAddress"))
+
 			// PROXY protocol "enabled" is switched in place; ranges that only the rule had get to the firewall.
 			assert.Zero(t, env.Ledger().Count("deleteLoadBalancerRule", "createLoadBalancerRule"))
-			changed := slices.DeleteFunc(grep(changes(env.before, env.dump()), "- "), func(line string) bool { return strings.HasPrefix(line, "- address ") })
+			changed := slices.DeleteFunc(grep(changes(env.before, env.dump()), "- "),
+				func(line string) bool { return strings.HasPrefix(line, "- address ") })
 			assert.LessOrEqual(t, len(changed), 2, changed)
 		})
 	}

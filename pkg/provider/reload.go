@@ -58,7 +58,8 @@ func newReloader(p *Provider, configText []byte) *reloader {
 		provider: p,
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cloudstack_config_reloads_total",
-			Help: "Number of times changed credentials or CA certificates were tried, by result: ok, refused (kept the old ones), invalid (not readable).",
+			Help: "Number of times changed credentials or CA certificates were tried, by result: ok, refused (kept " +
+				"the old ones), invalid (not readable).",
 		}, []string{"result"}),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "cloudstack_config_reload_pending",
@@ -100,10 +101,12 @@ func (r *reloader) look(ctx context.Context) {
 		r.fail(digest{}, reloadInvalid, fmt.Errorf("cloud-config: %w", err))
 		return
 	}
+
 	cfg, parseErr := cloudconfig.Parse(bytes.NewReader(text))
 	if parseErr != nil {
 		cfg = r.provider.config
 	}
+
 	now, err := r.digestOf(text, cfg)
 	switch err := cmp.Or(parseErr, err); {
 	case err != nil:
@@ -141,7 +144,8 @@ func (r *reloader) fail(now digest, result string, err error) {
 	r.retryAt = clock.Now().Add(r.pause)
 	r.pending.Set(1)
 	r.results.WithLabelValues(result).Inc()
-	klog.ErrorS(err, "Changed credentials or CA certificates do not work; those in use are kept", "remedy", selftest.Remedy(err), "retryIn", r.pause)
+	klog.ErrorS(err, "Changed credentials or CA certificates do not work; those in use are kept", "remedy",
+		selftest.Remedy(err), "retryIn", r.pause)
 }
 
 // try makes a client of the new configuration and lets it read what the controller lives by. Only if that
@@ -153,17 +157,20 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
 	project, err := p.inventory.ProjectID(ctx)
 	if err != nil {
 		project = p.config.ProjectID // by name, with a key that has died: the trial will tell
 	}
+
 	vms, err := trial.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project})
 	if err != nil {
 		trial.CloseIdleConnections()
 		return err
 	}
+
 	if last := p.inventory.LastVMs(); last != nil && last.Len() > 0 {
 		common := 0
 		for i := range vms {
@@ -174,21 +181,25 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 		if common == 0 {
 			trial.CloseIdleConnections()
 			return &selftest.Problem{
-				Err: fmt.Errorf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it a key of another account or another CloudStack?",
+				Err: fmt.Errorf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it "+
+					"a key of another account or another CloudStack?",
 					last.Len(), p.inventory.Scope(), len(vms)),
 				Remedy: "use a key of the account that owns the VMs; for a move to another one, restart the controller",
 			}
 		}
 	}
+
 	p.client.Adopt(trial)
 	p.use(cfg)
 	for _, name := range p.State().Waits {
 		klog.InfoS("A changed value of the cloud-config takes effect when the controller restarts", "key", name)
 	}
+
 	p.inventory.Forget()
 	if p.services != nil {
 		p.services.Retry()
 	}
+
 	return nil
 }
 
@@ -200,6 +211,7 @@ func (r *reloader) digestOf(configText []byte, cfg *cloudstack.Config) (digest, 
 		fmt.Fprintf(h, "%d:", len(b)) //nolint:errcheck // a hash takes everything
 		h.Write(b)
 	}
+
 	add(configText)
 	for _, name := range []string{cfg.CAFile, r.provider.config.CABundle} {
 		if name == "" {
@@ -212,5 +224,6 @@ func (r *reloader) digestOf(configText []byte, cfg *cloudstack.Config) (digest, 
 		}
 		add(b)
 	}
+
 	return digest(h.Sum(nil)), errors.Join(errs...)
 }

@@ -58,7 +58,8 @@ func TestReload(t *testing.T) {
 		{"the same after the pause", config("inspect", "wrong"), reloadLastPause, counts{0, 2, 0, 1}, "ccm"},
 		{"an unknown key", config("nobody", "x-secret"), 0, counts{0, 3, 0, 1}, "ccm"},
 		{"a key of an account that sees none of the VMs", config(otherKey, otherSecret), 0, counts{0, 4, 0, 1}, "ccm"},
-		{"no server", strings.Replace(next, testenv.URL, "http://127.0.0.1:1/client/api", 1), 0, counts{0, 5, 0, 1}, "ccm"},
+		{"no server", strings.Replace(next, testenv.URL, "http://127.0.0.1:1/client/api", 1), 0, counts{0, 5, 0, 1},
+			"ccm"},
 		{"no ini", "api-key = x\n", 0, counts{0, 5, 1, 1}, "ccm"},
 		{"half a file", good[:len(good)/2], 0, counts{0, 5, 2, 1}, "ccm"},
 		{"an empty file", "", 0, counts{0, 5, 3, 1}, "ccm"},
@@ -73,7 +74,9 @@ func TestReload(t *testing.T) {
 			assert.Empty(t, cloud.Ledger().Calls(), step.name)
 		}
 		of := func(result string) float64 { return testutil.ToFloat64(p.reloader.results.WithLabelValues(result)) }
-		assert.Equal(t, step.want, counts{of(reloadOK), of(reloadRefused), of(reloadInvalid), testutil.ToFloat64(p.reloader.pending)}, step.name)
+		assert.Equal(t, step.want,
+			counts{of(reloadOK), of(reloadRefused), of(reloadInvalid), testutil.ToFloat64(p.reloader.pending)},
+			step.name)
 		assert.Equal(t, step.caller, caller(), step.name)
 	}
 	inUse, err := cloudconfig.Parse(strings.NewReader(next))
@@ -105,7 +108,8 @@ func TestReload(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	p.FollowConfig(ctx)
-	assert.InDelta(t, 1, testutil.ToFloat64(p.reloader.pending), 0, "it is looked at once, here without the time for a call")
+	assert.InDelta(t, 1, testutil.ToFloat64(p.reloader.pending), 0,
+		"it is looked at once, here without the time for a call")
 	(&Provider{}).FollowConfig(t.Context()) // without a file there is nothing to follow
 }
 
@@ -114,7 +118,9 @@ func TestOutage(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Now())
 	var over []time.Duration
 	o := &outage{clock: c, over: func(after time.Duration) { over = append(over, after) }}
-	answered, silent, gaveUp := cloudstack.Observation{Code: http.StatusUnauthorized}, cloudstack.Observation{Silent: true}, cloudstack.Observation{}
+	answered, silent, gaveUp := cloudstack.Observation{
+		Code: http.StatusUnauthorized,
+	}, cloudstack.Observation{Silent: true}, cloudstack.Observation{}
 	for _, call := range []cloudstack.Observation{gaveUp, answered, silent, silent, answered, answered} {
 		o.observe(call)
 		c.Step(time.Minute)

@@ -39,9 +39,31 @@ const (
 )
 
 var verbs = map[string]int{
-	"service": atOnce, "apply": atOnce, "wait": atOnce, "set": atOnce, "start": atOnce, "heal": atOnce, "namespace": atOnce, "api-fails": atOnce, "api-works": atOnce, "deletes": atOnce,
-	"silent": atOnce, "by-hand": byOperator, "delete-rules": byOperator, "endpoints": ofNodes, "join": ofNodes, "leave": ofNodes, "label": ofNodes, "annotate": ofNodes, "taint": ofNodes,
-	"untaint": ofNodes, "ready": ofNodes, "unready": ofNodes, "address": ofNodes, "attach": ofNodes, "provider-id": ofNodes,
+	"service":      atOnce,
+	"apply":        atOnce,
+	"wait":         atOnce,
+	"set":          atOnce,
+	"start":        atOnce,
+	"heal":         atOnce,
+	"namespace":    atOnce,
+	"api-fails":    atOnce,
+	"api-works":    atOnce,
+	"deletes":      atOnce,
+	"silent":       atOnce,
+	"by-hand":      byOperator,
+	"delete-rules": byOperator,
+	"endpoints":    ofNodes,
+	"join":         ofNodes,
+	"leave":        ofNodes,
+	"label":        ofNodes,
+	"annotate":     ofNodes,
+	"taint":        ofNodes,
+	"untaint":      ofNodes,
+	"ready":        ofNodes,
+	"unready":      ofNodes,
+	"address":      ofNodes,
+	"attach":       ofNodes,
+	"provider-id":  ofNodes,
 }
 
 // expand replaces $NAME and ${NAME}.
@@ -90,6 +112,7 @@ func (p *player) Do(s *script.Step) error {
 	if group := verbs[s.Verb]; group != atOnce && (group == alone || group != verbs[p.last]) {
 		p.settled()
 	}
+
 	synctest.Wait()
 	p.learn()
 	defer func() {
@@ -99,16 +122,22 @@ func (p *player) Do(s *script.Step) error {
 			p.dirty = true
 		}
 	}()
+
 	w := append(p.expand(s.Words), p.expand(s.Text)...)
 	if prefix, n, many := strings.Cut(s.Word(0), "*"); many && s.Verb != "fault" {
 		number, err := strconv.Atoi(n)
 		for i := range number {
-			one := &script.Step{Verb: s.Verb, Words: append([]string{fmt.Sprint(prefix, i)}, s.Words[1:]...), Text: s.Text}
+			one := &script.Step{
+				Verb:  s.Verb,
+				Words: append([]string{fmt.Sprint(prefix, i)}, s.Words[1:]...),
+				Text:  s.Text,
+			}
 			err = errors.Join(err, p.Do(one))
 			p.dirty = false // all at once
 		}
 		return err
 	}
+
 	switch s.Verb {
 	case "service":
 		p.create(w[0], nil, changed(p.t, w[1:]))
@@ -135,6 +164,7 @@ func (p *player) Do(s *script.Step) error {
 		p.react(w[0], w[1], func(clienttesting.Action) (bool, runtime.Object, error) {
 			return p.broken.Load(), nil, errors.New("the API server is broken")
 		})
+
 	case "api-works":
 		p.broken.Store(false)
 	case "stop":
@@ -151,18 +181,21 @@ func (p *player) Do(s *script.Step) error {
 		if s.Verb == "restart" {
 			p.start()
 		}
+
 	case "answer":
 		p.answer.Store(&w)
 	case "kubelets":
 		for _, node := range w {
 			p.kubelet(node)
 		}
+
 	case "silent":
 		p.silent.Store(w[0], true)
 	case "wait":
 		d, err := time.ParseDuration(w[0])
 		time.Sleep(d)
 		return err
+
 	case "reset":
 		p.count()
 	case "note":
@@ -176,6 +209,7 @@ func (p *player) Do(s *script.Step) error {
 		}
 		f.Caller = "ccm"
 		p.faults = append(p.faults, p.Inject(f))
+
 	case "heal":
 		if err := p.hit(); err != nil {
 			return err
@@ -186,6 +220,7 @@ func (p *player) Do(s *script.Step) error {
 		p.faults = nil
 		p.answer.Store(nil)
 		p.silent.Clear()
+
 	case "by-hand":
 		return p.byHand(w)
 	case "certify":
@@ -195,25 +230,36 @@ func (p *player) Do(s *script.Step) error {
 		if len(w) > 1 {
 			ip = w[1]
 		}
-		id := p.did(p.inspect.AssociateIP(p.t.Context(), cloudstack.AssociateIPRequest{NetworkID: p.net("k8s-net").ID, Address: ip}))
+		id := p.did(p.inspect.AssociateIP(p.t.Context(),
+			cloudstack.AssociateIPRequest{NetworkID: p.net("k8s-net").ID, Address: ip}))
 		p.vars[w[0]] = p.snapshot()[id].Address
+
 	case "reserve":
-		return p.inspect.Call(p.t.Context(), "reserveIpAddress", cloudstack.Params{"id": p.anyAddress(w[0]).ID}, &struct{}{})
+		return p.inspect.Call(p.t.Context(), "reserveIpAddress", cloudstack.Params{"id": p.anyAddress(w[0]).ID},
+			&struct{}{})
 	case "release":
 		p.did(p.inspect.DisassociateIP(p.t.Context(), p.on(p.at(w[0])).ID))
 	case "delete-rules":
 		p.deleteRules(p.at(w[0]))
 	case "namespace":
 		key, value, _ := strings.Cut(w[1], "=")
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w[0], UID: types.UID("uid-of-" + w[0]), Labels: map[string]string{key: value}}}
+		ns := &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   w[0],
+				UID:    types.UID("uid-of-" + w[0]),
+				Labels: map[string]string{key: value},
+			},
+		}
 		_, err := p.kube.CoreV1().Namespaces().Create(p.t.Context(), ns, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			_, err = p.kube.CoreV1().Namespaces().Update(p.t.Context(), ns, metav1.UpdateOptions{})
 		}
 		return err
+
 	default:
 		return errors.New("nothing of this name can be done")
 	}
+
 	return nil
 }
 
@@ -236,6 +282,7 @@ func (p *player) applyExample(name string) error {
 		})
 		p.endpoints(example.Name, p.setup.nodes[:1])
 	}
+
 	return err
 }
 
@@ -263,12 +310,14 @@ func (p *player) settled() {
 func changed(t *testing.T, words []string) func(*corev1.Service) {
 	t.Helper()
 	return func(s *corev1.Service) {
-		require.NoError(t, script.Change(s, words, func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
-			if old != nil {
-				return *old
-			}
-			return portOf(protocol, number)
-		}))
+		require.NoError(t,
+			script.Change(s, words,
+				func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
+					if old != nil {
+						return *old
+					}
+					return portOf(protocol, number)
+				}))
 	}
 }
 
@@ -291,6 +340,7 @@ func changeNode(verb string, w ...string) func(*corev1.Node) {
 			if metav1.SetMetaDataLabel(&n.ObjectMeta, key, value); value == "" {
 				delete(n.Labels, key)
 			}
+
 		case "annotate":
 			key, value, _ := strings.Cut(w[0], "=")
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value)
@@ -299,8 +349,10 @@ func changeNode(verb string, w ...string) func(*corev1.Node) {
 		case "attach":
 			n.Status.VolumesAttached = nil
 			for _, volume := range w {
-				n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: corev1.UniqueVolumeName(volume)})
+				n.Status.VolumesAttached = append(n.Status.VolumesAttached,
+					corev1.AttachedVolume{Name: corev1.UniqueVolumeName(volume)})
 			}
+
 		case "address":
 			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: w[0]}}
 		case "taint":
@@ -318,7 +370,8 @@ func changeNode(verb string, w ...string) func(*corev1.Node) {
 // anyAddress is an address of the cloud, also one that nobody has.
 func (p *player) anyAddress(ip string) cloudstack.PublicIP {
 	all := false
-	list, err := p.inspect.ListPublicIPs(p.t.Context(), cloudstack.PublicIPQuery{Address: p.at(ip), AllocatedOnly: &all})
+	list, err := p.inspect.ListPublicIPs(p.t.Context(),
+		cloudstack.PublicIPQuery{Address: p.at(ip), AllocatedOnly: &all})
 	require.NoError(p.t, err)
 	require.Len(p.t, list, 1)
 	return list[0]
@@ -358,9 +411,10 @@ func madeBy(answer map[string]any) string {
 	return id
 }
 
-// refer is the id, or another property, of an object: address:WEB, ip:WEB, rule:WEB:80, firewall:WEB:80, forward:WEB:53, vm:w1,
-// network:NAME, acl:NETWORK, vpc:NETWORK, annotation:KEY:NAME, lead:WEB (the node of its port forwardings), other:WEB (w1 or w2,
-// which is not that node), claim:WEB (the fields of a record that claims its address), job:COMMAND, ago:1h (a time).
+// refer is the id, or another property, of an object: address:WEB, ip:WEB, rule:WEB:80, firewall:WEB:80,
+// forward:WEB:53, vm:w1, network:NAME, acl:NETWORK, vpc:NETWORK, annotation:KEY:NAME, lead:WEB (the node of its port
+// forwardings), other:WEB (w1 or w2, which is not that node), claim:WEB (the fields of a record that claims its
+// address), job:COMMAND, ago:1h (a time).
 func (p *player) refer(text string) string {
 	kind, name, _ := strings.Cut(text, ":")
 	name, port, _ := strings.Cut(name, ":")
@@ -372,6 +426,7 @@ func (p *player) refer(text string) string {
 		id := p.on(p.at(name)).idOf(kind, number)
 		require.NotEmpty(p.t, id, "there is no %s", text)
 		return id
+
 	case "vm":
 		return p.vm(name)
 	case "network":

@@ -98,7 +98,8 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 			for _, line := range p.dumps[w[0]] {
 				known[ipOf(line)] = !slices.Contains(w[1:], ipOf(line))
 			}
-			diff := slices.DeleteFunc(changes(p.dumps[w[0]], p.dump()), func(line string) bool { return !known[ipOf(line)] })
+			diff := slices.DeleteFunc(changes(p.dumps[w[0]], p.dump()),
+				func(line string) bool { return !known[ipOf(line)] })
 			return len(diff) == 0, strings.Join(diff, "\n  ")
 		},
 		"plan": func(w, _ []string) (bool, any) { got := p.planned(w[0]); return slices.Equal(got, w[1:]), got },
@@ -133,6 +134,7 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 					served++
 				}
 			}
+
 			return number(served, w[1]), served
 		},
 		"failed":  func(w, _ []string) (bool, any) { got := p.failures(w[0]); return number(got, w[1]), got },
@@ -144,6 +146,7 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 			for i := range list {
 				got = append(got, list[i].Name+"="+strings.Join(list[i].Addresses, ","))
 			}
+
 			slices.Sort(got)
 			return slices.Equal(got, w[1:]), got
 		},
@@ -153,10 +156,14 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 			for _, r := range p.on(p.at(w[0])).rules {
 				if fmt.Sprint(r.PublicPort) == w[1] {
 					return script.Subset(map[string]string{
-						"protocol": r.Protocol, "algorithm": r.Algorithm, "to": fmt.Sprint(r.PrivatePort), "description": r.Description,
+						"protocol":    r.Protocol,
+						"algorithm":   r.Algorithm,
+						"to":          fmt.Sprint(r.PrivatePort),
+						"description": r.Description,
 					}, w[2:]), r
 				}
 			}
+
 			return false, "no rule"
 		},
 		"open": func(w, _ []string) (bool, any) {
@@ -174,7 +181,11 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 			return strings.HasPrefix(got, w[2]) && (w[2] != "" || got == ""), got
 		},
 		"event": func(w, _ []string) (bool, any) {
-			return slices.ContainsFunc(p.said(), func(e string) bool { ok, _ := all(e, append([]string{w[0] + ": "}, w[1:]...)); return ok }), "other Events"
+			return slices.ContainsFunc(p.said(),
+				func(e string) bool {
+					ok, _ := all(e, append([]string{w[0] + ": "}, w[1:]...))
+					return ok
+				}), "other Events"
 		},
 		"events": func(w, _ []string) (bool, any) {
 			said := p.said()
@@ -191,9 +202,11 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 					got = append(got, n.Name)
 				}
 			}
+
 			if len(w) > 1 && strings.ContainsAny(w[1][:1], "<>0123456789") {
 				return number(len(got), w[1]), got
 			}
+
 			return slices.Equal(got, w[1:]), got
 		},
 		"says": func(w, _ []string) (bool, any) { return all(p.says(w[0]), w[1:]) },
@@ -202,7 +215,9 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 			ok, _ := all(c.Reason+": "+c.Message, w[2:])
 			return ok && string(c.Status) == w[1], c
 		},
-		"annotation": func(w, _ []string) (bool, any) { return all(p.get(w[0]).Annotations[annotation.Prefix+w[1]], w[2:]) },
+		"annotation": func(w, _ []string) (bool, any) {
+			return all(p.get(w[0]).Annotations[annotation.Prefix+w[1]], w[2:])
+		},
 		"calls": func(w, _ []string) (bool, any) {
 			calls := p.Calls("ccm")
 			if w[0] != "*" {
@@ -218,13 +233,15 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 		"tag": func(w, _ []string) (bool, any) {
 			tags, err := p.inspect.ListTags(p.t.Context(), cloudstack.TagQuery{})
 			require.NoError(p.t, err)
-			return slices.ContainsFunc(tags, func(t cloudstack.Tag) bool { return t.ResourceID == w[0] && t.Key == w[1] && t.Value == w[2] }), tags
+			return slices.ContainsFunc(tags,
+				func(t cloudstack.Tag) bool { return t.ResourceID == w[0] && t.Key == w[1] && t.Value == w[2] }), tags
 		},
 		"metric": func(w, _ []string) (bool, any) { got := p.metric(w[0]); return number(int(got), w[1]), got },
 	}
 }
 
-// planned are the kinds of actions that are planned for a Service now, or the reason why it is refused. Asking changes nothing.
+// planned are the kinds of actions that are planned for a Service now, or the reason why it is refused. Asking changes
+// nothing.
 func (p *player) planned(key string) (out []string) {
 	nodes, err := p.p.nodes()
 	require.NoError(p.t, err)
@@ -240,15 +257,19 @@ func (p *player) planned(key string) (out []string) {
 	if preview.Refusal != nil {
 		out = append(out, string(preview.Refusal.Reason))
 	}
+
 	for i := range preview.Actions {
 		out = append(out, preview.Actions[i].Kind)
 	}
+
 	if preview.Refusal != nil {
 		return out
 	}
+
 	for i := range preview.Notices {
 		out = append(out, string(preview.Notices[i].Reason))
 	}
+
 	return out
 }
 
@@ -281,7 +302,8 @@ func (p *player) status(key string) map[string]string {
 func (p *player) allNodes() []*corev1.Node {
 	list, err := p.p.nodes()
 	require.NoError(p.t, err)
-	return slices.SortedFunc(slices.Values(list), func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(list),
+		func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func (p *player) nodeFacts(name string) map[string]string {
@@ -292,7 +314,11 @@ func (p *player) nodeFacts(name string) map[string]string {
 				taints = append(taints, t.Key)
 			}
 			provider, _, _ := strings.Cut(n.Spec.ProviderID, "://")
-			facts := map[string]string{"provider": provider, "zone": n.Labels[corev1.LabelTopologyZone], "taints": strings.Join(taints, ",")}
+			facts := map[string]string{
+				"provider": provider,
+				"zone":     n.Labels[corev1.LabelTopologyZone],
+				"taints":   strings.Join(taints, ","),
+			}
 			maps.Copy(facts, n.Labels)
 			for _, a := range n.Status.Addresses {
 				facts["ip"] = cmp.Or(facts["ip"], a.Address)
@@ -301,6 +327,7 @@ func (p *player) nodeFacts(name string) map[string]string {
 			return facts
 		}
 	}
+
 	return nil
 }
 

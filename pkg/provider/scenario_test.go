@@ -22,11 +22,12 @@ import (
 
 const (
 	webLB   = "a7c3e1b5200004000800000000000abc" // of webUID
-	webTags = "[csccm-allocated-by=cloudstack-ccm csccm-cluster=test csccm-managed-by=cloudstack-ccm csccm-service-uid=" + webUID + " csccm-service=default/web]"
+	webTags = "[csccm-allocated-by=cloudstack-ccm csccm-cluster=test csccm-managed-by=cloudstack-ccm " +
+		"csccm-service-uid=" + webUID + " csccm-service=default/web]"
 )
 
-// known are values that every scenario has: the beginning of the names of web's rules, its tags and the reason of its ACL items;
-// nodes and a namespace; characters that a file of scenarios cannot have.
+// known are values that every scenario has: the beginning of the names of web's rules, its tags and the reason of its
+// ACL items; nodes and a namespace; characters that a file of scenarios cannot have.
 var known = map[string]string{
 	"LB": webLB, "TAGS": webTags, "OWN": ownReason,
 	"n1": "w1", "n2": "w2", "friend": friendNS,
@@ -36,14 +37,19 @@ var known = map[string]string{
 // settle is the virtual time between a change and what is seen of it, unless the scenario waits itself.
 const settle = time.Minute
 
-// TestScenarios plays the scenarios of pkg/testenv/script/table: the whole controller on the simulator, in virtual time.
+// TestScenarios plays the scenarios of pkg/testenv/script/table: the whole controller on the simulator, in virtual
+// time.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	all, err := script.Load()
 	require.NoError(t, err)
 	for _, release := range simulator.Releases() {
-		require.True(t, slices.ContainsFunc(all, func(s script.Scenario) bool { return s.File == "releases" && strings.HasSuffix(s.Name, release) }), release)
+		require.True(t,
+			slices.ContainsFunc(all,
+				func(s script.Scenario) bool { return s.File == "releases" && strings.HasSuffix(s.Name, release) }),
+			release)
 	}
+
 	for _, s := range all {
 		if s.File == "explored" {
 			continue // see TestHistories
@@ -85,6 +91,7 @@ func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
 			section, item, _ := strings.Cut(strings.ReplaceAll(line, "$LB", webLB), ": ")
 			c.world = strings.Replace(c.world, section+":\n", section+":\n  - "+item+"\n", 1)
 		}
+
 	case "nodes":
 		c.nodes = s.Words
 	case "controllers":
@@ -98,21 +105,28 @@ func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
 			key, value, _ := strings.Cut(w, "=")
 			c.config[key] = value
 		}
+
 	case "latency":
 		if slices.Contains([]string{"instant", "simulator", "production"}, s.Word(0)) {
 			c.Latency, err = simulator.Profile(s.Word(0))
 			break
 		}
-		c.Latency = simulator.LatencyProfile{Call: 20 * time.Millisecond, Job: 100 * time.Millisecond, Jobs: map[string]time.Duration{}}
+		c.Latency = simulator.LatencyProfile{
+			Call: 20 * time.Millisecond,
+			Job:  100 * time.Millisecond,
+			Jobs: map[string]time.Duration{},
+		}
 		for _, w := range slices.DeleteFunc(s.Words, func(w string) bool { return w == "quick" }) {
 			command, duration, _ := strings.Cut(w, "=")
 			c.Latency.Jobs[command], err = time.ParseDuration(duration)
 		}
+
 	case "seed":
 		c.Seed, err = strconv.ParseUint(s.Word(0), 10, 64)
 	default:
 		return false
 	}
+
 	require.NoError(t, err)
 	return true
 }
@@ -139,12 +153,17 @@ func (c *controllerSetup) part(part string) {
 	case "offering":
 		c.world = strings.ReplaceAll(c.world, "{name: k8s-net,", "{name: k8s-net, offering: "+value+",")
 	case "conserveless":
-		c.world = strings.NewReplacer("{name: k8s-net,", "{name: k8s-net, noConserveMode: true,", "{name: tier,", "{name: tier, noConserveMode: true,").Replace(c.world)
+		c.world = strings.NewReplacer("{name: k8s-net,", "{name: k8s-net, noConserveMode: true,", "{name: tier,",
+			"{name: tier, noConserveMode: true,").Replace(c.world)
 	case "limit":
-		c.world = strings.Replace(c.world, "  - name: k8s\n    role: User\n", fmt.Sprintf("  - name: k8s\n    role: User\n    limits: {publicIPs: %d}\n", number), 1)
+		c.world = strings.Replace(c.world, "  - name: k8s\n    role: User\n",
+			fmt.Sprintf("  - name: k8s\n    role: User\n    limits: {publicIPs: %d}\n", number), 1)
 	case "throttled":
 		calls, seconds, _ := strings.Cut(value, "/")
-		c.world = strings.Replace(c.world, "zones:\n", "settings: {api.throttling.enabled: 'true', api.throttling.max: '"+calls+"', api.throttling.interval: '"+seconds+"'}\nzones:\n", 1)
+		c.world = strings.Replace(c.world, "zones:\n",
+			"settings: {api.throttling.enabled: 'true', api.throttling.max: '"+calls+"', api.throttling.interval: '"+
+				seconds+"'}\nzones:\n", 1)
+
 	case "vms":
 		c.world = withVMs(c.world, number)
 	case "release":

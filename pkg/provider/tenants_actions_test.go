@@ -55,7 +55,11 @@ func (r *tenantRun) next(random *rand.Rand) action {
 		return action{text: "drift round", do: func(r *tenantRun) { r.round() }}
 	case n < 94:
 		nth := random.IntN(16)
-		return action{text: fmt.Sprintf("an operator acquires an address that was free, %d", nth), do: func(r *tenantRun) { r.acquireReleased(nth) }}
+		return action{
+			text: fmt.Sprintf("an operator acquires an address that was free, %d", nth),
+			do:   func(r *tenantRun) { r.acquireReleased(nth) },
+		}
+
 	default:
 		return r.live(random)
 	}
@@ -75,22 +79,28 @@ func (r *tenantRun) acquireReleased(nth int) {
 			}
 		}
 	}
+
 	const room = 17 // of the 20 addresses that an account may have
 	if len(free) == 0 || len(r.now) >= room {
 		return
 	}
+
 	rec := free[nth%len(free)]
 	time.Sleep(time.Minute) // CloudStack shows the time of an acquisition in seconds
-	r.did(r.inspect.AssociateIP(r.t.Context(), cloudstack.AssociateIPRequest{NetworkID: rec.NetworkID, Address: rec.IP}))
+	r.did(r.inspect.AssociateIP(r.t.Context(),
+		cloudstack.AssociateIPRequest{NetworkID: rec.NetworkID, Address: rec.IP}))
 	r.now = r.snapshot()
 	if a := r.now[rec.ID]; a != nil {
 		r.idle[rec.ID] = a.contents()
 	}
+
 	// Whose record it was puts it back.
 	r.restart()
 	for _, key := range attackers {
 		if r.exists(key) {
-			r.edit(key, annotate(annotation.Addresses, annotation.Records{Addresses: []annotation.AddressRecord{rec}}.Values()[annotation.Addresses]))
+			r.edit(key,
+				annotate(annotation.Addresses,
+					annotation.Records{Addresses: []annotation.AddressRecord{rec}}.Values()[annotation.Addresses]))
 			r.syncAttacker(key)
 			r.tryDelete(key)
 		}
@@ -106,34 +116,56 @@ func (r *tenantRun) attack(random *rand.Rand) action {
 		text, change := r.mutation(random)
 		texts, changes = append(texts, text), append(changes, change)
 	}
+
 	switch random.IntN(12) {
 	case 0:
-		return action{text: fmt.Sprintf("write %s: %s", key, strings.Join(texts, ", ")), do: func(r *tenantRun) { r.write(key, changes) }}
+		return action{
+			text: fmt.Sprintf("write %s: %s", key, strings.Join(texts, ", ")),
+			do:   func(r *tenantRun) { r.write(key, changes) },
+		}
+
 	case 1:
 		nth := 1 + random.IntN(8)
-		return action{text: fmt.Sprintf("sync %s, and after call %d: %s", key, nth, strings.Join(texts, ", ")), do: func(r *tenantRun) {
-			r.write(key, nil)
-			var calls atomic.Int64 // jobs are asked for beside other calls
-			r.watch(func(string) {
-				if calls.Add(1) == int64(nth) {
-					r.write(key, changes)
-				}
-			})
-			r.syncAttacker(key)
-			r.watch(nil)
-		}}
+		return action{
+			text: fmt.Sprintf("sync %s, and after call %d: %s", key, nth, strings.Join(texts, ", ")),
+			do: func(r *tenantRun) {
+				r.write(key, nil)
+				var calls atomic.Int64 // jobs are asked for beside other calls
+				r.watch(func(string) {
+					if calls.Add(1) == int64(nth) {
+						r.write(key, changes)
+					}
+				})
+				r.syncAttacker(key)
+				r.watch(nil)
+			},
+		}
+
 	case 2:
 		if ip := one(random, "", openedIP, idleIP); ip != "" {
 			texts = append(texts, "at "+ip+" with ports [80] and ranges [10.0.0.0/8]")
-			changes = append(changes, at(ip), ranges("10.0.0.0/8"), func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
+			changes = append(changes, at(ip), ranges("10.0.0.0/8"),
+				func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
 		}
-		fault := simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "no"}
-		return action{text: fmt.Sprintf("write and sync %s, CloudStack refuses load balancer rules: %s", key, strings.Join(texts, ", ")), do: func(r *tenantRun) {
-			defer r.Inject(fault)()
-			r.write(key, changes)
-			r.syncAttacker(key)
-		}}
+
+		fault := simulator.Fault{
+			Command:    "createLoadBalancerRule",
+			Kind:       simulator.FaultErrorBefore,
+			HTTPStatus: 530,
+			Text:       "no",
+		}
+
+		return action{
+			text: fmt.Sprintf("write and sync %s, CloudStack refuses load balancer rules: %s", key,
+				strings.Join(texts, ", ")),
+			do: func(r *tenantRun) {
+				defer r.Inject(fault)()
+				r.write(key, changes)
+				r.syncAttacker(key)
+			},
+		}
 	}
+
 	if random.IntN(24) == 0 {
 		return action{text: "write, sync and delete " + key + ": keep-ip=true", do: func(r *tenantRun) {
 			r.write(key, []func(*corev1.Service){annotate(annotation.KeepIP, "true")})
@@ -141,6 +173,7 @@ func (r *tenantRun) attack(random *rand.Rand) action {
 			r.tryDelete(key)
 		}}
 	}
+
 	return action{text: fmt.Sprintf("write and sync %s: %s", key, strings.Join(texts, ", ")), do: func(r *tenantRun) {
 		r.write(key, changes)
 		r.syncAttacker(key)
@@ -154,12 +187,19 @@ func (r *tenantRun) mistake(random *rand.Rand) action {
 	if random.IntN(3) == 0 {
 		return action{text: "delete " + key, do: func(r *tenantRun) { r.tryDelete(key) }}
 	}
-	ip := one(random, idleIP, openedIP, sourceNAT, foreignIP, forwardedIP, staticIP, wideFirewallIP, otherClusterIP, otherLeasewebIP)
+	ip := one(random, idleIP, openedIP, sourceNAT, foreignIP, forwardedIP, staticIP, wideFirewallIP, otherClusterIP,
+		otherLeasewebIP)
 	ports, list := one(random, []int{80}, []int{2222}, []int{80, 2222, 8080}), one(random, nil, []string{"10.0.0.0/8"})
-	return action{text: fmt.Sprintf("sync %s at %s with ports %v and ranges %v", key, ip, ports, list), byOperator: true, do: func(r *tenantRun) {
-		r.write(key, []func(*corev1.Service){at(ip), ranges(list...), func(s *corev1.Service) { s.Spec.Ports = servicePorts(ports...) }})
-		_ = r.sync(key)
-	}}
+	return action{
+		text:       fmt.Sprintf("sync %s at %s with ports %v and ranges %v", key, ip, ports, list),
+		byOperator: true,
+		do: func(r *tenantRun) {
+			r.write(key,
+				[]func(*corev1.Service){at(ip), ranges(list...),
+					func(s *corev1.Service) { s.Spec.Ports = servicePorts(ports...) }})
+			_ = r.sync(key)
+		},
+	}
 }
 
 // write creates or changes an attacker's Service.
@@ -211,6 +251,7 @@ func (r *tenantRun) live(random *rand.Rand) action {
 	if key == "victim/byhand" && (n > 1 || !r.exists(key)) {
 		return r.comeBack(n == 3)
 	}
+
 	switch n {
 	case 0:
 		ports := one(random, []int{80}, []int{80, 443}, []int{443})
@@ -224,6 +265,7 @@ func (r *tenantRun) live(random *rand.Rand) action {
 		text = fmt.Sprintf("sync %s with ranges %v", key, list)
 		change = ranges(list...)
 	}
+
 	if key == "victim/kept" && !r.noTags {
 		return action{text: "delete or create victim/kept", byVictim: true, synced: key, do: func(r *tenantRun) {
 			if !r.exists(key) {
@@ -237,6 +279,7 @@ func (r *tenantRun) live(random *rand.Rand) action {
 			}
 		}}
 	}
+
 	return action{text: text, byVictim: true, synced: key, do: func(r *tenantRun) {
 		r.edit(key, change)
 		r.syncVictim(key)
@@ -252,22 +295,29 @@ func (r *tenantRun) comeBack(atOnce bool) action {
 		r.create(key, []int{80}, at(byHandIP), annotate(annotation.KeepIP, fmt.Sprint(r.returns%2 == 0)))
 		r.syncVictim(key)
 	}
-	return action{text: fmt.Sprintf("delete or create %s, at once: %v", key, atOnce), byVictim: true, synced: key, do: func(r *tenantRun) {
-		if !r.exists(key) {
-			create(r)
-			return
-		}
-		if err := r.delete(key); err != nil {
-			r.violate("victim", "delete %s: %v", key, err)
-		}
-		r.write("attacker/a", []func(*corev1.Service){
-			at(byHandIP), ofType(corev1.ServiceTypeLoadBalancer), func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) },
-		})
-		r.syncAttacker("attacker/a")
-		if atOnce {
-			create(r)
-		}
-	}}
+
+	return action{
+		text:     fmt.Sprintf("delete or create %s, at once: %v", key, atOnce),
+		byVictim: true,
+		synced:   key,
+		do: func(r *tenantRun) {
+			if !r.exists(key) {
+				create(r)
+				return
+			}
+			if err := r.delete(key); err != nil {
+				r.violate("victim", "delete %s: %v", key, err)
+			}
+			r.write("attacker/a", []func(*corev1.Service){
+				at(byHandIP), ofType(corev1.ServiceTypeLoadBalancer),
+				func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) },
+			})
+			r.syncAttacker("attacker/a")
+			if atOnce {
+				create(r)
+			}
+		},
+	}
 }
 
 func (r *tenantRun) syncVictim(key string) {
@@ -295,8 +345,10 @@ func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) 
 		ip := one(random, "", r.someIP(random))
 		return "loadBalancerIP " + ip, func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip }
 	case 4:
-		list := one(random, nil, []string{"10.0.0.0/8"}, []string{"198.51.100.0/24", "192.0.2.0/24"}, []string{"0.0.0.0/1"})
+		list := one(random, nil, []string{"10.0.0.0/8"}, []string{"198.51.100.0/24", "192.0.2.0/24"},
+			[]string{"0.0.0.0/1"})
 		return fmt.Sprintf("ranges %v", list), ranges(list...)
+
 	case 5:
 		return "no annotations of users", func(s *corev1.Service) {
 			for name := range s.Annotations {
@@ -305,25 +357,38 @@ func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) 
 				}
 			}
 		}
+
 	case 10:
 		switch random.IntN(3) {
 		case 0:
 			return "UDP", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }
 		case 1:
-			return "session affinity", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
+			return "session affinity", func(s *corev1.Service) {
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+			}
 		}
 		return "node port of the victim", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 }
+
 	case 6, 7, 8, 9:
 		return r.forgery(random)
 	}
-	row := one(random, append(annotation.Table(), annotation.Definition{Name: shareWith, Example: "*"}, annotation.Definition{Name: annotation.KeepIP})...)
+
+	row := one(random,
+		append(annotation.Table(), annotation.Definition{Name: shareWith, Example: "*"},
+			annotation.Definition{Name: annotation.KeepIP})...)
 	if random.IntN(4) == 0 {
 		return "without " + strings.TrimPrefix(row.Name, annotation.Prefix), unset(row.Name)
 	}
-	if row.Name == annotation.StickinessMethod || row.Name == annotation.StickinessOptions { // one does nothing without the other
-		method, options := r.value(random, annotation.Definition{Name: annotation.StickinessMethod}), r.value(random, annotation.Definition{Name: annotation.StickinessOptions})
-		return "stickiness " + method + " " + options, annotate(annotation.StickinessMethod, method, annotation.StickinessOptions, options)
+
+	// one does nothing without the other
+	if row.Name == annotation.StickinessMethod || row.Name == annotation.StickinessOptions {
+		method, options := r.value(random,
+			annotation.Definition{Name: annotation.StickinessMethod}), r.value(random,
+			annotation.Definition{Name: annotation.StickinessOptions})
+		return "stickiness " + method + " " + options, annotate(annotation.StickinessMethod, method,
+			annotation.StickinessOptions, options)
 	}
+
 	return set(row.Name, r.value(random, row))
 }
 
@@ -332,18 +397,22 @@ func (r *tenantRun) forgery(random *rand.Rand) (string, func(*corev1.Service)) {
 	a := r.someAddress(random)
 	switch random.IntN(8) {
 	case 5: // what the providers before this one wrote
-		return "address and ip-associated-by-controller of " + a.Address, annotate(annotation.Address, a.Address, annotation.AssociatedByController, "true")
+		return "address and ip-associated-by-controller of " + a.Address, annotate(annotation.Address, a.Address,
+			annotation.AssociatedByController, "true")
 	case 6:
-		return "id and ip-associated-by-controller of " + a.Address, annotate(annotation.LeasewebID, a.ID, annotation.AssociatedByController, "true")
+		return "id and ip-associated-by-controller of " + a.Address, annotate(annotation.LeasewebID, a.ID,
+			annotation.AssociatedByController, "true")
 	case 7:
 		return "without records", unset(annotation.Addresses, annotation.Allocation)
 	case 0:
 		return set(annotation.Allocation, r.forgedAllocation(random))
 	case 1:
-		return set(one(random, annotation.Addresses, annotation.Allocation), one(random, append(r.records, "", "[]", "{")...))
+		return set(one(random, annotation.Addresses, annotation.Allocation),
+			one(random, append(r.records, "", "[]", "{")...))
 	case 2:
 		return "no annotations", func(s *corev1.Service) { s.Annotations = map[string]string{} }
 	}
+
 	return set(annotation.Addresses, r.forgedAddresses(random))
 }
 
@@ -391,7 +460,8 @@ func (r *tenantRun) value(random *rand.Rand, row annotation.Definition) string {
 	case annotation.StickinessMethod:
 		return one(random, "lb-cookie", "lb-cookie", "app-cookie", "source")
 	case annotation.StickinessOptions:
-		return one(random, "", "cookie-name=SRV", "cookie-name=SRV", "", `cookie-name="x`, "cookie-name=a#b", "domain=${x}", "expire=30m#", "expire=30m", "cookie-name=a;b")
+		return one(random, "", "cookie-name=SRV", "cookie-name=SRV", "", `cookie-name="x`, "cookie-name=a#b",
+			"domain=${x}", "expire=30m#", "expire=30m", "cookie-name=a;b")
 	case annotation.Network:
 		return one(random, "k8s-net", "second-net")
 	case annotation.Project:
@@ -401,6 +471,7 @@ func (r *tenantRun) value(random *rand.Rand, row annotation.Definition) string {
 	case shareWith:
 		return one(random, "*", "victim", "attacker,friend", "")
 	}
+
 	return one(random, row.Example, row.Example, row.Example, "true", "x", "")
 }
 
@@ -413,23 +484,30 @@ func (r *tenantRun) forgedAddresses(random *rand.Rand) string {
 		if random.IntN(5) > 0 {
 			rec["allocated"] = true
 		}
+
 		if random.IntN(3) == 0 {
 			rec["tagged"] = true
 		}
+
 		if random.IntN(8) == 0 {
 			rec["sticky"] = true
 		}
+
 		if random.IntN(2) == 0 {
 			rec["opened"] = one(random, "tcp:80", "tcp:2222", "tcp:80,443", "tcp:25,80,443,2222,8080", "udp:53 tcp:80")
 		}
+
 		if random.IntN(6) == 0 {
 			rec["mac"] = one(random, "", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "0")
 		}
+
 		if random.IntN(12) == 0 {
 			rec["ip"] = r.someIP(random) // an id and an address that do not belong together
 		}
+
 		out = append(out, rec)
 	}
+
 	return jsonText(out)
 }
 

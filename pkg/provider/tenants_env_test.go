@@ -90,7 +90,8 @@ func newTenantEnv(t *testing.T, options ...envOption) *serviceEnv {
 func (env *serviceEnv) forward(ip string, port int, vm string) {
 	env.t.Helper()
 	p := fmt.Sprint(port)
-	env.Admin("createPortForwardingRule", "ipaddressid", env.on(ip).ID, "protocol", "tcp", "publicport", p, "privateport", p,
+	env.Admin("createPortForwardingRule", "ipaddressid", env.on(ip).ID, "protocol", "tcp", "publicport", p,
+		"privateport", p,
 		"virtualmachineid", env.vm(vm), "openfirewall", "false")
 }
 

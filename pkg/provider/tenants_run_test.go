@@ -21,7 +21,8 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// tenantRun is an environment with victims, an attacker and foreign objects, and the state that the checks compare with.
+// tenantRun is an environment with victims, an attacker and foreign objects, and the state that the checks compare
+// with.
 type tenantRun struct {
 	*serviceEnv
 	now     snapshot
@@ -54,15 +55,19 @@ func newTenantRun(t *testing.T, guard missingGuard, noTags bool) *tenantRun {
 	if noTags {
 		options = append(options, withoutTags)
 	}
+
 	r.serviceEnv = newTenantEnv(t, options...)
 	r.create("victim/web", []int{80, 443}, ranges("10.0.0.0/8"))
 	r.create("victim/shared", []int{80}, annotate(shareWith, friendNS))
-	r.create(guest, []int{25}, ofType(corev1.ServiceTypeClusterIP)) // older than the Service whose address it is to share
+
+	// older than the Service whose address it is to share
+	r.create(guest, []int{25}, ofType(corev1.ServiceTypeClusterIP))
 	r.create("victim/byhand", []int{80}, at(byHandIP), annotate(shareWith, attackerNS))
 	r.create("victim/kept", []int{80}, annotate(annotation.KeepIP, "true"))
 	for _, key := range []string{"victim/web", "victim/shared", "victim/byhand", "victim/kept"} {
 		r.mustSync(key)
 	}
+
 	r.create("friend/mail", []int{25}, at(r.ip("victim/shared")))
 	r.mustSync("friend/mail")
 	r.edit(guest, at(byHandIP), ofType(corev1.ServiceTypeLoadBalancer))
@@ -79,6 +84,7 @@ func newTenantRun(t *testing.T, guard missingGuard, noTags bool) *tenantRun {
 			r.foreign[id] = a.lines()
 		}
 	}
+
 	r.guardVictims()
 	r.harvest()
 	r.settle()
@@ -123,15 +129,18 @@ func (r *tenantRun) harvest() {
 			r.jobs = append(r.jobs, c.JobID)
 		}
 	}
+
 	for _, namespace := range []string{victimNS, friendNS, attackerNS} {
 		for _, s := range r.list(namespace) {
 			for _, name := range []string{annotation.Addresses, annotation.Allocation} {
-				if v := s.Annotations[name]; strings.Contains(v, `"mac"`) && !slices.Contains(r.records, v) || v != "" && len(r.records) < 8 {
+				if v := s.Annotations[name]; strings.Contains(v, `"mac"`) && !slices.Contains(r.records, v) ||
+					v != "" && len(r.records) < 8 {
 					r.records = append(r.records, v)
 				}
 			}
 		}
 	}
+
 	if n := len(r.records); n > 16 {
 		r.records = slices.Delete(r.records, 4, 4+n-16) // the first ones are the victims'
 	}
@@ -157,7 +166,9 @@ func (r *tenantRun) step(a action) []violation {
 	for i := range calls {
 		c := &calls[i]
 		switch {
-		case strings.HasPrefix(c.Command, "list") || strings.HasPrefix(c.Command, "query") || strings.HasPrefix(c.Command, "get"):
+		case strings.HasPrefix(c.Command, "list") ||
+			strings.HasPrefix(c.Command, "query") ||
+			strings.HasPrefix(c.Command, "get"):
 			continue
 		case c.Command == "createLoadBalancerRule" && c.ErrorCode == 0:
 			r.note(c.Params["publicipid"], c.Params["publicport"], a.byOperator)
@@ -166,11 +177,13 @@ func (r *tenantRun) step(a action) []violation {
 		}
 		written = true
 	}
+
 	r.harvest()
 	r.theirs = r.list(attackerNS)
 	if written {
 		r.now = r.snapshot()
 	}
+
 	r.found = append(r.found, judge(r.now, r.foreign, r.used, "foreign address")...)
 	r.judgeRules()
 	if a.byVictim {
@@ -178,10 +191,12 @@ func (r *tenantRun) step(a action) []violation {
 	} else {
 		r.found = append(r.found, judge(r.now, r.victims, nil, "victim's address")...)
 	}
+
 	r.found = append(r.found, judgeIdle(r.now, r.idle, r.used)...)
 	if a.synced != "" {
 		r.judgeSynced(a.synced)
 	}
+
 	r.judgeLeft()
 	r.settle()
 	return r.found
@@ -221,7 +236,8 @@ func (r *tenantRun) judgeRules() {
 func (r *tenantRun) judgeSynced(key string) {
 	if strings.HasPrefix(key, victimNS+"/") && r.exists(key) {
 		svc := r.get(key)
-		r.found = append(r.found, judgeService(r.now, svc, r.nodes, r.noTags || svc.Annotations[annotation.Address] != "")...)
+		r.found = append(r.found,
+			judgeService(r.now, svc, r.nodes, r.noTags || svc.Annotations[annotation.Address] != "")...)
 	}
 }
 
@@ -231,7 +247,8 @@ func (r *tenantRun) judgeStickiness(params map[string]string) {
 		r.violate("router", "app-cookie")
 	}
 	for name, value := range params {
-		if strings.HasPrefix(name, "param[") && strings.Trim(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
+		if strings.HasPrefix(name, "param[") &&
+			strings.Trim(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
 			r.violate("router", "%s=%q", name, value)
 		}
 	}
@@ -255,10 +272,12 @@ func (r *tenantRun) judgeLeft() {
 	if r.noTags {
 		return // an attacker who overwrites its records loses its own addresses
 	}
+
 	living := map[string]bool{}
 	for _, s := range slices.Concat(r.theirs, r.list(trustedNS)) {
 		living[string(s.UID)] = true
 	}
+
 	held, kept := map[string]int{}, 0
 	for _, id := range slices.Sorted(maps.Keys(r.now)) {
 		a := r.now[id]
@@ -269,13 +288,17 @@ func (r *tenantRun) judgeLeft() {
 			held[uid]++
 			continue
 		}
-		if !slices.ContainsFunc(a.rules, func(rule cloudstack.LoadBalancerRule) bool { return living[r.uidOf(rule.Name)] }) {
+		if !slices.ContainsFunc(a.rules, func(rule cloudstack.LoadBalancerRule) bool {
+			return living[r.uidOf(rule.Name)]
+		}) {
 			kept++
 		}
 	}
+
 	if kept > keptPerNamespace {
 		r.violate("kept addresses", "%d addresses have no Service", kept)
 	}
+
 	for uid, n := range held {
 		if n > 2 { // two while a Service moves from one to another
 			r.violate("hoarded addresses", "Service %s holds %d addresses", uid, n)
@@ -287,7 +310,8 @@ func (r *tenantRun) judgeLeft() {
 // is.
 func (r *tenantRun) uidOf(rule string) string {
 	for i := range r.theirs {
-		if s := &r.theirs[i]; s.Namespace+"/"+s.Name != guest && strings.HasPrefix(rule, cloudprovider.DefaultLoadBalancerName(s)+"-") {
+		if s := &r.theirs[i]; s.Namespace+"/"+s.Name != guest &&
+			strings.HasPrefix(rule, cloudprovider.DefaultLoadBalancerName(s)+"-") {
 			return string(s.UID)
 		}
 	}
@@ -312,10 +336,13 @@ func judge(now snapshot, protected guarded, used map[string]map[int]bool, what s
 		if a != nil {
 			lines = a.lines()
 		}
+
 		diff := changes(protected[id], lines)
 		if len(used[id]) > 0 {
-			diff = slices.DeleteFunc(grep(diff, "- "), func(line string) bool { return governs(line[len("- "):], used[id]) })
+			diff = slices.DeleteFunc(grep(diff, "- "),
+				func(line string) bool { return governs(line[len("- "):], used[id]) })
 		}
+
 		if len(diff) > 0 {
 			kind := what + " changed"
 			switch {
@@ -327,6 +354,7 @@ func judge(now snapshot, protected guarded, used map[string]map[int]bool, what s
 			out = append(out, violation{kind, strings.Join(diff, "; ")})
 		}
 	}
+
 	return out
 }
 
@@ -364,6 +392,7 @@ func judgeIdle(now snapshot, idle guarded, used map[string]map[int]bool) []viola
 			}
 		}
 	}
+
 	return out
 }
 
@@ -373,14 +402,17 @@ func judgeService(now snapshot, svc *corev1.Service, nodes []string, byHand bool
 	if err != nil || len(svc.Status.LoadBalancer.Ingress) == 0 {
 		return []violation{{"victim not served", svc.Name}}
 	}
+
 	ip := svc.Status.LoadBalancer.Ingress[0].IP
 	a, out := now.at(ip), []violation(nil)
 	if a == nil {
 		return []violation{{"victim's address is gone", ip}}
 	}
+
 	if uid := a.Tags[plan.TagServiceUID]; !byHand && uid != string(svc.UID) {
 		out = append(out, violation{"victim's address is not tagged", a.Address + " " + uid})
 	}
+
 	name := cloudprovider.DefaultLoadBalancerName(svc)
 	count := 0
 	for i := range a.rules {
@@ -388,17 +420,22 @@ func judgeService(now snapshot, svc *corev1.Service, nodes []string, byHand bool
 			count++
 		}
 	}
+
 	if count != len(svc.Spec.Ports) {
 		out = append(out, violation{"victim's rules", fmt.Sprintf("%d rules for %d ports", count, len(svc.Spec.Ports))})
 	}
+
 	for _, p := range svc.Spec.Ports {
 		if got := a.access(int(p.Port)); !slices.Equal(got, spec.SourceRanges) {
-			out = append(out, violation{"victim's access", fmt.Sprintf("port %d of %s: %v in place of %v", p.Port, a.Address, got, spec.SourceRanges)})
+			out = append(out,
+				violation{"victim's access",
+					fmt.Sprintf("port %d of %s: %v in place of %v", p.Port, a.Address, got, spec.SourceRanges)})
 		}
 		i := slices.IndexFunc(a.rules, func(r cloudstack.LoadBalancerRule) bool { return r.PublicPort == int(p.Port) })
 		if i < 0 || a.rules[i].PrivatePort != int(p.NodePort) || !slices.Equal(a.members[a.rules[i].ID], nodes) {
 			out = append(out, violation{"victim's rules", fmt.Sprintf("port %d of %s", p.Port, a.Address)})
 		}
 	}
+
 	return out
 }

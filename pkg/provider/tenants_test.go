@@ -65,9 +65,11 @@ func TestTenants(t *testing.T) {
 			steps = 500
 		}
 	}
+
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano()) % 1_000_000_000
 	}
+
 	t.Logf("seed %d, %d steps", seed, steps)
 	syncs := 0
 	for done := 0; done < steps; seed++ {
@@ -80,13 +82,14 @@ func TestTenants(t *testing.T) {
 				len(one.actions), done, one.violations, seed, len(one.actions), len(last), strings.Join(last, "\n"))
 		}
 	}
+
 	if *tenantSteps == 0 && syncs < steps/50 {
 		t.Errorf("the tenant was served %d times in %d steps, which shows little", syncs, steps)
 	}
 }
 
-// missingGuard takes one of the checks out that separate tenants, or what it relies on. The product has no switch for that:
-// the controller is given another policy, other answers of CloudStack, or other Services than there are.
+// missingGuard takes one of the checks out that separate tenants, or what it relies on. The product has no switch for
+// that: the controller is given another policy, other answers of CloudStack, or other Services than there are.
 type missingGuard struct {
 	name   string
 	policy func(*tenancy.Policy)
@@ -103,11 +106,15 @@ var missingGuards = []missingGuard{
 	{name: "keep-limit", policy: func(p *tenancy.Policy) { p.Limits.KeepIP.MaxPerNamespace = nil }, seed: 7},
 	{name: "forwards", api: func(r observe.Reader) observe.Reader { return noForwards{r} }, seed: 6},
 	{name: "tags", api: func(r observe.Reader) observe.Reader { return noAddressTags{r} }, seed: 55},
-	{name: "first-owner", api: func(r observe.Reader) observe.Reader { return noTagsByHand{r} }, service: func(s *corev1.Service) {
-		if text := s.Annotations[annotation.Addresses]; text != "" {
-			annotate(annotation.Addresses, strings.ReplaceAll(text, `"guestOf":"victim"`, `"guestOf":""`))(s)
-		}
-	}},
+	{
+		name: "first-owner",
+		api:  func(r observe.Reader) observe.Reader { return noTagsByHand{r} },
+		service: func(s *corev1.Service) {
+			if text := s.Annotations[annotation.Addresses]; text != "" {
+				annotate(annotation.Addresses, strings.ReplaceAll(text, `"guestOf":"victim"`, `"guestOf":""`))(s)
+			}
+		},
+	},
 	{name: "sharing", service: func(s *corev1.Service) {
 		if s.Annotations[annotation.ShareWith] == "" {
 			annotate(annotation.ShareWith, "*")(s)
@@ -118,7 +125,9 @@ var missingGuards = []missingGuard{
 // noForwards hides port forwardings, noAddressTags the tags of addresses.
 type noForwards struct{ observe.Reader }
 
-func (noForwards) ListPortForwardings(context.Context, cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
+func (noForwards) ListPortForwardings(
+	context.Context, cloudstack.PortForwardingQuery,
+) ([]cloudstack.PortForwarding, error) {
 	return nil, nil
 }
 
@@ -156,12 +165,14 @@ func (g missingGuard) apply(env *serviceEnv, d *service.Deps) {
 	env.lies = g.service
 }
 
-// Each guard is needed: without it a run finds a violation. The seeds are fixed, so the number of steps is always the same.
+// Each guard is needed: without it a run finds a violation. The seeds are fixed, so the number of steps is always the
+// same.
 func TestTenantsFindsAMissingGuard(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes many steps")
 	}
+
 	const most = 60_000
 	for _, guard := range missingGuards {
 		parallel(t, guard.name, func(t *testing.T) {
@@ -173,7 +184,8 @@ func TestTenantsFindsAMissingGuard(t *testing.T) {
 				one := episode(t, seed, episodeSteps, guard)
 				done += len(one.actions)
 				if len(one.violations) > 0 {
-					t.Logf("guard removed -> steps until found: %-24s %6d  (%s, seed %d)", guard.name, done, one.violations[0].kind, seed)
+					t.Logf("guard removed -> steps until found: %-24s %6d  (%s, seed %d)", guard.name, done,
+						one.violations[0].kind, seed)
 					return
 				}
 			}

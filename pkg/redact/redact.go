@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redact removes user names and passwords from the URLs in a text, such as those of proxies. All that leaves the
-// programs goes through it: output, logs, journals, support bundles and pages.
+// Package redact removes user names and passwords from the URLs in a text, such as those of proxies. All that leaves
+// the programs goes through it: output, logs, journals, support bundles and pages.
 package redact
 
 import (

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registration shows a cluster that CloudStack did not make in CloudStack's UI: as an ExternalManaged cluster of
-// CloudStack Kubernetes Service, with the VMs of its nodes. CloudStack only displays such an entry; adding and removing
-// VMs never changes a VM.
+// Package registration shows a cluster that CloudStack did not make in CloudStack's UI: as an ExternalManaged cluster
+// of CloudStack Kubernetes Service, with the VMs of its nodes. CloudStack only displays such an entry; adding and
+// removing VMs never changes a VM.
 package registration
 
 import (
@@ -25,17 +25,19 @@ import (
 
 // Commands are the commands of the CloudStack API that an entry needs, the last one to delete it.
 var Commands = []string{
-	"listKubernetesClusters", "createKubernetesCluster", "addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster",
+	"listKubernetesClusters", "createKubernetesCluster", "addVirtualMachinesToKubernetesCluster",
+	"removeVirtualMachinesFromKubernetesCluster",
 	"deleteKubernetesCluster",
 }
 
 const (
-	period  = 10 * time.Second // between two looks at the Nodes, which are in memory
-	refresh = 10 * time.Minute // between two reads of the entry while the Nodes do not change, and until a failed change is tried again
+	period = 10 * time.Second // between two looks at the Nodes, which are in memory
+	// between two reads of the entry while the Nodes do not change, and until a failed change is tried again
+	refresh = 10 * time.Minute
 )
 
-// mark begins the description of an entry and precedes the cluster's ID. It proves which cluster the entry belongs to: names
-// are not unique in CloudStack.
+// mark begins the description of an entry and precedes the cluster's ID. It proves which cluster the entry belongs to:
+// names are not unique in CloudStack.
 const mark = "Registered by csccm, cluster "
 
 // errManaged is the error of a cluster that CloudStack made: it has an entry already.
@@ -43,11 +45,12 @@ var errManaged = errors.New("CloudStack Kubernetes Service made this cluster; it
 
 // Entry is the entry that a cluster should have.
 type Entry struct {
-	Name             string // in CloudStack
-	ClusterID        string // the UID of the namespace kube-system
-	Project          string // the ID of the VMs' project; empty for the account of the keys
-	ZoneID           string
-	NetworkID        string           // the entry shows its source NAT address; empty where the VMs are in several networks
+	Name      string // in CloudStack
+	ClusterID string // the UID of the namespace kube-system
+	Project   string // the ID of the VMs' project; empty for the account of the keys
+	ZoneID    string
+	// the entry shows its source NAT address; empty where the VMs are in several networks
+	NetworkID        string
 	Control, Workers sets.Set[string] // the ids of the nodes' VMs
 }
 
@@ -80,38 +83,48 @@ func (e *Entry) readVMs(vms *inventory.VMSnapshot) {
 	}
 }
 
-// Sync makes the entry true and reports whether it changed anything. New VMs are added before old ones are removed, so that
-// the entry never is empty meanwhile.
+// Sync makes the entry true and reports whether it changed anything. New VMs are added before old ones are removed, so
+// that the entry never is empty meanwhile.
 func Sync(ctx context.Context, api *cloudstack.Client, e *Entry) (changed bool, err error) {
 	entries, err := api.ListKubernetesClusters(ctx, e.Project)
 	if err != nil {
 		return false, fmt.Errorf("list the Kubernetes clusters in CloudStack: %w", err)
 	}
+
 	own, err := e.find(entries)
 	if err != nil {
 		return false, err
 	}
+
 	if own == nil {
 		changed, own = true, &cloudstack.KubernetesCluster{}
 		own.ID, err = api.CreateExternalCluster(ctx, cloudstack.ExternalClusterRequest{
-			Name: e.Name, Description: mark + e.ClusterID, ZoneID: e.ZoneID, NetworkID: e.NetworkID, ProjectID: e.Project,
+			Name:        e.Name,
+			Description: mark + e.ClusterID,
+			ZoneID:      e.ZoneID,
+			NetworkID:   e.NetworkID,
+			ProjectID:   e.Project,
 		})
 		if err != nil {
 			return true, fmt.Errorf("create the entry %s in CloudStack: %w", e.Name, err)
 		}
 	}
+
 	change := func(vms sets.Set[string], call func(vms []string) error) {
 		if err == nil && len(vms) > 0 {
 			changed, err = true, call(sets.List(vms))
 		}
 	}
+
 	has := sets.New(own.VMs...)
 	change(e.Control.Difference(has), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, true) })
 	change(e.Workers.Difference(has), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, false) })
-	change(has.Difference(e.Control).Difference(e.Workers), func(vms []string) error { return api.RemoveClusterVMs(ctx, own.ID, vms) })
+	change(has.Difference(e.Control).Difference(e.Workers),
+		func(vms []string) error { return api.RemoveClusterVMs(ctx, own.ID, vms) })
 	if err != nil {
 		return true, fmt.Errorf("change the VMs of the entry %s in CloudStack: %w", e.Name, err)
 	}
+
 	return changed, nil
 }
 
@@ -124,9 +137,13 @@ func (e *Entry) find(entries []cloudstack.KubernetesCluster) (own *cloudstack.Ku
 		case k.Type != cloudstack.ExternalManaged && ours:
 			return nil, errManaged
 		case own == nil && k.Name == e.Name:
-			return nil, fmt.Errorf("CloudStack has a Kubernetes cluster named %s that is not this cluster (id %s, description %q); choose another name, or delete that entry", k.Name, k.ID, k.Description)
+			return nil,
+				fmt.Errorf("CloudStack has a Kubernetes cluster named %s that is not this cluster (id %s, "+
+					"description %q); choose another name, or delete that entry", k.Name, k.ID, k.Description)
 		case own == nil && ours: // Cluster API's provider for CloudStack makes one with syncWithACS
-			return nil, fmt.Errorf("the Kubernetes cluster %s in CloudStack (id %s), which csccm did not create, shows VMs of this cluster already; leave it as it is, or delete that entry", k.Name, k.ID)
+			return nil,
+				fmt.Errorf("the Kubernetes cluster %s in CloudStack (id %s), which csccm did not create, shows VMs "+
+					"of this cluster already; leave it as it is, or delete that entry", k.Name, k.ID)
 		}
 	}
 	return own, nil
@@ -135,7 +152,9 @@ func (e *Entry) find(entries []cloudstack.KubernetesCluster) (own *cloudstack.Ku
 // Own returns the entry that csccm made for a cluster; nil without one.
 func Own(entries []cloudstack.KubernetesCluster, clusterID string) *cloudstack.KubernetesCluster {
 	for i := range entries {
-		if id, ok := strings.CutPrefix(entries[i].Description, mark); ok && id == clusterID && entries[i].Type == cloudstack.ExternalManaged {
+		if id, ok := strings.CutPrefix(entries[i].Description, mark); ok &&
+			id == clusterID &&
+			entries[i].Type == cloudstack.ExternalManaged {
 			return &entries[i]
 		}
 	}
@@ -172,23 +191,29 @@ func (c *Controller) look(ctx context.Context) error {
 	e := Entry{Name: c.Name, ClusterID: c.ClusterID}
 	e.readNodes(nodes)
 	now := time.Now()
-	if same := e.Control.Equal(c.seen.Control) && e.Workers.Equal(c.seen.Workers); len(e.Control)+len(e.Workers) == 0 || same && now.Before(c.next) {
+	if same := e.Control.Equal(c.seen.Control) && e.Workers.Equal(c.seen.Workers); len(e.Control)+len(e.Workers) == 0 ||
+		same && now.Before(c.next) {
 		return nil
 	}
+
 	c.seen, c.next = e, now.Add(refresh)
 	changed, err := c.sync(ctx, e)
 	switch {
 	case err != nil:
 		klog.ErrorS(err, "The cluster is not registered in CloudStack; Services and Nodes are not affected")
 	case changed:
-		klog.InfoS("The cluster's entry in CloudStack follows its nodes", "name", c.Name, "control", len(e.Control), "workers", len(e.Workers))
+		klog.InfoS("The cluster's entry in CloudStack follows its nodes", "name", c.Name, "control", len(e.Control),
+			"workers", len(e.Workers))
 	}
+
 	return err
 }
 
 func (c *Controller) sync(ctx context.Context, e Entry) (changed bool, err error) {
 	if c.ClusterID == "" {
-		return false, errors.New("the UID of namespace kube-system could not be read, which tells this cluster's entry from others; allow it to the controller's role")
+		return false,
+			errors.New("the UID of namespace kube-system could not be read, which tells this cluster's entry from " +
+				"others; allow it to the controller's role")
 	}
 	vms, err := c.Inventory.VMs(ctx, node.MissAge)
 	if err != nil {

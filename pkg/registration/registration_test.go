@@ -65,7 +65,10 @@ func (e *env) run(t *testing.T, uid string) (set func(names ...string)) {
 	set = func(names ...string) {
 		var all []*corev1.Node
 		for _, name := range names {
-			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://" + e.vms[name]}}
+			n := &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec:       corev1.NodeSpec{ProviderID: "external-cloudstack://" + e.vms[name]},
+			}
 			if name == "c1" {
 				n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 			}
@@ -73,12 +76,14 @@ func (e *env) run(t *testing.T, uid string) (set func(names ...string)) {
 		}
 		nodes.Store(&all)
 	}
+
 	set()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &Controller{
 		API: e.api, Inventory: inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}),
 		Name: "prod", ClusterID: uid, Nodes: func() ([]*corev1.Node, error) { return *nodes.Load(), nil },
 	}
+
 	e.Ledger().Reset()
 	go c.Run(ctx)
 	t.Cleanup(func() { cancel(); synctest.Wait() })
@@ -110,7 +115,11 @@ func TestEntryFollowsNodes(t *testing.T) {
 		set := e.run(t, "uid-1")
 		time.Sleep(time.Minute)
 		assert.Empty(t, e.Calls("ccm"), "no Node is initialised yet")
-		const list, add, remove = "listKubernetesClusters", "addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster"
+		const (
+			list   = "listKubernetesClusters"
+			add    = "addVirtualMachinesToKubernetesCluster"
+			remove = "removeVirtualMachinesFromKubernetesCluster"
+		)
 		for _, step := range []struct {
 			name    string
 			workers []string
@@ -133,10 +142,12 @@ func TestEntryFollowsNodes(t *testing.T) {
 			assert.EqualValues(t, len(step.workers), size, step.name)
 			assert.ElementsMatch(t, append([]string{"c1"}, step.workers...), names, step.name)
 		}
+
 		lists := func() int {
 			defer e.Ledger().Reset()
 			return len(e.Ledger().Find(list, "ccm"))
 		}
+
 		e.Ledger().Reset()
 		time.Sleep(refresh - time.Minute)
 		assert.Empty(t, e.Calls("ccm"), "nothing changed")
@@ -153,8 +164,15 @@ func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := &Entry{Name: "prod", ClusterID: "uid-1", Control: sets.New("c1"), Workers: sets.New("w1", "w2")}
 	external := func(name, description string, vms ...string) cloudstack.KubernetesCluster {
-		return cloudstack.KubernetesCluster{ID: "id-" + name, Name: name, Description: description, Type: cloudstack.ExternalManaged, VMs: vms}
+		return cloudstack.KubernetesCluster{
+			ID:          "id-" + name,
+			Name:        name,
+			Description: description,
+			Type:        cloudstack.ExternalManaged,
+			VMs:         vms,
+		}
 	}
+
 	managed := func(name string, vms ...string) cloudstack.KubernetesCluster {
 		return cloudstack.KubernetesCluster{ID: "id-" + name, Name: name, Type: "CloudManaged", VMs: vms}
 	}
@@ -165,13 +183,23 @@ func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 	}{
 		{"none yet", nil, "", ""},
 		{"other clusters", []cloudstack.KubernetesCluster{external("dev", "x", "d1"), managed("cks", "k1")}, "", ""},
-		{"ours, with a VM of a node that left", []cloudstack.KubernetesCluster{external("prod", mark+w.ClusterID, "c1", "w1", "old")}, "id-prod", ""},
-		{"ours, renamed in the UI", []cloudstack.KubernetesCluster{external("production", mark+w.ClusterID, "c1", "w1", "w2")}, "id-production", ""},
-		{"somebody else's of the same name", []cloudstack.KubernetesCluster{external("prod", "by hand", "w1")}, "", `not this cluster (id id-prod, description "by hand")`},
-		{"another cluster of ours with the same name", []cloudstack.KubernetesCluster{external("prod", "Registered by csccm, cluster uid-2", "x1")}, "", "choose another name"},
-		{"somebody else's with our VMs", []cloudstack.KubernetesCluster{external("prod - capc", "prod - capc managed by CAPC", "w1")}, "", "shows VMs of this cluster already"},
-		{"a cluster of CKS with the same name", []cloudstack.KubernetesCluster{managed("prod", "k1")}, "", "choose another name"},
-		{"a cluster of CKS with our VMs", []cloudstack.KubernetesCluster{managed("mine", "w1")}, "", "made this cluster"},
+		{"ours, with a VM of a node that left",
+			[]cloudstack.KubernetesCluster{external("prod", mark+w.ClusterID, "c1", "w1", "old")}, "id-prod", ""},
+		{"ours, renamed in the UI",
+			[]cloudstack.KubernetesCluster{external("production", mark+w.ClusterID, "c1", "w1", "w2")}, "id-production",
+			""},
+		{"somebody else's of the same name", []cloudstack.KubernetesCluster{external("prod", "by hand", "w1")}, "",
+			`not this cluster (id id-prod, description "by hand")`},
+		{"another cluster of ours with the same name",
+			[]cloudstack.KubernetesCluster{external("prod", "Registered by csccm, cluster uid-2", "x1")}, "",
+			"choose another name"},
+		{"somebody else's with our VMs",
+			[]cloudstack.KubernetesCluster{external("prod - capc", "prod - capc managed by CAPC", "w1")}, "",
+			"shows VMs of this cluster already"},
+		{"a cluster of CKS with the same name", []cloudstack.KubernetesCluster{managed("prod", "k1")}, "",
+			"choose another name"},
+		{"a cluster of CKS with our VMs", []cloudstack.KubernetesCluster{managed("mine", "w1")}, "",
+			"made this cluster"},
 	} {
 		own, err := w.find(c.entries)
 		if c.err != "" {

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selftest proves call by call that a cloud-config is sufficient for the controller. The controller does so in a Pod
-// (--self-test), whose log the installer reads, and the installer with keys that the cluster does not have yet.
+// Package selftest proves call by call that a cloud-config is sufficient for the controller. The controller does so in
+// a Pod (--self-test), whose log the installer reads, and the installer with keys that the cluster does not have yet.
 package selftest
 
 import (
@@ -22,10 +22,18 @@ import (
 )
 
 // The first words of the lines of a self-test.
-const MarkOK, MarkWarning, MarkFailed, MarkFix = "ok", "warning", "failed", "fix" //nolint:revive // the words of one format
+const (
+	MarkOK      = "ok"
+	MarkWarning = "warning"
+	MarkFailed  = "failed"
+	MarkFix     = "fix"
+)
 
 // Problems with the settings, which only a change of them solves.
-var ErrNoZone, ErrNoVM = errors.New("there is no zone"), errors.New("the user sees no virtual machine") //nolint:revive // a pair
+var (
+	ErrNoZone = errors.New("there is no zone")
+	ErrNoVM   = errors.New("the user sees no virtual machine")
+)
 
 // Problem is a requirement that is not met, and what to do about it.
 type Problem struct { //nolint:errname // a finding first
@@ -48,30 +56,36 @@ func Remedy(err error) string {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.Remedy
 	}
+
 	if _, ok := errors.AsType[*inventory.ProjectError](err); ok {
 		return "set project-id in the cloud-config to a project of the keys' account"
 	}
-	const path = "check api-url (it usually ends in " + cloudconfig.APIPath + ") and ca-file in the cloud-config, the proxy and the network of the Pod"
+
+	const path = "check api-url (it usually ends in " + cloudconfig.APIPath +
+		") and ca-file in the cloud-config, the proxy and the network of the Pod"
 	api, ok := errors.AsType[*cloudstack.Error](err)
 	switch {
 	case !ok:
 		return "see the error"
 	case api.Kind == cloudstack.KindAuth:
-		return "check both keys, that user and account are enabled, that the user's API key access is on, and the clock of this machine"
+		return "check both keys, that user and account are enabled, that the user's API key access is on, and the " +
+			"clock of this machine"
 	case api.Kind == cloudstack.KindNotPermitted:
 		return "allow the command in the role of the account, and make the account a member of the project"
 	case api.Kind == cloudstack.KindTransient, api.Kind == cloudstack.KindThrottled:
 		return "none needed if CloudStack is down or busy; else " + path
 	}
+
 	return path
 }
 
-// CheckZone looks for the zone of the cloud-config and returns its name. It is empty where none is given, or where the role may
-// not list zones.
+// CheckZone looks for the zone of the cloud-config and returns its name. It is empty where none is given, or where the
+// role may not list zones.
 func CheckZone(ctx context.Context, inv *inventory.Inventory, want string) (name string, err error) {
 	if want == "" {
 		return "", nil
 	}
+
 	zones, err := inv.Zones(ctx)
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
@@ -79,21 +93,25 @@ func CheckZone(ctx context.Context, inv *inventory.Inventory, want string) (name
 	case err != nil:
 		return "", err
 	}
+
 	known := make([]string, len(zones))
 	for i, z := range zones {
 		if known[i] = z.Name; strings.EqualFold(z.ID, want) || strings.EqualFold(z.Name, want) {
 			return z.Name, nil
 		}
 	}
+
 	slices.Sort(known)
-	return "", &Problem{fmt.Errorf("%w %q", ErrNoZone, want), "set zone in the cloud-config to one of these, or remove it: " + strings.Join(known, ", ")}
+	return "", &Problem{fmt.Errorf("%w %q", ErrNoZone, want),
+		"set zone in the cloud-config to one of these, or remove it: " + strings.Join(known, ", ")}
 }
 
 // Test tests a cloud-config.
 type Test struct {
-	Config             *cloudconfig.Config
-	Client             *cloudstack.Client
-	Required, Optional []string // commands that the controller calls, and those of them without which it works with less
+	Config *cloudconfig.Config
+	Client *cloudstack.Client
+	// commands that the controller calls, and those of them without which it works with less
+	Required, Optional []string
 	Out                io.Writer
 	inventory          *inventory.Inventory
 }
@@ -117,7 +135,8 @@ func Line(mark, subject, text string) string {
 }
 
 func (t *Test) write(mark, subject, format string, args ...any) {
-	_, _ = io.WriteString(t.Out, Line(mark, subject, fmt.Sprintf(format, args...))) // the error that Run returns says the same
+	// the error that Run returns says the same
+	_, _ = io.WriteString(t.Out, Line(mark, subject, fmt.Sprintf(format, args...)))
 }
 
 // Keys finds out whether there is a CloudStack that takes the keys, whatever their role.
@@ -156,15 +175,19 @@ func (t *Test) role(ctx context.Context) error {
 	case err != nil:
 		return failed("commands that the role allows", err)
 	}
+
 	less := sets.New(t.Required...).Difference(allowed)
 	switch missing := less.Difference(sets.New(t.Optional...)); {
 	case len(missing) > 0:
-		return &Problem{errors.New("the user's role does not allow " + strings.Join(sets.List(missing), ", ")), "allow them in the role of the account, or use a user of another account"}
+		return &Problem{errors.New("the user's role does not allow " + strings.Join(sets.List(missing), ", ")),
+			"allow them in the role of the account, or use a user of another account"}
 	case len(less) > 0:
-		t.write(MarkWarning, "role", "allows what the controller must call, but not %s", strings.Join(sets.List(less), ", "))
+		t.write(MarkWarning, "role", "allows what the controller must call, but not %s",
+			strings.Join(sets.List(less), ", "))
 	default:
 		t.write(MarkOK, "role", "allows all %d commands that the controller calls", len(t.Required))
 	}
+
 	return nil
 }
 
@@ -174,31 +197,41 @@ func (t *Test) project(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	vms, err := t.inventory.VMs(ctx, 0)
 	if err != nil {
 		return failed("VMs", err)
 	}
-	if !slices.ContainsFunc(vms.All(), func(vm cloudstack.VirtualMachine) bool { return inventory.InZone(&vm, t.Config.Zone) }) {
+
+	if !slices.ContainsFunc(vms.All(), func(vm cloudstack.VirtualMachine) bool {
+		return inventory.InZone(&vm, t.Config.Zone)
+	}) {
 		return &Problem{
 			fmt.Errorf("%w: wrong account, project or zone: %s", ErrNoVM, vms.Scope()),
-			"use keys of the account, or set project-id to the project, that owns the cluster's VMs, and zone to their zone",
+			"use keys of the account, or set project-id to the project, that owns the cluster's VMs, and zone " +
+				"to their zone",
 		}
 	}
+
 	t.write(MarkOK, "VMs", "%s", vms.Scope())
 	networks, err := t.Client.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: id, ListAll: true})
 	if err != nil {
 		return failed("networks", err)
 	}
+
 	var able []string
 	for i := range networks {
 		if networks[i].HasService("Lb") {
 			able = append(able, networks[i].Name)
 		}
 	}
+
 	if len(able) == 0 {
-		t.write(MarkWarning, "networks", "none of %d has the Lb service: nodes work, Services of type LoadBalancer will be refused", len(networks))
+		t.write(MarkWarning, "networks",
+			"none of %d has the Lb service: nodes work, Services of type LoadBalancer will be refused", len(networks))
 		return nil
 	}
+
 	t.write(MarkOK, "networks", "load balancers are possible in %s", strings.Join(able, ", "))
 	return nil
 }

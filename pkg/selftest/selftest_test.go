@@ -43,15 +43,37 @@ func TestRun(t *testing.T) {
 		user, project, zone string
 		says, fix           string // the failure, if fix is set
 	}{
-		"account":                   {user: "owner", zone: "Z", says: "ok       zone      z\n"},
-		"project":                   {user: "owner", project: "shop", says: "load balancers are possible in shop"},
-		"role that is too small":    {user: "lists", says: "the user's role does not allow createLoadBalancerRule", fix: "allow them in the role"},
-		"role that may not ask":     {user: "quiet", zone: "z", says: "warning  role      may not list its APIs"},
-		"zone that is not listed":   {user: "quiet", zone: "z", says: "warning  zone      z: the role may not list zones"},
-		"project that is not found": {user: "owner", project: "blog", says: `project "blog" not found`, fix: "set project-id"},
-		"zone that does not exist":  {user: "owner", zone: "x", says: `there is no zone "x"`, fix: "one of these, or remove it: z"},
-		"no VM":                     {user: "empty", says: "the user sees no virtual machine", fix: "use keys of the account"},
-		"unknown keys":              {user: "", says: "does not accept the API keys", fix: "check both keys"},
+		"account": {user: "owner", zone: "Z", says: "ok       zone      z\n"},
+		"project": {user: "owner", project: "shop", says: "load balancers are possible in shop"},
+		"role that is too small": {
+			user: "lists",
+			says: "the user's role does not allow createLoadBalancerRule",
+			fix:  "allow them in the role",
+		},
+		"role that may not ask": {user: "quiet", zone: "z", says: "warning  role      may not list its APIs"},
+		"zone that is not listed": {
+			user: "quiet",
+			zone: "z",
+			says: "warning  zone      z: the role may not list zones",
+		},
+		"project that is not found": {
+			user:    "owner",
+			project: "blog",
+			says:    `project "blog" not found`,
+			fix:     "set project-id",
+		},
+		"zone that does not exist": {
+			user: "owner",
+			zone: "x",
+			says: `there is no zone "x"`,
+			fix:  "one of these, or remove it: z",
+		},
+		"no VM": {
+			user: "empty",
+			says: "the user sees no virtual machine",
+			fix:  "use keys of the account",
+		},
+		"unknown keys": {user: "", says: "does not accept the API keys", fix: "check both keys"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,20 +81,31 @@ func TestRun(t *testing.T) {
 			if !known {
 				key, secret = "api-canary", "secret-canary"
 			}
+
 			cfg := cloud.Config(key, secret)
 			cfg.ProjectID, cfg.Zone = tc.project, tc.zone
 			var out strings.Builder
-			err := (&Test{Config: cfg, Client: cloud.Client(key, secret), Required: []string{"createTags", "createLoadBalancerRule"}, Optional: []string{"createTags"}, Out: &out}).Run(t.Context())
+			err := (&Test{
+				Config:   cfg,
+				Client:   cloud.Client(key, secret),
+				Required: []string{"createTags", "createLoadBalancerRule"},
+				Optional: []string{"createTags"},
+				Out:      &out,
+			}).Run(t.Context())
+
 			require.Contains(t, out.String(), tc.says)
 			require.NotContains(t, out.String(), "canary")
 			if tc.fix == "" {
 				require.NoError(t, err)
 				return
 			}
+
 			require.ErrorContains(t, err, tc.says)
 			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 			require.True(t, strings.HasPrefix(lines[len(lines)-2], MarkFailed), out.String())
-			require.True(t, strings.HasPrefix(lines[len(lines)-1], MarkFix) && strings.Contains(lines[len(lines)-1], tc.fix), out.String())
+			require.True(t,
+				strings.HasPrefix(lines[len(lines)-1], MarkFix) && strings.Contains(lines[len(lines)-1], tc.fix),
+				out.String())
 		})
 	}
 }
@@ -80,8 +113,10 @@ func TestRun(t *testing.T) {
 func TestRemedy(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[cloudstack.Kind]string{
-		cloudstack.KindAuth: "check both keys", cloudstack.KindNotPermitted: "a member of the project", cloudstack.KindTransient: "if CloudStack is down",
-		cloudstack.KindUnknown: "check api-url",
+		cloudstack.KindAuth:         "check both keys",
+		cloudstack.KindNotPermitted: "a member of the project",
+		cloudstack.KindTransient:    "if CloudStack is down",
+		cloudstack.KindUnknown:      "check api-url",
 	} {
 		require.Contains(t, Remedy(&cloudstack.Error{Kind: kind, Command: "listVirtualMachines"}), want)
 	}

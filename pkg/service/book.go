@@ -23,8 +23,8 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// book is the address book: which Services of type LoadBalancer the cluster has, and which addresses they have or share, by
-// what the Services themselves say. Whether a rule is in CloudStack at the moment decides nothing.
+// book is the address book: which Services of type LoadBalancer the cluster has, and which addresses they have or
+// share, by what the Services themselves say. Whether a rule is in CloudStack at the moment decides nothing.
 type book struct {
 	mu       sync.Mutex
 	services map[types.UID]*entry
@@ -114,25 +114,30 @@ func (b *book) set(v *version) (admitted []string) {
 		e.UID, e.Namespace, e.Name = string(svc.UID), svc.Namespace, svc.Name
 		b.services[svc.UID] = e
 	}
-	admitted = slices.DeleteFunc(slices.Clone(shareWith), func(n string) bool { return slices.Contains(e.ShareWith, n) })
+
+	admitted = slices.DeleteFunc(slices.Clone(shareWith),
+		func(n string) bool { return slices.Contains(e.ShareWith, n) })
 	e.ShareWith, e.Leaving = shareWith, !v.wants
 	for address := range uses {
 		if _, known := e.uses[address]; !known {
 			e.acquiring = time.Time{} // it has been acquired, and counts as an address from now on
 		}
 	}
+
 	for address, u := range e.uses {
-		// A reservation lasts until its sync ends. A Service that leaves has what it had until it is cleaned up, while status
-		// and records go one after the other.
+		// A reservation lasts until its sync ends. A Service that leaves has what it had until it is cleaned up, while
+		// status and records go one after the other.
 		if u.kind > uses[address].kind && (u.kind == reserved || e.Leaving) {
 			uses[address] = u
 		}
 	}
+
 	before := e.uses
 	e.uses, e.refused, e.pending = uses, refusedAt(svc), v.records.Pending
 	if e.shownPorts != v.statusPorts {
 		e.shownPorts, e.reservedPorts = v.statusPorts, 0
 	}
+
 	b.left(e.Namespace, before, uses)
 	return admitted
 }
@@ -358,18 +363,22 @@ func (b *book) mayUse(e *entry, w plan.Wish) error {
 	if refusal := claim.Refuses(path.Base(w.Address), e.Namespace); refusal != nil && w.Address != "" {
 		return refusal
 	}
+
 	if len(claim.Holders) == 0 && w.Tags.Tagged == "" && b.mayBeOnItsWay(e, w.Tags.Acquired) {
 		return &plan.WaitError{
 			Message: "address " + w.Address + " was acquired a moment ago, perhaps for another Service",
 			After:   acquisitionPause,
 		}
 	}
+
 	held, counted := b.held(e, w.Address)
 	if most := w.Grants.MaxAddresses; most >= 0 && !counted && held+w.Kept >= most {
 		return plan.Refuse(plan.ReasonNotAllowed,
-			fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", e.Namespace, held+w.Kept, most),
+			fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)",
+				e.Namespace, held+w.Kept, most),
 			"share one of them ("+annotation.Address+"), delete a Service, or have the limit raised")
 	}
+
 	return nil
 }
 
@@ -386,7 +395,8 @@ func (b *book) mayHavePorts(e *entry, w plan.Wish) error {
 		return nil
 	}
 	return plan.Refuse(plan.ReasonNotAllowed,
-		fmt.Sprintf("the other Services of namespace %s have %d ports, this one asks for %d, and %d are allowed in all (tenancy.limits.maxPortsPerNamespace)",
+		fmt.Sprintf("the other Services of namespace %s have %d ports, this one asks for %d, and %d are allowed in "+
+			"all (tenancy.limits.maxPortsPerNamespace)",
 			e.Namespace, held, w.Ports, most),
 		"use fewer ports, delete a Service, or ask your cluster's operator, who can raise the limit")
 }
@@ -430,6 +440,7 @@ func (b *book) held(of *entry, address string) (n int, counted bool) {
 			addresses[a] = true
 		}
 	}
+
 	return n + len(addresses), addresses[address]
 }
 

@@ -52,8 +52,8 @@ func holdersOf(b *book, address string) []string {
 	return out
 }
 
-// The owner is the Service that acquired the address, then one that shows it, then the oldest. Records alone, which may be forged,
-// make no owner.
+// The owner is the Service that acquired the address, then one that shows it, then the oldest. Records alone, which may
+// be forged, make no owner.
 func TestOwnerComesFirst(t *testing.T) {
 	t.Parallel()
 	const internal, ip = "internal/tier-1/10.1.1.9", "10.1.1.9"
@@ -63,6 +63,7 @@ func TestOwnerComesFirst(t *testing.T) {
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
 		}
 	}
+
 	b := bookOf(
 		aService("a", "record", recording(true, ip1)),
 		aService("a", "young", showing(false, ip1), created(2*time.Hour)),
@@ -73,6 +74,7 @@ func TestOwnerComesFirst(t *testing.T) {
 		aService("bank", "inner", of(ip), created(time.Hour)),
 		aService("shop", "claims", of("203.0.113.3")), // says that its own address is the one of a tier
 	)
+
 	assert.Equal(t, []string{"owner", "old", "young", "record"}, holdersOf(b, ip1))
 	assert.Equal(t, []string{"victim", "forged"}, holdersOf(b, ip2))
 	assert.Equal(t, []string{"inner", "claims"}, holdersOf(b, internal))
@@ -86,9 +88,11 @@ func TestOwnerComesFirst(t *testing.T) {
 func TestFirstOwnerComesBeforeItsGuests(t *testing.T) {
 	t.Parallel()
 	guest := func(s *corev1.Service) {
-		setRecords(s, annotation.AddressRecord{ID: "id", IP: ip1, Acquired: testTime.Format(time.RFC3339), GuestOf: "bank"})
+		setRecords(s,
+			annotation.AddressRecord{ID: "id", IP: ip1, Acquired: testTime.Format(time.RFC3339), GuestOf: "bank"})
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}}
 	}
+
 	shares := annotated(annotation.ShareWith, "shop,blog")
 	b := bookOf(
 		aService("shop", "guest", guest),
@@ -97,6 +101,7 @@ func TestFirstOwnerComesBeforeItsGuests(t *testing.T) {
 		aService("bank", "shares", showing(false, ip2), created(time.Hour), shares),
 		aService("blog", "young", showing(false, ip2), created(2*time.Hour)),
 	)
+
 	assert.Equal(t, []string{"owner", "guest"}, holdersOf(b, ip1))
 	assert.Equal(t, []string{"shares", "old", "young"}, holdersOf(b, ip2))
 	b.remove("owner")
@@ -112,16 +117,19 @@ func TestReservationsAfterServices(t *testing.T) {
 	clock := clocktesting.NewFakeClock(testTime)
 	b := newBook(5*time.Minute, clock)
 	for _, svc := range []*corev1.Service{
-		aService("bank", "one", showing(false, ip1, ip2)), aService("bank", "two", showing(false, ip2)), aService("bank", "record", recording(false, "203.0.113.3")),
+		aService("bank", "one", showing(false, ip1, ip2)), aService("bank", "two", showing(false, ip2)),
+		aService("bank", "record", recording(false, "203.0.113.3")),
 		aService("shop", "late"), aService("bank", "next"),
 	} {
 		b.set(newVersion(svc))
 	}
+
 	reserve := func(uid, address string) error {
 		err := b.Reserve(uid, wish(address, plan.Claim{}, -1))
 		b.settle(types.UID(uid))
 		return err
 	}
+
 	b.remove("one")
 	b.remove("record")
 	refusal, _ := errors.AsType[*plan.RefusalError](reserve("late", ip1))
@@ -146,10 +154,12 @@ func TestAddressOnItsWayToAnotherService(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("shop", "acquires"), aService("bank", "names"))
 	reserve := func(acquired time.Time) error {
-		err := b.Reserve("names", wish(ip1, plan.Claim{Acquired: evidence.InstantOf(acquired.Format(time.RFC3339))}, -1))
+		err := b.Reserve("names",
+			wish(ip1, plan.Claim{Acquired: evidence.InstantOf(acquired.Format(time.RFC3339))}, -1))
 		b.settle("names")
 		return err
 	}
+
 	err := b.Reserve("acquires", wish("", plan.Claim{}, -1))
 	require.NoError(t, err)
 	var wait *plan.WaitError
@@ -158,7 +168,8 @@ func TestAddressOnItsWayToAnotherService(t *testing.T) {
 	b.settle("acquires")
 	require.NoError(t, reserve(testTime))
 	pending := annotation.Records{Pending: []annotation.PendingAllocation{{JobID: "job", Since: testTime}}}
-	b.set(newVersion(aService("shop", "acquires", annotated(annotation.Allocation, pending.Values()[annotation.Allocation]))))
+	b.set(newVersion(aService("shop", "acquires",
+		annotated(annotation.Allocation, pending.Values()[annotation.Allocation]))))
 	require.ErrorAs(t, reserve(testTime), &wait)
 	b.set(newVersion(aService("shop", "acquires", recording(true, ip1))))
 	requireRefused(t, reserve(testTime))
@@ -190,10 +201,14 @@ func TestReservationsOfAnEarlierProcess(t *testing.T) {
 	refused := func(at time.Time, reason plan.Reason) func(*corev1.Service) {
 		return func(s *corev1.Service) {
 			s.Status.Conditions = []metav1.Condition{{
-				Type: ConditionReady, Status: metav1.ConditionFalse, Reason: string(reason), LastTransitionTime: metav1.NewTime(at),
+				Type:               ConditionReady,
+				Status:             metav1.ConditionFalse,
+				Reason:             string(reason),
+				LastTransitionTime: metav1.NewTime(at),
 			}}
 		}
 	}
+
 	for _, svc := range []*corev1.Service{
 		aService("shop", "waits", refused(testTime.Add(-time.Hour), plan.ReasonNotAllowed)),
 		aService("shop", "fails", refused(testTime.Add(-time.Hour), plan.ReasonInvalidPort)),
@@ -201,11 +216,13 @@ func TestReservationsOfAnEarlierProcess(t *testing.T) {
 	} {
 		b.set(newVersion(svc))
 	}
+
 	reserve := func(uid string) error {
 		err := b.Reserve(uid, wish(ip1, plan.Claim{}, -1))
 		b.settle(types.UID(uid))
 		return err
 	}
+
 	requireRefused(t, reserve("waits"))
 	require.NoError(t, reserve("fails"))
 	require.NoError(t, reserve("new"))
@@ -221,7 +238,8 @@ func TestServicesOutsideOfTheBook(t *testing.T) {
 	} {
 		c, _ := idleController(t)
 		b := c.book
-		c.ServiceChanged(aService("a", "web", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }))
+		c.ServiceChanged(aService("a", "web",
+			func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }))
 		require.Equal(t, []string{"web"}, holdersOf(b, ip1), name)
 		c.ServiceChanged(aService("a", "web", versioned("2"), change))
 		assert.Empty(t, holdersOf(b, ip1), name)
@@ -288,7 +306,8 @@ func TestReservations(t *testing.T) {
 	err = b.Reserve("near", wish(ip1, plan.Claim{}, -1))
 	require.NoError(t, err, "the same namespace")
 	b.set(newVersion(aService("a", "first", annotated("example.org/note", "x"))))
-	assert.Equal(t, []string{"first", "near"}, holdersOf(b, ip1), "a change of the Service does not end its reservation")
+	assert.Equal(t, []string{"first", "near"}, holdersOf(b, ip1),
+		"a change of the Service does not end its reservation")
 	b.settle("first")
 	assert.Equal(t, []string{"near"}, holdersOf(b, ip1), "the end of the sync does")
 	b.set(newVersion(aService("a", "near", showing(false, ip1))))
@@ -308,12 +327,14 @@ func TestSharingDecidesReservations(t *testing.T) {
 		}
 		return read(aService("bank", "owner", append(change, showing(true, ip1))...), "")
 	}
+
 	b := bookOf(aService("shop", "guest"), aService("blog", "late"))
 	b.set(owner(""))
 	reserve := func(uid string) error {
 		err := b.Reserve(uid, wish(ip1, plan.Claim{}, -1))
 		return err
 	}
+
 	requireRefused(t, reserve("guest"))
 	assert.Equal(t, []string{"shop"}, b.set(owner("shop")), "it shares with more than before")
 	assert.Empty(t, b.set(owner("shop")))
@@ -356,7 +377,8 @@ func TestAcquiredAddressCountsOnce(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An informer may show a version that is older than what this process has written: the address book does not go back to it.
+// An informer may show a version that is older than what this process has written: the address book does not go back to
+// it.
 func TestOlderVersionsDoNotChangeTheBook(t *testing.T) {
 	t.Parallel()
 	finalizer := func(s *corev1.Service) { s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer} }

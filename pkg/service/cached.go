@@ -8,9 +8,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Cached is the transform of informers: it takes out of cached objects what nobody here reads. It returns a copy, as a fake
-// API server hands out the objects that it keeps, and has no other effect: client-go may call it more than once for an object.
-// What is written is a difference of two copies that both lack the same.
+// Cached is the transform of informers: it takes out of cached objects what nobody here reads. It returns a copy, as a
+// fake API server hands out the objects that it keeps, and has no other effect: client-go may call it more than once
+// for an object. What is written is a difference of two copies that both lack the same.
 func Cached(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Service:
@@ -27,9 +27,11 @@ func Cached(obj any) (any, error) {
 		c.Annotations, c.OwnerReferences, c.ManagedFields, c.Ports, c.Endpoints = nil, nil, nil, nil, nil
 		c.Labels = map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}
 		for i := range o.Endpoints {
-			c.Endpoints = append(c.Endpoints, discoveryv1.Endpoint{NodeName: o.Endpoints[i].NodeName, Conditions: o.Endpoints[i].Conditions})
+			c.Endpoints = append(c.Endpoints,
+				discoveryv1.Endpoint{NodeName: o.Endpoints[i].NodeName, Conditions: o.Endpoints[i].Conditions})
 		}
 		return &c, nil
 	}
+
 	return obj, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Classes are the load balancer classes that the controller serves: it alone says whether a Service is the controller's.
-// The zero value serves Services without a class.
+// Classes are the load balancer classes that the controller serves: it alone says whether a Service is the
+// controller's. The zero value serves Services without a class.
 type Classes struct {
 	// Own is the class that is served; empty for none.
 	Own string
@@ -32,8 +32,8 @@ func (c Classes) Serves(class string) bool {
 	return class == c.Own || class == "" && c.Classless
 }
 
-// Handles reports whether the controller works on a Service: one that wants a load balancer of it, or one that still has
-// what this controller gave to it. The finalizer alone does not prove that: other controllers use the same.
+// Handles reports whether the controller works on a Service: one that wants a load balancer of it, or one that still
+// has what this controller gave to it. The finalizer alone does not prove that: other controllers use the same.
 func (c Classes) Handles(svc *corev1.Service) bool {
 	return c.Wants(svc) || hasRecords(svc) || servicehelpers.HasLBFinalizer(svc) && c.Serves(ClassOf(svc))
 }
@@ -56,7 +56,8 @@ func kept(svc *corev1.Service) bool {
 		conditionOf(svc, ConditionClass).Message == ClassOf(svc)
 }
 
-// Ready is the condition of a Service that the controller writes first; one without a type if the Service does not have it.
+// Ready is the condition of a Service that the controller writes first; one without a type if the Service does not have
+// it.
 func Ready(svc *corev1.Service) metav1.Condition { return conditionOf(svc, ConditionReady) }
 
 // conditionOf returns a condition of a Service; one without a type if the Service does not have it.

@@ -112,8 +112,8 @@ type state struct {
 	turn time.Time
 	// admitted is when the Service was last admitted to an address of another namespace.
 	admitted time.Time
-	// wrote is the status that this process has written last; nil for none. overwrites counts the changes of others to it since
-	// the last drift round.
+	// wrote is the status that this process has written last; nil for none. overwrites counts the changes of others to
+	// it since the last drift round.
 	wrote      *corev1.LoadBalancerStatus
 	overwrites int
 	orphans    []observe.Orphan // what was found in CloudStack of a Service that does not exist
@@ -128,18 +128,25 @@ func (s *state) forwarding() bool {
 func New(d Deps) *Controller {
 	fair := newFairQueue()
 	c := &Controller{
-		Deps: d, queue: newQueue(d.Clock, fair), fair: fair, book: newBook(d.Tenancy.AddressReservation.Duration, d.Clock),
-		namespaces: utilcache.NewExpiringWithClock(d.Clock), projects: utilcache.NewLRUExpireCacheWithClock(mostInventories, d.Clock),
-		states: map[Key]*state{}, pace: pace{},
+		Deps:       d,
+		queue:      newQueue(d.Clock, fair),
+		fair:       fair,
+		book:       newBook(d.Tenancy.AddressReservation.Duration, d.Clock),
+		namespaces: utilcache.NewExpiringWithClock(d.Clock),
+		projects:   utilcache.NewLRUExpireCacheWithClock(mostInventories, d.Clock),
+		states:     map[Key]*state{}, pace: pace{},
 	}
+
 	c.members.All = d.Nodes
 	c.heartbeats = &failover.Watch{
 		Kube: d.Kube, Nodes: d.Nodes, After: d.SuspectAfter, Probe: d.Probe, Clock: d.Clock,
 		Changed: func() { c.wake(0, (*state).forwarding) }, // other nodes than before may serve these
 	}
+
 	if d.Probe == nil {
 		c.heartbeats.Probe = failover.Answers
 	}
+
 	ended, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.endpoints = &endpoints{kube: d.Kube, changed: c.endpointsChanged, stop: ended.Done()}

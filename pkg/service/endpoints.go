@@ -24,7 +24,8 @@ import (
 // endpointSyncTimeout is how long the first Service with externalTrafficPolicy Local waits for the list of endpoints.
 const endpointSyncTimeout = time.Minute
 
-// endpoints watches EndpointSlices from the first Service on that needs them: most clusters never do. Without changed it asks each time.
+// endpoints watches EndpointSlices from the first Service on that needs them: most clusters never do. Without changed
+// it asks each time.
 type endpoints struct {
 	kube    kubernetes.Interface
 	changed func(namespace, service string)
@@ -53,7 +54,8 @@ func (c *endpoints) start() {
 func (c *endpoints) list(ctx context.Context, svc *corev1.Service) (out []*discoveryv1.EndpointSlice, err error) {
 	selector := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name})
 	if c.changed == nil {
-		list, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+		list, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: selector.String()})
 		if err != nil {
 			return nil, err
 		}
@@ -62,12 +64,14 @@ func (c *endpoints) list(ctx context.Context, svc *corev1.Service) (out []*disco
 		}
 		return out, nil
 	}
+
 	c.begin.Do(c.start)
 	ctx, cancel := context.WithTimeout(ctx, endpointSyncTimeout)
 	defer cancel()
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {
 		return nil, errors.New("the EndpointSlices are not read yet")
 	}
+
 	return c.lister.EndpointSlices(svc.Namespace).List(selector)
 }
 
@@ -78,6 +82,7 @@ func (c *endpoints) nodesOf(ctx context.Context, svc *corev1.Service) (map[strin
 	if err != nil {
 		return nil, err
 	}
+
 	ready, ending := map[string]bool{}, map[string]bool{}
 	for _, s := range list {
 		if s.AddressType != discoveryv1.AddressTypeIPv4 {
@@ -94,8 +99,10 @@ func (c *endpoints) nodesOf(ctx context.Context, svc *corev1.Service) (map[strin
 			}
 		}
 	}
+
 	if len(ready) == 0 {
 		return ending, nil
 	}
+
 	return ready, nil
 }

@@ -35,13 +35,23 @@ func read(svc *corev1.Service, mode string) *version {
 func aService(namespace, name string, change ...func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, UID: types.UID(name), ResourceVersion: "1", Annotations: map[string]string{}, CreationTimestamp: metav1.NewTime(testTime),
+			Namespace:         namespace,
+			Name:              name,
+			UID:               types.UID(name),
+			ResourceVersion:   "1",
+			Annotations:       map[string]string{},
+			CreationTimestamp: metav1.NewTime(testTime),
 		},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP, NodePort: 30080}}},
+		Spec: corev1.ServiceSpec{
+			Type:  corev1.ServiceTypeLoadBalancer,
+			Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP, NodePort: 30080}},
+		},
 	}
+
 	for _, c := range change {
 		c(svc)
 	}
+
 	return svc
 }
 
@@ -69,7 +79,13 @@ func recording(allocated bool, ips ...string) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		var records []annotation.AddressRecord
 		for _, ip := range ips {
-			records = append(records, annotation.AddressRecord{ID: "id-" + ip, IP: ip, Allocated: allocated, Acquired: testTime.Format(time.RFC3339)})
+			records = append(records,
+				annotation.AddressRecord{
+					ID:        "id-" + ip,
+					IP:        ip,
+					Allocated: allocated,
+					Acquired:  testTime.Format(time.RFC3339),
+				})
 		}
 		setRecords(s, records...)
 	}
@@ -95,7 +111,11 @@ func (silent) Event(runtime.Object, string, string, string) {}
 func idleController(t testing.TB) (*Controller, *clocktesting.FakeClock) {
 	t.Helper()
 	clk := clocktesting.NewFakeClock(testTime)
-	client, err := cloudstack.NewClient(&cloudstack.Config{APIURL: "http://127.0.0.1:1/client/api", APIKey: "key", SecretKey: "secret"})
+	client, err := cloudstack.NewClient(&cloudstack.Config{
+		APIURL:    "http://127.0.0.1:1/client/api",
+		APIKey:    "key",
+		SecretKey: "secret",
+	})
 	require.NoError(t, err)
 	c := New(Deps{
 		API: loadbalancer.FromClient(client), Clock: clk, Recorder: silent{},

@@ -56,8 +56,9 @@ func (c *Controller) initMetrics() {
 func (c *Controller) Metrics() []prometheus.Collector {
 	count := func(name string, is func(*state) bool) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name:        "cloudstack_forwarded_services",
-			Help:        "Services that may have forwarded ports, by state: served, failed (the last sync failed), unhealthy (no healthy node can serve them).",
+			Name: "cloudstack_forwarded_services",
+			Help: "Services that may have forwarded ports, by state: served, failed (the last sync failed), " +
+				"unhealthy (no healthy node can serve them).",
 			ConstLabels: prometheus.Labels{"state": name},
 		}, func() (n float64) {
 			c.mu.Lock()
@@ -70,6 +71,7 @@ func (c *Controller) Metrics() []prometheus.Collector {
 			return n
 		})
 	}
+
 	return append(c.reconciler.Metrics(),
 		c.orphanCount, c.rounds, c.moves,
 		count("served", func(s *state) bool { return s.served && !s.unhealthy }),

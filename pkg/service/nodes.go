@@ -139,6 +139,7 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 	if w.request.Members, err = c.membersOf(ctx, inv, w, w.serving); err != nil {
 		return err
 	}
+
 	if len(w.serving) == 0 {
 		// Nobody serves: the others tell in which network the address will be. A record may be forged, so that it alone
 		// does not tell that; where there is one, what else is wrong with the nodes matters only to a sync that needs
@@ -153,38 +154,48 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 			return err
 		}
 	}
+
 	vms := inv.LastVMs()
 	if vms != nil && len(w.serving) > 0 && len(w.serving) < len(w.nodes) {
 		// Pods that wander must not make the address move to another network.
 		all, _ := c.members.Match(vms, selected(w.spec, w.nodes))
 		w.request.Reach = inZone(vms, all, w.spec.Zone)
 	}
+
 	if vms != nil && w.forwards {
 		all, _ := c.Nodes() // none while the cache is not filled
 		w.request.Leaving, _ = c.members.Match(vms, filterNodes(all, failover.Leaving))
 	}
+
 	return nil
 }
 
 // membersOf finds the nodes' VMs. Nodes without one are named in an Event and do not serve; that is no error as long as
 // some node does.
-func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node) (members []plan.Member, err error) {
+func (c *Controller) membersOf(
+	ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node,
+) (members []plan.Member, err error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
+
 	age := lbVMAge
 	if w.fresh {
 		age = freshVMAge
 	}
+
 	c.mu.Lock()
-	if failed := w.state.retry.err; cloudstack.IsKind(failed, cloudstack.KindJobFailed) || cloudstack.IsNotFound(failed) {
+	if failed := w.state.retry.err; cloudstack.IsKind(failed, cloudstack.KindJobFailed) ||
+		cloudstack.IsNotFound(failed) {
 		age = time.Second // CloudStack may have refused a VM that is no longer there
 	}
+
 	c.mu.Unlock()
 	vms, err := inv.VMs(ctx, age)
 	if err != nil {
 		return nil, err
 	}
+
 	members, failed := c.members.Match(vms, nodes)
 	newer := func(f node.Unmatched) bool { return f.Node.CreationTimestamp.After(vms.Taken) }
 	if len(failed) > 0 && (c.Clock.Since(vms.Taken) >= missingPause || slices.ContainsFunc(failed, newer)) {
@@ -193,12 +204,14 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 		}
 		members, failed = c.members.Match(vms, nodes)
 	}
+
 	if len(failed) > 0 {
 		if vms, err = node.Ask(ctx, inv, vms, failed); err != nil {
 			return nil, err
 		}
 		members, failed = c.members.Match(vms, nodes)
 	}
+
 	w.lacks = w.lacks || len(failed) > 0
 	problems := map[plan.Reason][]string{}
 	for _, f := range failed {
@@ -208,24 +221,31 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 		}
 		problems[reason] = append(problems[reason], f.Err.Error())
 	}
+
 	for reason, texts := range problems {
 		slices.Sort(texts)
 		w.events.warn(reason, "not serving: "+plan.Some(texts, 5))
 	}
+
 	if w.spec.Zone != "" {
 		if members = inZone(vms, members, w.spec.Zone); len(members) == 0 {
-			return nil, plan.Refuse(plan.ReasonNoBackends, fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), w.spec.Zone), "correct "+annotation.Zone)
+			return nil, plan.Refuse(plan.ReasonNoBackends,
+				fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), w.spec.Zone), "correct "+annotation.Zone)
 		}
 	}
+
 	if len(members) == 0 {
 		// Rather our view of CloudStack is wrong than the whole cluster gone: touch nothing.
 		where, remedy := "", "check project-id and zone of the cloud-config and the nodes' names"
 		if w.spec.Project != "" {
-			where, remedy = fmt.Sprintf(" in project %q, which annotation %s names", w.spec.Project, annotation.Project), "correct or remove the annotation"
+			where, remedy = fmt.Sprintf(" in project %q, which annotation %s names", w.spec.Project,
+				annotation.Project), "correct or remove the annotation"
 		}
-		message := fmt.Sprintf("none of the %d eligible nodes has a VM%s; the load balancer is left as it is", len(nodes), where)
+		message := fmt.Sprintf("none of the %d eligible nodes has a VM%s; the load balancer is left as it is",
+			len(nodes), where)
 		return nil, plan.Refuse(plan.ReasonNoBackends, message, remedy)
 	}
+
 	return members, nil
 }
 
@@ -243,8 +263,10 @@ func (c *Controller) noneEligible() string {
 	if err == nil && len(nodes) == 0 {
 		return "the cluster has no nodes yet"
 	}
-	return fmt.Sprintf("no node is eligible: of %d in the cluster, %d with the label %s and %d about to be deleted", len(nodes),
-		len(filterNodes(nodes, failover.ExcludedByLabel)), corev1.LabelNodeExcludeBalancers, len(filterNodes(nodes, failover.Leaving)))
+	return fmt.Sprintf("no node is eligible: of %d in the cluster, %d with the label %s and %d about to be deleted",
+		len(nodes),
+		len(filterNodes(nodes, failover.ExcludedByLabel)), corev1.LabelNodeExcludeBalancers,
+		len(filterNodes(nodes, failover.Leaving)))
 }
 
 // Eligible returns the nodes that may serve Services, as Kubernetes' service controller has it.

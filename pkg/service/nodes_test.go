@@ -38,9 +38,11 @@ func TestNodesThatHaveJustBecomeReady(t *testing.T) {
 					n.Name = name
 					nodes = append(nodes, n)
 				}
+
 				now = now.Add(time.Second)
 				since = readySince(since, nodes, now)
 			}
+
 			got := justReady(since, map[string]failover.Problem{tc.unhealthy: {Text: "not ready"}}, now)
 			slices.Sort(got)
 			assert.Equal(t, tc.want, strings.Join(got, " "))

@@ -37,7 +37,8 @@ func (p pace) of(namespace string, now time.Time) *rate.Limiter {
 // changed reports whether the owner asks for something else than when the Service was last synced.
 func (w *work) changed() bool {
 	s := w.state
-	resumed := s.asked == "" && apimeta.IsStatusConditionTrue(w.svc.Status.Conditions, ConditionReady) // by a new process
+	// by a new process
+	resumed := s.asked == "" && apimeta.IsStatusConditionTrue(w.svc.Status.Conditions, ConditionReady)
 	return !w.absent && s.asked != w.asked && !resumed
 }
 

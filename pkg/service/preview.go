@@ -96,8 +96,8 @@ func (r *Round) fillBook() error {
 	return r.err
 }
 
-// Service says what would be done for a Service that the controller handles, with these Nodes (all of the cluster). A refusal
-// is part of the answer; an error means that it could not be found out. Policies are not applied.
+// Service says what would be done for a Service that the controller handles, with these Nodes (all of the cluster). A
+// refusal is part of the answer; an error means that it could not be found out. Policies are not applied.
 func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
 	out := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
 	v := r.c.Classes.version(svc)
@@ -109,16 +109,20 @@ func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev
 		r.c.book.set(w.version)
 		err = r.c.reconcile(ctx, w)
 	}
+
 	if w.unserved != nil {
 		w.events.notice(*w.unserved)
 	}
+
 	out.Desired, out.Actual, out.Pending = w.Desired, w.Actual, w.Pending
 	if errors.As(err, &out.Refusal) {
 		err = nil
 	}
+
 	if out.Refusal != nil && w.served() && !w.absent {
 		w.Result, err = r.c.keepUp(ctx, w)
 	}
+
 	out.Actions = append(out.Actions, w.Plan...)
 	return out, err
 }
@@ -127,5 +131,6 @@ func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev
 type notices []plan.Notice
 
 func (n *notices) Event(_ runtime.Object, kind, reason, message string) {
-	*n = append(*n, plan.Notice{Warning: kind == corev1.EventTypeWarning, Reason: plan.Reason(reason), Message: message})
+	*n = append(*n,
+		plan.Notice{Warning: kind == corev1.EventTypeWarning, Reason: plan.Reason(reason), Message: message})
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/source"
 )
 
-// TestTableHasEveryReason: each constant of type Reason is in a table and is used. Where the code writes a notice, its type
-// is that of the table; where it refuses a Service, the table says that the condition has the reason.
+// TestTableHasEveryReason: each constant of type Reason is in a table and is used. Where the code writes a notice, its
+// type is that of the table; where it refuses a Service, the table says that the condition has the reason.
 func TestTableHasEveryReason(t *testing.T) {
 	t.Parallel()
 	warnings, conditions := map[string]bool{}, map[string]bool{}
@@ -30,6 +30,7 @@ func TestTableHasEveryReason(t *testing.T) {
 		warnings[string(r.Reason)] = r.Warning
 		conditions[string(r.Reason)] = conditions[string(r.Reason)] || r.Condition
 	}
+
 	values, used, notices, refusals := map[string]string{}, map[string]int{}, map[string][]bool{}, map[string]bool{}
 	for _, file := range source.Files(t, "../loadbalancer", "../node", ".") {
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -40,6 +41,7 @@ func TestTableHasEveryReason(t *testing.T) {
 					require.NoError(t, err)
 					values[n.Names[0].Name] = value
 				}
+
 			case *ast.Ident:
 				used[n.Name]++
 			case *ast.CallExpr:
@@ -49,6 +51,7 @@ func TestTableHasEveryReason(t *testing.T) {
 				case called == "warning", called == "warn", called == "note":
 					notices[name(n.Args[0])] = append(notices[name(n.Args[0])], called != "note")
 				}
+
 			case *ast.CompositeLit:
 				if strings.HasSuffix(name(n.Type), "RefusalError") && len(n.Elts) > 0 {
 					first := n.Elts[0]
@@ -67,9 +70,11 @@ func TestTableHasEveryReason(t *testing.T) {
 					notices[fields["Reason"]] = append(notices[fields["Reason"]], fields["Warning"] == "true")
 				}
 			}
+
 			return true
 		})
 	}
+
 	require.Greater(t, len(values), 40)
 	emitted := 0
 	for constant, value := range values {
@@ -85,6 +90,7 @@ func TestTableHasEveryReason(t *testing.T) {
 			emitted++
 		}
 	}
+
 	require.Greater(t, emitted, 10)
 	refused := 0
 	for constant := range refusals {
@@ -93,11 +99,13 @@ func TestTableHasEveryReason(t *testing.T) {
 			refused++
 		}
 	}
+
 	require.Greater(t, refused, 15)
 }
 
 // ofKubernetes are the reasons that Kubernetes documents.
-var ofKubernetes = []plan.Reason{EnsuringLoadBalancer, EnsuredLoadBalancer, UpdatedLoadBalancer, DeletingLoadBalancer, DeletedLoadBalancer, SyncLoadBalancerFailed}
+var ofKubernetes = []plan.Reason{EnsuringLoadBalancer, EnsuredLoadBalancer, UpdatedLoadBalancer, DeletingLoadBalancer,
+	DeletedLoadBalancer, SyncLoadBalancerFailed}
 
 // name is the last part of an identifier or a selector.
 func name(e ast.Expr) string {

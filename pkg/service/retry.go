@@ -30,9 +30,9 @@ type backoff struct {
 	growth     float64
 }
 
-// backoffs are the waits by what could help. With a refusal there are two attempts in the first ten minutes, then one in each:
-// what helps ends the wait, and the rest is polling. Services wait up to a fifth longer, by the time at which they begin,
-// so that they do not stay together.
+// backoffs are the waits by what could help. With a refusal there are two attempts in the first ten minutes, then one
+// in each: what helps ends the wait, and the rest is polling. Services wait up to a fifth longer, by the time at which
+// they begin, so that they do not stay together.
 var backoffs = map[trigger]backoff{
 	byTime:   {2 * time.Second, 5 * time.Minute, 2},
 	byAnswer: {time.Second, 30 * time.Second, 2},
@@ -41,8 +41,8 @@ var backoffs = map[trigger]backoff{
 	byChange: {2 * time.Minute, 500 * time.Second, 4},
 }
 
-// early is how soon after a failed attempt another may follow that something seems to help. It grows with each attempt in a row
-// at a Service that its owner has changed, whatever the error, or changes would buy attempts.
+// early is how soon after a failed attempt another may follow that something seems to help. It grows with each attempt
+// in a row at a Service that its owner has changed, whatever the error, or changes would buy attempts.
 var early = backoff{5 * time.Second, 10 * time.Minute, 2}
 
 // progressPause is the wait after a transient failure of a sync that got further than those before it.
@@ -58,22 +58,27 @@ func triggerOf(err error) trigger {
 	if plan.WaitOf(err) != nil {
 		return byAnswer
 	}
+
 	if refusal := plan.RefusalOf(err); refusal != nil {
 		switch refusal.Reason {
-		case plan.ReasonAddressUnavailable, plan.ReasonPortTaken, plan.ReasonNotAllowed: // a policy may limit the number of addresses
+		// a policy may limit the number of addresses
+		case plan.ReasonAddressUnavailable, plan.ReasonPortTaken, plan.ReasonNotAllowed:
 			return byOthers
-		case plan.ReasonNoNodes, plan.ReasonNoBackends, plan.ReasonSeveralNetworks, plan.ReasonNoSuchNetwork, plan.ReasonUnsupportedNetwork:
+		case plan.ReasonNoNodes, plan.ReasonNoBackends, plan.ReasonSeveralNetworks, plan.ReasonNoSuchNetwork,
+			plan.ReasonUnsupportedNetwork:
 			return byNodes
 		default:
 			return byChange
 		}
 	}
+
 	switch {
 	case !loadbalancer.Lasting(err):
 		return byTime
 	case shortage(err) || cloudstack.IsKind(err, cloudstack.KindConflict):
 		return byOthers
 	}
+
 	return byChange
 }
 
@@ -131,34 +136,39 @@ func (r *retry) held(a attempt, now time.Time) time.Duration {
 	return max(0, min(soon.Sub(now), r.until.Sub(now)))
 }
 
-// failed notes a failed attempt and returns how long the Service waits. result is how far it got: the fewest actions left
-// cannot become fewer for ever, so that a Service whose sync changes something and then fails, again and again, is not tried
-// every second.
+// failed notes a failed attempt and returns how long the Service waits. result is how far it got: the fewest actions
+// left cannot become fewer for ever, so that a Service whose sync changes something and then fails, again and again, is
+// not tried every second.
 func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now time.Time) time.Duration {
 	var asked time.Duration
 	if pending := plan.WaitOf(err); pending != nil {
 		asked = pending.After
 	}
+
 	next := retry{attempt: a, kind: triggerOf(err), err: err, failures: 1, since: now, began: r.began, last: now}
 	another := !r.waiting() || r.fingerprint == a.fingerprint && r.err.Error() != err.Error()
 	refusal := plan.RefusalOf(err)
 	if next.kind == byChange && refusal == nil && another {
 		next.kind = byTime // others may have removed what was read a moment ago: the next attempt reads it again
 	}
+
 	switch {
 	case r.waiting() && r.fingerprint != a.fingerprint:
 		next.changes = r.changes + 1
 	case r.waiting():
 		next.left = r.left
 	}
+
 	if r.waiting() && r.kind == next.kind {
 		next.failures, next.since = r.failures+1, r.since
 	}
+
 	progress := false
 	if planned := len(result.Plan); planned > 0 {
 		known, left := cmp.Or(next.left, planned), planned-result.Done
 		progress, next.left = next.kind == byTime && left < known, min(known, left)
 	}
+
 	d := max(asked, backoffs[next.kind].after(next.failures))
 	switch {
 	case progress:
@@ -166,9 +176,11 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 	case next.kind >= byOthers:
 		d = d * time.Duration(100+now.UnixMilli()%21) / 100
 	}
+
 	if refusal != nil && refusal.After > 0 {
 		d = min(d, refusal.After)
 	}
+
 	next.until = now.Add(d)
 	*r = next
 	return d

@@ -36,13 +36,17 @@ func TestDelays(t *testing.T) {
 		byChange: {120, 480, 500, 500},
 	} {
 		for i, want := range append(seconds, seconds[len(seconds)-1]) {
-			assert.Equal(t, time.Duration(want)*time.Second, backoffs[kind].after(i+1), "trigger %d, failure %d", kind, i+1)
+			assert.Equal(t, time.Duration(want)*time.Second, backoffs[kind].after(i+1), "trigger %d, failure %d", kind,
+				i+1)
 		}
 		assert.LessOrEqual(t, backoffs[kind].after(1<<40)*6/5, 10*time.Minute, "with jitter")
 	}
+
 	var r retry
 	for _, want := range []time.Duration{3 * time.Second, 3 * time.Second, 4 * time.Second} {
-		assert.Equal(t, want, r.failed(attempt{}, &plan.WaitError{After: 3 * time.Second}, loadbalancer.Result{}, testTime), "as asked for")
+		assert.Equal(t, want,
+			r.failed(attempt{}, &plan.WaitError{After: 3 * time.Second}, loadbalancer.Result{}, testTime),
+			"as asked for")
 	}
 }
 
@@ -106,7 +110,9 @@ func TestProgressShortensTheWait(t *testing.T) {
 	} {
 		assert.Equal(t, step.want, r.failed(attempt{}, broken, step.result, testTime), "%d: %s", i+1, step.what)
 	}
-	assert.Equal(t, time.Second, r.failed(attempt{fingerprint: "changed"}, broken, got(9, 1), testTime), "a changed Service starts again")
+
+	assert.Equal(t, time.Second, r.failed(attempt{fingerprint: "changed"}, broken, got(9, 1), testTime),
+		"a changed Service starts again")
 	var first retry
 	assert.Equal(t, time.Second, first.failed(attempt{}, broken, got(9, 1), testTime))
 }
@@ -140,9 +146,11 @@ func TestWaitEndsEarly(t *testing.T) {
 		if c.change != nil {
 			c.change(svc)
 		}
+
 		if c.nodes == "" {
 			c.nodes = nodes
 		}
+
 		now := testTime.Add(early.base)
 		wait := r.held(of(c.nodes), now)
 		assert.Equal(t, c.begins, wait == 0, "%s: %s", c.name, wait)
@@ -169,6 +177,7 @@ func TestChangesByTheOwnerDoNotResetThePause(t *testing.T) {
 			}
 			now = now.Add(2 * time.Second)
 		}
+
 		assert.LessOrEqual(t, attempts, 40, name)
 	}
 }
@@ -183,10 +192,13 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 		w.began, w.state.retry.began = clk.Now(), clk.Now()
 		return w
 	}
+
 	reasons := map[string]error{
-		"limit": &cloudstack.Error{Kind: cloudstack.KindLimit}, "conflict": &cloudstack.Error{Kind: cloudstack.KindConflict},
-		"refused": &plan.RefusalError{Reason: plan.ReasonAddressUnavailable},
+		"limit":    &cloudstack.Error{Kind: cloudstack.KindLimit},
+		"conflict": &cloudstack.Error{Kind: cloudstack.KindConflict},
+		"refused":  &plan.RefusalError{Reason: plan.ReasonAddressUnavailable},
 	}
+
 	for i, step := range []struct{ what, of, project, next string }{
 		{"refused", "refused", "", ""},
 		{"limit", "c", "", ""},
@@ -222,6 +234,7 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 		next, _ := c.waiter()
 		require.Equal(t, step.next, string(next.UID), "step %d", i)
 	}
+
 	b := c.states[Key{"a", "b"}].retry
 	assert.Equal(t, early.base, b.until.Sub(b.last), "not sooner after its last attempt")
 }
@@ -258,10 +271,12 @@ func TestFingerprint(t *testing.T) {
 		change func(*corev1.Service)
 		same   bool
 	}{
-		"nothing":                   {func(*corev1.Service) {}, true},
-		"a foreign annotation":      {annotated("example.org/x", "1"), true},
-		"a label":                   {func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} }, true},
-		"the status":                {func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }, true},
+		"nothing":              {func(*corev1.Service) {}, true},
+		"a foreign annotation": {annotated("example.org/x", "1"), true},
+		"a label":              {func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} }, true},
+		"the status": {func(s *corev1.Service) {
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}}
+		}, true},
 		"a finalizer":               {func(s *corev1.Service) { s.Finalizers = []string{"x"} }, true},
 		"a record of ours":          {recording(true, ip1), true},
 		"a record that is not JSON": {annotated(annotation.Addresses, "x"), false},
@@ -269,8 +284,11 @@ func TestFingerprint(t *testing.T) {
 		"source ranges":             {annotated(annotation.SourceRangesBeta, "10.0.0.0/8"), false},
 		"a port":                    {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, false},
 		"a node port":               {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 31000 }, false},
-		"the traffic policy":        {func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }, false},
-		"deletion":                  {func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: testTime} }, false},
+		"the traffic policy": {func(s *corev1.Service) {
+			s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		}, false},
+		"deletion": {func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: testTime} },
+			false},
 	} {
 		assert.Equal(t, tc.same, base == annotation.Fingerprint(aService("a", "web", tc.change)), name)
 	}

@@ -26,7 +26,8 @@ import (
 // sweepPeriod is how often tags of deleted rules are looked for. They harm nobody.
 const sweepPeriod = time.Hour
 
-// runRounds looks for what Services that are gone left behind, at once and with each drift round, until the context ends.
+// runRounds looks for what Services that are gone left behind, at once and with each drift round, until the context
+// ends.
 func (c *Controller) runRounds(ctx context.Context) {
 	c.findProjects(ctx)
 	keys := c.lookForOrphans(ctx, c.Clock.Now(), true)
@@ -47,8 +48,8 @@ func (c *Controller) runRounds(ctx context.Context) {
 	}
 }
 
-// Round begins a drift round: it returns the Services to compare with CloudStack, and what has to be cleaned up. What was
-// read before the round does not count for them.
+// Round begins a drift round: it returns the Services to compare with CloudStack, and what has to be cleaned up. What
+// was read before the round does not count for them.
 func (c *Controller) Round(ctx context.Context) []Key {
 	begun := c.Clock.Now()
 	c.sweepTags(ctx, begun)
@@ -77,6 +78,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 		if err == nil && looked.Has(id) {
 			continue
 		}
+
 		looked.Insert(id)
 		list, err := c.reconciler.Orphans(ctx, project, since, atStart)
 		switch {
@@ -86,6 +88,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 			klog.ErrorS(err, "Orphans could not be looked for", "project", project)
 			complete = false
 		}
+
 		for _, o := range list {
 			at := slices.IndexFunc(services, func(svc *corev1.Service) bool { return svc.UID == types.UID(o.UID) })
 			if at >= 0 { // it exists, and has neither records nor a finalizer
@@ -98,22 +101,27 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 			found[k] = append(found[k], o)
 		}
 	}
+
 	if complete {
 		c.orphanCount.Set(float64(total))
 	}
+
 	if !c.CleanOrphans || c.Policy != "" && c.Policy != plan.PolicyApply {
 		return keys
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, list := range found {
 		c.stateOf(k).orphans = list
 		keys = append(keys, k)
 	}
+
 	return keys
 }
 
-// claim makes the controller clean up after a Service that exists and of which only CloudStack shows that it had a load balancer.
+// claim makes the controller clean up after a Service that exists and of which only CloudStack shows that it had a load
+// balancer.
 func (c *Controller) claim(svc *corev1.Service) Key {
 	k := KeyOf(svc)
 	c.mu.Lock()
@@ -129,7 +137,13 @@ func orphanObject(o observe.Orphan) *corev1.ObjectReference {
 	if !ok {
 		namespace, name = metav1.NamespaceSystem, "unknown"
 	}
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: name, UID: types.UID(o.UID)}
+	return &corev1.ObjectReference{
+		APIVersion: "v1",
+		Kind:       "Service",
+		Namespace:  namespace,
+		Name:       name,
+		UID:        types.UID(o.UID),
+	}
 }
 
 func (c *Controller) reportOrphan(o observe.Orphan) *corev1.ObjectReference {
@@ -139,7 +153,9 @@ func (c *Controller) reportOrphan(o observe.Orphan) *corev1.ObjectReference {
 	}
 	ref := orphanObject(o)
 	c.Recorder.Event(ref, corev1.EventTypeWarning, string(Orphan),
-		what+" in CloudStack was made for this Service, which is gone; delete it, or let the controller do so (--clean-orphans)")
+		what+
+			" in CloudStack was made for this Service, which is gone; delete it, or let the controller do so "+
+			"(--clean-orphans)")
 	return ref
 }
 
@@ -150,20 +166,24 @@ func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Or
 	if found[0].UID != "" && !c.gone(ctx, ref.Namespace, ref.Name, ref.UID) {
 		return nil
 	}
+
 	ns, err := c.namespace(ctx, ref.Namespace)
 	if err != nil {
 		return err
 	}
+
 	req := loadbalancer.RemovalOf(found)
 	req.Grants = grantsOf(c.Tenancy, ns, "")
 	result, err := c.reconciler.Reconcile(ctx, req)
 	for _, n := range result.Notices {
 		c.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
 	}
+
 	c.tryNext(result.Freed)
 	if err != nil {
 		klog.ErrorS(err, "An orphan could not be removed; it is tried again", "orphan", found[0].Kind+" "+found[0].ID)
 	}
+
 	return err
 }
 
@@ -178,7 +198,9 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 	c.swept = now
 	for _, project := range c.knownProjects() {
 		if _, err := c.reconciler.SweepTags(ctx, project); err != nil {
-			klog.ErrorS(err, "The tags of deleted load balancer rules could not be deleted; it is tried again in an hour", "project", project)
+			klog.ErrorS(err,
+				"The tags of deleted load balancer rules could not be deleted; it is tried again in an hour", "project",
+				project)
 		}
 	}
 }
@@ -187,7 +209,8 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 func (c *Controller) findProjects(ctx context.Context) {
 	found, err := c.reconciler.TaggedProjects(ctx)
 	if err != nil {
-		klog.ErrorS(err, "Projects with what the cluster has made could not be looked for; it is tried again in an hour")
+		klog.ErrorS(err,
+			"Projects with what the cluster has made could not be looked for; it is tried again in an hour")
 		return
 	}
 	c.tagged = found

@@ -30,10 +30,18 @@ func TestHandles(t *testing.T) {
 		change func(*corev1.Service)
 		want   bool
 	}{
-		"no longer one":               {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeNodePort, finalizer }, true},
-		"being deleted":               {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, finalizer }, true},
-		"its class, with our records": {func(s *corev1.Service) { recording(true, ip1)(s); s.Spec.LoadBalancerClass = &class }, true},
-		"its class and finalizer":     {func(s *corev1.Service) { s.Spec.LoadBalancerClass, s.Finalizers = &class, finalizer }, false},
+		"no longer one": {func(s *corev1.Service) {
+			s.Spec.Type, s.Finalizers = corev1.ServiceTypeNodePort, finalizer
+		}, true},
+		"being deleted": {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, finalizer },
+			true},
+		"its class, with our records": {func(s *corev1.Service) {
+			recording(true, ip1)(s)
+			s.Spec.LoadBalancerClass = &class
+		}, true},
+		"its class and finalizer": {func(s *corev1.Service) {
+			s.Spec.LoadBalancerClass, s.Finalizers = &class, finalizer
+		}, false},
 	} {
 		assert.Equal(t, c.want, Classes{}.Handles(aService("default", "web", c.change)), name)
 	}
@@ -61,11 +69,19 @@ func TestEligible(t *testing.T) {
 		"not ready": {func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
 		}, true},
-		"excluded":          {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""} }, false},
-		"excluded: true":    {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "true"} }, false},
-		"excluded: false":   {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "false"} }, true},
-		"by the autoscaler": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: failover.TaintBeingDeleted}} }, false},
-		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
+		"excluded": {func(n *corev1.Node) {
+			n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
+		}, false},
+		"excluded: true": {func(n *corev1.Node) {
+			n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "true"}
+		}, false},
+		"excluded: false": {func(n *corev1.Node) {
+			n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "false"}
+		}, true},
+		"by the autoscaler": {func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: failover.TaintBeingDeleted}}
+		}, false},
+		"being deleted": {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
 	} {
 		n := &corev1.Node{}
 		c.change(n)
@@ -90,10 +106,12 @@ func TestPropertiesOfFairQueue(t *testing.T) {
 				if len(waiting[k.Namespace]) == 0 {
 					turns[k.Namespace] = 0
 				}
+
 				waiting[k.Namespace] = append(waiting[k.Namespace], k)
 				q.Push(k)
 				continue
 			}
+
 			k := q.Pop()
 			length--
 			require.NotEmpty(t, waiting[k.Namespace], "seed %d: %v was not waiting", seed, k)
@@ -102,18 +120,22 @@ func TestPropertiesOfFairQueue(t *testing.T) {
 			for namespace := range turns {
 				turns[namespace]++
 				if len(waiting[namespace]) > 0 && namespace != k.Namespace {
-					require.Less(t, turns[namespace], 6, "seed %d: %s waits while others have two turns", seed, namespace)
+					require.Less(t, turns[namespace], 6, "seed %d: %s waits while others have two turns", seed,
+						namespace)
 				}
 			}
+
 			turns[k.Namespace] = 0
 			require.Equal(t, length, q.Len())
 		}
+
 		for length > 0 {
 			k := q.Pop()
 			require.Equal(t, waiting[k.Namespace][0], k, "seed %d", seed)
 			waiting[k.Namespace] = waiting[k.Namespace][1:]
 			length--
 		}
+
 		require.Zero(t, q.Len())
 	}
 }

@@ -18,7 +18,8 @@ import (
 // gatherPause gathers changes of endpoints and Nodes: a rollout makes many.
 const gatherPause = 500 * time.Millisecond
 
-// handler calls changed with an object before and after a change; one of the two is nil for an object that is new or gone.
+// handler calls changed with an object before and after a change; one of the two is nil for an object that is new or
+// gone.
 func handler[T any](changed func(was, is *T)) cache.ResourceEventHandler {
 	object := func(obj any) *T {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -76,7 +77,10 @@ func (c *Controller) ServiceChanged(svc *corev1.Service) {
 
 // differ reports whether there is something to do for a version of a Service that there was not for the one before.
 func differ(was, is *version) bool {
-	return was == nil || !annotation.SameRequest(was.svc, is.svc) || was.unreadable != is.unreadable || was.handled != is.handled
+	return was == nil ||
+		!annotation.SameRequest(was.svc, is.svc) ||
+		was.unreadable != is.unreadable ||
+		was.handled != is.handled
 }
 
 // wrote notes that this process has written a Service. The answer may bring what others wrote in the meantime.
@@ -101,14 +105,17 @@ func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 	c.queue.Add(k)
 }
 
-// nodeChanged syncs the Services that a change of a Node concerns; one of the two is nil for a Node that is new or gone.
+// nodeChanged syncs the Services that a change of a Node concerns; one of the two is nil for a Node that is new or
+// gone.
 func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	whole := was == nil || is == nil
 	health := whole || failover.ProblemOf(was).Cause != failover.ProblemOf(is).Cause
 	if health {
 		c.heartbeats.NodesChanged()
 	}
-	members := whole || eligible(was) != eligible(is) || c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
+	members := whole ||
+		eligible(was) != eligible(is) ||
+		c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
 	if health { // clients of a lost node wait
 		c.wake(0, (*state).forwarding)

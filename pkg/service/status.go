@@ -33,14 +33,17 @@ const ConditionAddress = "csccm.io/LoadBalancerAddress"
 // maxConditionMessage is the API server's limit for a condition's message.
 const maxConditionMessage = 32768
 
-// patch merges into a Service, and makes the result the newest version of it. The UID in the patch keeps another Service of
-// the same name from being changed. A Service that is gone is an error.
-func (c *Controller) patch(ctx context.Context, w *work, kind types.PatchType, change any, subresources ...string) error {
+// patch merges into a Service, and makes the result the newest version of it. The UID in the patch keeps another
+// Service of the same name from being changed. A Service that is gone is an error.
+func (c *Controller) patch(
+	ctx context.Context, w *work, kind types.PatchType, change any, subresources ...string,
+) error {
 	text, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
-	after, err := c.Kube.CoreV1().Services(w.latest.Namespace).Patch(ctx, w.latest.Name, kind, text, metav1.PatchOptions{}, subresources...)
+	after, err := c.Kube.CoreV1().Services(w.latest.Namespace).Patch(ctx, w.latest.Name, kind, text,
+		metav1.PatchOptions{}, subresources...)
 	if err == nil {
 		c.wrote(w.key, after)
 		w.latest = after
@@ -57,9 +60,10 @@ func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
 	})
 }
 
-// release takes from a Service what the controller has given to it. The records go with the finalizer: until then a process that
-// knows nothing finds by them what is left to do. The patches name what goes: a difference of two versions would take what others
-// have added since. The finalizer and the status of a Service that another controller serves by now are that one's.
+// release takes from a Service what the controller has given to it. The records go with the finalizer: until then a
+// process that knows nothing finds by them what is left to do. The patches name what goes: a difference of two versions
+// would take what others have added since. The finalizer and the status of a Service that another controller serves by
+// now are that one's.
 func (c *Controller) release(ctx context.Context, w *work) error {
 	metadata := map[string]any{"uid": w.latest.UID}
 	if hasRecords(w.latest) {
@@ -80,12 +84,14 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 
 	var err error
 	if len(status) > 0 {
-		err = c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"metadata": map[string]any{"uid": w.latest.UID}, "status": status}, "status")
+		err = c.patch(ctx, w, types.StrategicMergePatchType,
+			map[string]any{"metadata": map[string]any{"uid": w.latest.UID}, "status": status}, "status")
 	}
 	if err == nil && len(metadata) > 1 {
 		err = c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"metadata": metadata})
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && c.gone(ctx, w.latest.Namespace, w.latest.Name, w.latest.UID) {
+	if apierrors.IsNotFound(err) ||
+		apierrors.IsConflict(err) && c.gone(ctx, w.latest.Namespace, w.latest.Name, w.latest.UID) {
 		return nil
 	}
 	return err
@@ -97,8 +103,8 @@ func (c *Controller) gone(ctx context.Context, namespace, name string, uid types
 	return apierrors.IsNotFound(err) || err == nil && svc.UID != uid
 }
 
-// statusOf is what the Service shows. A hostname takes the place of the address, so that kube-proxy does not take a short
-// cut. With the PROXY protocol or TLS at the router the mode Proxy says the same of the address.
+// statusOf is what the Service shows. A hostname takes the place of the address, so that kube-proxy does not take a
+// short cut. With the PROXY protocol or TLS at the router the mode Proxy says the same of the address.
 func statusOf(w *work) *corev1.LoadBalancerStatus {
 	ingress := corev1.LoadBalancerIngress{Hostname: w.spec.Hostname}
 	if w.spec.Hostname == "" {
@@ -112,7 +118,8 @@ func statusOf(w *work) *corev1.LoadBalancerStatus {
 		ingress.IP, ingress.IPMode = w.IP, &mode
 	}
 	for _, p := range w.svc.Spec.Ports {
-		ingress.Ports = append(ingress.Ports, corev1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)})
+		ingress.Ports = append(ingress.Ports,
+			corev1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)})
 	}
 	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{ingress}}
 }
@@ -151,7 +158,8 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 	if status != nil && w.state.overwritten(w.latest) {
 		w.events.warn(StatusChanged, fmt.Sprintf(
 			"somebody else has changed the status to show %q, and it is changed back, at once or with a drift round; "+
-				"stop that controller, which csccm doctor --only CCM-003 names, or keep it from Services without a class", w.statusIPs))
+				"stop that controller, which csccm doctor --only CCM-003 names, or keep it from Services "+
+				"without a class", w.statusIPs))
 	}
 
 	refusal := plan.RefusalOf(err)
@@ -162,7 +170,9 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 	}
 	err = c.change(ctx, w, func(svc *corev1.Service) {
 		for _, cond := range all {
-			if cond.Type != ConditionReady && cond.Status == metav1.ConditionFalse && conditionOf(svc, cond.Type).Type == "" {
+			if cond.Type != ConditionReady &&
+				cond.Status == metav1.ConditionFalse &&
+				conditionOf(svc, cond.Type).Type == "" {
 				continue // it says nothing until it was true once
 			}
 			cond.LastTransitionTime = metav1.Time{Time: c.Clock.Now()}
@@ -185,8 +195,8 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 	return err
 }
 
-// maxRepairs is how often between two drift rounds a status that somebody else has changed is changed back as soon as that is
-// seen. Beyond it the drift rounds do so, or two controllers would overwrite each other for ever.
+// maxRepairs is how often between two drift rounds a status that somebody else has changed is changed back as soon as
+// that is seen. Beyond it the drift rounds do so, or two controllers would overwrite each other for ever.
 const maxRepairs = 3
 
 // overwritten reports whether somebody else has changed the status that this process has written.
@@ -200,7 +210,8 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: string(Reconciled)}
 	ports := naming(corev1.LoadBalancerPortsError, "", false)
 	fails := func(reason plan.Reason, text string) {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(reason), text[:min(len(text), maxConditionMessage)]
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(reason), text[:min(len(text),
+			maxConditionMessage)]
 	}
 
 	refusal := plan.RefusalOf(err)
@@ -223,8 +234,8 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	return []metav1.Condition{ready, ports}
 }
 
-// naming is a condition that names something while it is so. The controller has no other word of its own for it: records
-// may be forged where no policy protects them, the status may not.
+// naming is a condition that names something while it is so. The controller has no other word of its own for it:
+// records may be forged where no policy protects them, the status may not.
 func naming(condition, name string, so bool) metav1.Condition {
 	c := metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: string(Reconciled)}
 	if so {
@@ -236,23 +247,26 @@ func naming(condition, name string, so bool) metav1.Condition {
 // errChanged means that the Service was changed while it was synced: it is synced again.
 var errChanged = errors.New("the Service was changed meanwhile")
 
-// records returns how a sync saves records, which is a patch of annotations. Those of a Service that wants no load balancer
-// stay until nothing is left of it.
+// records returns how a sync saves records, which is a patch of annotations. Those of a Service that wants no load
+// balancer stay until nothing is left of it.
 func (c *Controller) records(w *work) apply.Store {
 	return func(ctx context.Context, r annotation.Records, unchanged bool) error {
 		if w.absent {
 			return nil
 		}
+
 		annotations := map[string]any{}
 		for name, value := range r.Values() {
 			if annotations[name] = value; value == "" {
 				annotations[name] = nil
 			}
 		}
+
 		metadata := map[string]any{"annotations": annotations, "uid": w.latest.UID}
 		if unchanged {
 			metadata["resourceVersion"] = w.latest.ResourceVersion
 		}
+
 		err := c.patch(ctx, w, types.MergePatchType, map[string]any{"metadata": metadata})
 		switch {
 		case apierrors.IsNotFound(err) && r.Empty():
@@ -260,6 +274,7 @@ func (c *Controller) records(w *work) apply.Store {
 		case apierrors.IsConflict(err) && unchanged:
 			return c.reread(ctx, w)
 		}
+
 		return err
 	}
 }

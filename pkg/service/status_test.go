@@ -33,16 +33,25 @@ func TestConditionsOfService(t *testing.T) {
 		"call failed": {errors.New("broken"), "CloudStackError", "broken", ""},
 		"waiting":     {&plan.WaitError{Message: "soon"}, "Waiting", "soon", ""},
 		"a port refused": {
-			errors.Join(&plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken", Port: 80}, &cloudstack.Error{}), "PortTaken", "taken", "PortTaken",
+			errors.Join(&plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken", Port: 80},
+				&cloudstack.Error{}), "PortTaken", "taken", "PortTaken",
 		},
 		"mixed protocols": {
-			&plan.RefusalError{Reason: plan.ReasonMixedProtocols, Message: "both", Port: 53}, "MixedProtocols", "both", corev1.LoadBalancerPortsErrorReason,
+			&plan.RefusalError{Reason: plan.ReasonMixedProtocols, Message: "both", Port: 53}, "MixedProtocols", "both",
+			corev1.LoadBalancerPortsErrorReason,
 		},
 		"a long message": {errors.New(long), "CloudStackError", long[:maxConditionMessage], ""},
 	} {
 		got := conditions(&plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"}, tc.err)
 		require.Len(t, got, 2, name)
-		assert.Equal(t, metav1.Condition{Type: ConditionReady, Status: metav1.ConditionFalse, Reason: tc.reason, Message: tc.message}, got[0], name)
+		assert.Equal(t,
+			metav1.Condition{
+				Type:    ConditionReady,
+				Status:  metav1.ConditionFalse,
+				Reason:  tc.reason,
+				Message: tc.message,
+			}, got[0], name)
+
 		assert.Equal(t, corev1.LoadBalancerPortsError, got[1].Type, name)
 		assert.Equal(t, tc.ports != "", got[1].Status == metav1.ConditionTrue, name)
 		if tc.ports != "" {
@@ -55,7 +64,8 @@ func TestConditionsOfService(t *testing.T) {
 func TestOnlyNewsIsWritten(t *testing.T) {
 	t.Parallel()
 	c, clk := idleController(t)
-	svc := aService("a", "web", func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: "example.org/Other"}} })
+	svc := aService("a", "web",
+		func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: "example.org/Other"}} })
 	kube := fake.NewClientset(svc)
 	c.Kube = kube
 	w := newWork(read(svc, ""), c.stateOf(KeyOf(svc)), nil, silent{})
@@ -66,13 +76,17 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 		w.IP, w.Unserved = ip1, unserved
 		var status *corev1.LoadBalancerStatus
 		if failure == nil {
-			status = &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip1, Ports: []corev1.PortStatus{{Port: 80}, {Port: 81}}}}}
+			status = &corev1.LoadBalancerStatus{
+				Ingress: []corev1.LoadBalancerIngress{{IP: ip1, Ports: []corev1.PortStatus{{Port: 80}, {Port: 81}}}},
+			}
 		}
 		require.NoError(t, c.writeStatus(t.Context(), w, status, failure))
 		all := w.latest.Status.Conditions
 		require.NotNil(t, apimeta.FindStatusCondition(all, "example.org/Other"))
-		return len(kube.Actions()) > 0, apimeta.FindStatusCondition(all, ConditionReady), apimeta.FindStatusCondition(all, corev1.LoadBalancerPortsError)
+		return len(kube.Actions()) > 0, apimeta.FindStatusCondition(all, ConditionReady),
+			apimeta.FindStatusCondition(all, corev1.LoadBalancerPortsError)
 	}
+
 	refused := &plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken", Port: 80}
 	_, ready, ports := write(nil, refused)
 	require.True(t, clk.Now().Equal(ready.LastTransitionTime.Time))
@@ -80,12 +94,14 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 	require.Empty(t, w.latest.Status.LoadBalancer.Ingress, "no port to mark")
 	_, ready, ports = write(nil, nil)
 	began := clk.Now()
-	require.Equal(t, []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse}, []metav1.ConditionStatus{ready.Status, ports.Status})
+	require.Equal(t, []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse},
+		[]metav1.ConditionStatus{ready.Status, ports.Status})
 	written, _, _ := write(nil, nil)
 	require.False(t, written)
 	require.Empty(t, svc.Status.LoadBalancer.Ingress, "the cached object is not changed")
 	_, ready, _ = write(nil, refused)
-	require.Equal(t, []corev1.PortStatus{{Port: 80, Error: ptr.To("PortTaken")}, {Port: 81}}, w.latest.Status.LoadBalancer.Ingress[0].Ports)
+	require.Equal(t, []corev1.PortStatus{{Port: 80, Error: ptr.To("PortTaken")}, {Port: 81}},
+		w.latest.Status.LoadBalancer.Ingress[0].Ports)
 	transition := ready.LastTransitionTime
 	require.False(t, began.Equal(transition.Time))
 	written, _, _ = write(nil, refused)
@@ -133,6 +149,7 @@ func TestNewestVersionOfService(t *testing.T) {
 		}
 		assert.Equal(t, step.want, c.states[k].svc.ResourceVersion, "step %d", i)
 	}
+
 	c.stateOf(k).touched = true
 	c.ServiceDeleted(shown)
 	assert.True(t, c.states[k].gone)
@@ -155,7 +172,8 @@ func TestServiceThatWantsAgainIsKept(t *testing.T) {
 func TestOwnWritesDoNotWakeTheQueue(t *testing.T) {
 	t.Parallel()
 	c, _ := idleController(t)
-	before := aService("a", "web", func(s *corev1.Service) { s.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"} })
+	before := aService("a", "web",
+		func(s *corev1.Service) { s.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"} })
 	k := KeyOf(before)
 	c.ServiceChanged(before)
 	queued, _ := c.queue.Get()
@@ -180,17 +198,21 @@ func TestChangesThatWakeTheQueue(t *testing.T) {
 			s.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
 		}, showing(true, ip1)}, change...)...)
 	}
+
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service)
 		wakes  bool
 	}{
-		"a label":                    {func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} }, false},
-		"a port":                     {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, true},
-		"another type":               {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }, true},
-		"deletion":                   {func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: testTime} }, true},
-		"the finalizer is taken":     {func(s *corev1.Service) { s.Finalizers = nil }, true},
-		"the status is cleared":      {func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = nil }, true},
-		"type changed and finalizer": {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeClusterIP, nil }, true},
+		"a label":      {func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} }, false},
+		"a port":       {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, true},
+		"another type": {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }, true},
+		"deletion": {func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: testTime} },
+			true},
+		"the finalizer is taken": {func(s *corev1.Service) { s.Finalizers = nil }, true},
+		"the status is cleared":  {func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = nil }, true},
+		"type changed and finalizer": {func(s *corev1.Service) {
+			s.Spec.Type, s.Finalizers = corev1.ServiceTypeClusterIP, nil
+		}, true},
 	} {
 		c, _ := idleController(t)
 		c.learn(served())
@@ -199,7 +221,8 @@ func TestChangesThatWakeTheQueue(t *testing.T) {
 	}
 }
 
-// A Service that vanishes without its finalizer is cleaned up like any other; nothing is remembered of one that had nothing.
+// A Service that vanishes without its finalizer is cleaned up like any other; nothing is remembered of one that had
+// nothing.
 func TestDeletedServices(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -207,14 +230,28 @@ func TestDeletedServices(t *testing.T) {
 		touched bool
 		cleaned bool
 	}{
-		"never worked on":          {svc: aService("a", "web")},
-		"worked on":                {svc: aService("a", "web"), touched: true, cleaned: true},
-		"with a record":            {svc: aService("a", "web", recording(false, ip1)), cleaned: true},
-		"with an acquisition":      {svc: aService("a", "web", annotated(annotation.Allocation, "[]")), cleaned: true},
-		"with a status":            {svc: aService("a", "web", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }), cleaned: true},
-		"of another class":         {svc: aService("a", "web", showing(true, ip1), func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("x/y") }), cleaned: true},
-		"never ours":               {svc: aService("a", "web", func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("x/y") })},
-		"of another type, touched": {svc: aService("a", "web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }), touched: true, cleaned: true},
+		"never worked on":     {svc: aService("a", "web")},
+		"worked on":           {svc: aService("a", "web"), touched: true, cleaned: true},
+		"with a record":       {svc: aService("a", "web", recording(false, ip1)), cleaned: true},
+		"with an acquisition": {svc: aService("a", "web", annotated(annotation.Allocation, "[]")), cleaned: true},
+		"with a status": {
+			svc: aService("a", "web",
+				func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }),
+			cleaned: true,
+		},
+		"of another class": {
+			svc: aService("a", "web", showing(true, ip1),
+				func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("x/y") }),
+			cleaned: true,
+		},
+		"never ours": {
+			svc: aService("a", "web", func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("x/y") }),
+		},
+		"of another type, touched": {
+			svc:     aService("a", "web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }),
+			touched: true,
+			cleaned: true,
+		},
 	} {
 		c, _ := idleController(t)
 		k := KeyOf(tc.svc)

@@ -53,8 +53,10 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 	}
 	if wait, err := c.begin(w); wait > 0 {
 		if w.paced {
-			w.events.warn(ChangesLimited, fmt.Sprintf("the Services of namespace %s change too often: changes wait, and this one is worked on in %s",
-				k.Namespace, wait.Round(time.Second)))
+			w.events.warn(ChangesLimited,
+				fmt.Sprintf("the Services of namespace %s change too often: changes wait, and this one is "+
+					"worked on in %s",
+					k.Namespace, wait.Round(time.Second)))
 		}
 		return c.keep(ctx, w, wait), err
 	}
@@ -166,7 +168,8 @@ func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 	}
 
 	if refusal := plan.RefusalOf(err); refusal != nil && refusal.Reason == plan.ReasonNoNodes {
-		return plan.Refuse(refusal.Reason, c.noneEligible()+", so that the network of the address is not known", refusal.Remedy)
+		return plan.Refuse(refusal.Reason, c.noneEligible()+", so that the network of the address is not known",
+			refusal.Remedy)
 	}
 	return projectRefusal(w.svc, err)
 }
@@ -185,31 +188,39 @@ func (c *Controller) balance(ctx context.Context, w *work) (loadbalancer.Result,
 func (c *Controller) gather(ctx context.Context, w *work) error {
 	if w.foreign && !w.absent {
 		return plan.Refuse(ClassNotServed,
-			"the controller does not serve its loadBalancerClass any more; its load balancer stays, and follows the nodes",
+			"the controller does not serve its loadBalancerClass any more; its load balancer stays, and "+
+				"follows the nodes",
 			"have it served by the chart's values loadBalancers.class and loadBalancers.classless, or change its type")
 	}
+
 	if w.invalid != nil && !w.absent { // what cannot be parsed is deleted all the same
 		return plan.Refuse(plan.ReasonInvalidAnnotation, w.invalid.Error(), "")
 	}
+
 	ns, err := c.namespace(ctx, w.svc.Namespace)
 	c.ask(w, ns)
 	if err != nil || w.absent {
 		return err
 	}
+
 	for _, text := range w.spec.Warnings {
 		w.events.warn(IgnoredSetting, text)
 	}
+
 	if denial := c.Tenancy.Check(ns, w.svc); denial != nil {
 		return plan.Refuse(plan.ReasonNotAllowed, denial.Message, denial.Remedy)
 	}
+
 	if refusal := plan.CheckService(w.id, w.spec); refusal != nil {
 		return refusal
 	}
+
 	if w.spec.Project != "" || !w.spec.Records.Empty() {
 		if err := c.reconciler.CheckProject(ctx, w.request); err != nil {
 			return err
 		}
 	}
+
 	return c.findBackends(ctx, w)
 }
 
@@ -239,6 +250,7 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 	case w.absent:
 		return c.reportRemoval(ctx, w, err)
 	}
+
 	c.countMoves(w, err)
 	status := w.svc.Status.LoadBalancer.DeepCopy()
 	switch {
@@ -249,15 +261,19 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 	case len(w.Plan) > 0:
 		w.events.note(DryRun, "dry run, not done: "+plan.Text(w.Plan))
 	}
+
 	if w.state.served && plan.Running(err) != nil && !errors.Is(err, cloudstack.ErrJobTimeout) {
 		return err // it is served, and most jobs end soon
 	}
+
 	if serr := c.writeStatus(ctx, w, status, err); err == nil && serr != nil {
 		return fmt.Errorf("change the status of the Service: %w", serr)
 	}
+
 	if err == nil && w.unserved != nil { // until a sync has succeeded, the Service may be served as before
 		w.events.notice(*w.unserved)
 	}
+
 	switch {
 	case err != nil:
 		return err
@@ -266,6 +282,7 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 	case (w.Done > 0 || w.lacked && !w.lacks) && len(w.nodes) > 0:
 		w.events.note(UpdatedLoadBalancer, "Updated load balancer with new hosts")
 	}
+
 	return nil
 }
 
@@ -305,6 +322,7 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 	case !w.absent:
 		c.succeeded(w)
 	}
+
 	return again, err
 }
 
@@ -419,7 +437,8 @@ func (c *Controller) failed(w *work, err error) time.Duration {
 	if w.absent {
 		doing = "delete"
 	}
-	w.events.warn(SyncLoadBalancerFailed, "Error syncing load balancer: failed to "+doing+" load balancer: "+err.Error())
+	w.events.warn(SyncLoadBalancerFailed,
+		"Error syncing load balancer: failed to "+doing+" load balancer: "+err.Error())
 	klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again",
 		"service", klog.KObj(w.svc), "in", wait.Round(time.Second))
 	return wait
@@ -434,7 +453,8 @@ func projectRefusal(svc *corev1.Service, err error) error {
 	}
 	return plan.Refuse(
 		plan.ReasonNoSuchProject,
-		fmt.Sprintf("annotation %s names project %q, which does not exist or does not have the controller's user as a member", annotation.Project, project),
+		fmt.Sprintf("annotation %s names project %q, which does not exist or does not have the controller's user "+
+			"as a member", annotation.Project, project),
 		"correct the annotation, or have the user added to the project in CloudStack; the Service is tried again",
 	)
 }
@@ -442,6 +462,10 @@ func projectRefusal(svc *corev1.Service, err error) error {
 // unknownProject reports whether CloudStack does not know a project, or does not let its caller in.
 func unknownProject(err error) bool {
 	e, ok := errors.AsType[*cloudstack.Error](err)
-	return ok && (e.Kind == cloudstack.KindNotFound && (e.Command == "listProjects" || strings.Contains(e.Text, "parameter projectid") || strings.Contains(e.Text, "find project by id")) ||
-		e.Kind == cloudstack.KindNotPermitted && strings.Contains(e.Text, "in project ["))
+	return ok &&
+		(e.Kind == cloudstack.KindNotFound &&
+			(e.Command == "listProjects" ||
+				strings.Contains(e.Text, "parameter projectid") ||
+				strings.Contains(e.Text, "find project by id")) ||
+			e.Kind == cloudstack.KindNotPermitted && strings.Contains(e.Text, "in project ["))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// namespaceAge is how long the labels of a namespace are trusted. They are read one by one: a watch would need the right
-// to list all namespaces.
+// namespaceAge is how long the labels of a namespace are trusted. They are read one by one: a watch would need the
+// right to list all namespaces.
 const namespaceAge = time.Minute
 
 // namespace returns a namespace with its labels if the policy selects by labels.
@@ -28,17 +28,21 @@ func (c *Controller) namespace(ctx context.Context, name string) (tenancy.Namesp
 	if !c.Tenancy.NeedsLabels() {
 		return ns, nil
 	}
+
 	if known, ok := c.namespaces.Get(name); ok {
 		ns.Labels, _ = known.(map[string]string)
 		return ns, nil
 	}
+
 	object, err := c.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		object = &corev1.Namespace{} // it is gone, and its labels with it
 	case err != nil:
-		return ns, fmt.Errorf("read the labels of namespace %s, by which the chart's value tenancy decides: %w", name, err)
+		return ns, fmt.Errorf("read the labels of namespace %s, by which the chart's value tenancy decides: %w", name,
+			err)
 	}
+
 	ns.Labels = object.Labels
 	c.namespaces.Set(name, ns.Labels, namespaceAge)
 	return ns, nil

@@ -55,13 +55,16 @@ func (c Classes) version(svc *corev1.Service) *version {
 		shareWith:  annotation.Sharing(svc),
 		statusIPs:  loadbalancer.StatusIPs(svc),
 	}
+
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		v.statusPorts += len(in.Ports)
 	}
+
 	if v.foreign {
 		// Another controller may write the status by now: ours is what our records name.
 		v.statusIPs = slices.DeleteFunc(v.statusIPs, func(ip string) bool { return !v.names(ip) })
 	}
+
 	return v
 }
 
@@ -98,8 +101,8 @@ func (v *version) names(ip string) bool {
 // served reports whether the Service has an address by its records or its status.
 func (v *version) served() bool { return !v.records.Empty() || len(v.statusIPs) > 0 }
 
-// servedByOthers reports whether the status shows an address that another controller has given to the Service, which has
-// got a class that is that one's.
+// servedByOthers reports whether the status shows an address that another controller has given to the Service, which
+// has got a class that is that one's.
 func (v *version) servedByOthers() bool {
 	other := func(in corev1.LoadBalancerIngress) bool {
 		ours := in.IP != "" && v.names(in.IP) || in.IP == "" && in.Hostname == v.spec.Hostname

@@ -21,7 +21,8 @@ func crowded(n int) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		var addresses []string
 		for i := range n {
-			s.Spec.LoadBalancerSourceRanges = append(s.Spec.LoadBalancerSourceRanges, fmt.Sprintf("%d.%d.%d.0/24", 10+i/65536, i/256%256, i%256))
+			s.Spec.LoadBalancerSourceRanges = append(s.Spec.LoadBalancerSourceRanges,
+				fmt.Sprintf("%d.%d.%d.0/24", 10+i/65536, i/256%256, i%256))
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i%65535 + 1)})
 			addresses = append(addresses, fmt.Sprintf("1.%d.%d.1", i/256%256, i%256))
 		}

@@ -59,10 +59,12 @@ func (c *Controller) tryNext(freed bool) {
 	if freed {
 		c.freedAt = now
 	}
+
 	for k, r := c.waiter(); r != nil; k, r = c.waiter() {
 		if soon := r.last.Add(early.base); soon.Before(r.until) {
 			if !c.pace.of(k.Namespace, now).AllowN(now, 1) {
-				r.began = now // the namespace has used up its budget, or Services that free something would buy attempts
+				// the namespace has used up its budget, or Services that free something would buy attempts
+				r.began = now
 				continue
 			}
 			r.until = soon
@@ -79,7 +81,9 @@ func (c *Controller) admit(by *version, namespaces []string) (waits bool) {
 		return false
 	}
 	for k, s := range c.states {
-		asks := s.retry.kind == byOthers && s.content != nil && (by.names(s.spec.Address) || slices.Contains(by.statusIPs, s.spec.Address))
+		asks := s.retry.kind == byOthers &&
+			s.content != nil &&
+			(by.names(s.spec.Address) || slices.Contains(by.statusIPs, s.spec.Address))
 		if asks && (slices.Contains(namespaces, k.Namespace) || slices.Contains(namespaces, tenancy.Everybody)) {
 			s.admitted, waits = c.Clock.Now(), true
 		}

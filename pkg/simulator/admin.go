@@ -41,13 +41,18 @@ func (s *Simulator) AdminHandler(routes ...AdminRoute) http.Handler {
 			})
 		})
 	}
+
 	for pattern, f := range map[string]func(*http.Request) (int, any, error){
 		"GET /healthz": s.adminHealth, "GET /ledger": s.adminLedger, "DELETE /ledger": s.adminResetLedger,
-		"GET /faults": s.adminFaults, "POST /faults": s.adminInject, "DELETE /faults": s.adminDisarm, "DELETE /faults/{id}": s.adminDisarm,
-		"POST /restart": s.adminRestart, "POST /clock": s.adminClock,
+		"GET /faults":         s.adminFaults,
+		"POST /faults":        s.adminInject,
+		"DELETE /faults":      s.adminDisarm,
+		"DELETE /faults/{id}": s.adminDisarm,
+		"POST /restart":       s.adminRestart, "POST /clock": s.adminClock,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { adminAnswer(w, r, f) })
 	}
+
 	return mux
 }
 
@@ -75,6 +80,7 @@ func adminAnswer(w http.ResponseWriter, r *http.Request, f func(*http.Request) (
 	if err == nil {
 		status, body, err = f(r)
 	}
+
 	if err != nil {
 		status = http.StatusInternalServerError
 		var e adminError
@@ -83,16 +89,19 @@ func adminAnswer(w http.ResponseWriter, r *http.Request, f func(*http.Request) (
 		}
 		body = map[string]string{"error": err.Error()}
 	}
+
 	if text, ok := body.([]byte); ok {
 		w.Header().Set("Content-Type", "application/yaml")
 		w.WriteHeader(status)
 		_, _ = w.Write(text)
 		return
 	}
+
 	if body == nil {
 		w.WriteHeader(status)
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
@@ -110,7 +119,9 @@ func adminAllowed(r *http.Request) error {
 	if host != "localhost" && net.ParseIP(host) == nil {
 		return adminError{http.StatusForbidden, fmt.Sprintf("host %q: use an address or localhost", host)}
 	}
-	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); (r.Method == http.MethodPost || r.Method == http.MethodPut) && kind != "application/json" {
+	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); (r.Method == http.MethodPost ||
+		r.Method == http.MethodPut) &&
+		kind != "application/json" {
 		return adminError{http.StatusUnsupportedMediaType, "send the body as Content-Type: application/json"}
 	}
 	return nil
@@ -138,8 +149,12 @@ func (s *Simulator) adminHealth(*http.Request) (int, any, error) {
 		status = "restarting"
 	}
 	return http.StatusOK, map[string]any{
-		"status": status, "version": s.st.Version, "profile": s.server.Latency.Name, "calls": s.ledger.Count(), "runningJobs": len(s.st.Due),
-		"faults": s.faults.Count.Load(), "time": s.server.Clock.Now().UTC().Format(time.RFC3339),
+		"status":      status,
+		"version":     s.st.Version,
+		"profile":     s.server.Latency.Name,
+		"calls":       s.ledger.Count(),
+		"runningJobs": len(s.st.Due),
+		"faults":      s.faults.Count.Load(), "time": s.server.Clock.Now().UTC().Format(time.RFC3339),
 	}, nil
 }
 

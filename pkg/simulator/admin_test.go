@@ -50,7 +50,8 @@ func TestAdmin(t *testing.T) {
 	vm := id(h.first(h.call(owner, "listVirtualMachines"), "virtualmachine"))
 	do("DELETE", "/ledger", "", 204)
 
-	require.JSONEq(t, `{"id":1,"fault":"listZones:error:nth=1","seen":0,"hits":0}`, do("POST", "/faults", `{"fault":"listZones:error:nth=1"}`, 201))
+	require.JSONEq(t, `{"id":1,"fault":"listZones:error:nth=1","seen":0,"hits":0}`,
+		do("POST", "/faults", `{"fault":"listZones:error:nth=1"}`, 201))
 	h.fails(h.call(owner, "listZones"), 530, wire.CSGeneric, "Internal error")
 	require.Contains(t, do("GET", "/faults", "", 200), `"seen":1,"hits":1`)
 	require.Contains(t, do("POST", "/faults", `{"fault":"listZones:nothing"}`, 400), "kind")
@@ -102,7 +103,8 @@ func TestAdminRefusesBrowsers(t *testing.T) {
 		http.StatusUnsupportedMediaType: func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
 		http.StatusConflict:             func(*http.Request) {}, // the clock is the real one
 	} {
-		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:8097/clock", bytes.NewReader([]byte(`{"step":"1h"}`)))
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:8097/clock",
+			bytes.NewReader([]byte(`{"step":"1h"}`)))
 		r.Header.Set("Content-Type", "application/json")
 		change(r)
 		w := httptest.NewRecorder()

@@ -66,24 +66,30 @@ func (s *Simulator) identifySession(c *wire.Call, r *http.Request, ses *wire.Ses
 		s.server.Sessions.End(ses.ID)
 		return &wire.Error{Status: http.StatusUnauthorized, Text: wire.SessionText}
 	}
+
 	u := ses.User
 	if u.Removed || u.State != store.StateEnabled || u.Account.State != store.StateEnabled {
 		s.server.Sessions.End(ses.ID)
 		return &wire.Error{Status: http.StatusUnauthorized, Text: wire.SessionText}
 	}
+
 	c.Caller, c.Session = store.Caller{User: u, Account: u.Account}, ses
 	if c.Req.Command == "" {
 		return &wire.Error{Status: http.StatusBadRequest, Text: "no command specified", Key: "null"}
 	}
+
 	if c.API == nil {
 		return unknownCommand(c.Req.Command)
 	}
+
 	if c.Req.Command == "logout" {
 		return nil
 	}
+
 	if err := s.admit(c); err != nil {
 		return err
 	}
+
 	return checkAvailable(c)
 }
 
@@ -92,28 +98,39 @@ func (s *Simulator) identifyKey(c *wire.Call) *wire.Error {
 	if c.Req.Command == "" || c.API == nil || v["signature"] == "" || v["apikey"] == "" {
 		return wire.Unauthorized()
 	}
+
 	if !wire.Fresh(v["signatureversion"], v["expires"], c.Now) {
 		return wire.Unauthorized()
 	}
+
 	if s.st.BoolSetting("enforce.post.requests.and.timestamps") {
 		if err := enforcePost(c); err != nil {
 			return err
 		}
 	}
+
 	u := s.st.APIKeys[v["apikey"]]
-	if u == nil || u.Removed || u.State != store.StateEnabled || u.Account.Removed || u.Account.State != store.StateEnabled {
+	if u == nil ||
+		u.Removed ||
+		u.State != store.StateEnabled ||
+		u.Account.Removed ||
+		u.Account.State != store.StateEnabled {
 		return wire.Unauthorized()
 	}
+
 	c.Caller = store.Caller{User: u, Account: u.Account, ByKey: true}
 	if err := s.admit(c); err != nil {
 		return err
 	}
+
 	if err := checkAvailable(c); err != nil {
 		return err
 	}
+
 	if !wire.SignatureMatches(u.SecretKey, c.Req.Raw, v["signature"]) {
 		return wire.Unauthorized()
 	}
+
 	return nil
 }
 
@@ -132,7 +149,8 @@ func enforcePost(c *wire.Call) *wire.Error {
 	}
 	reads := slices.ContainsFunc(readPrefixes, func(p string) bool { return strings.HasPrefix(c.Req.Command, p) })
 	if !reads && !c.Req.Post {
-		return wire.Errf(http.StatusBadRequest, wire.CSGeneric, "State changing command %s needs to be sent using POST request", c.Req.Command)
+		return wire.Errf(http.StatusBadRequest, wire.CSGeneric,
+			"State changing command %s needs to be sent using POST request", c.Req.Command)
 	}
 	return nil
 }
@@ -158,17 +176,23 @@ func htmlError(w http.ResponseWriter, status int, text string) { htmlPage(w, sta
 func htmlPage(w http.ResponseWriter, status int, text, uri string) {
 	w.Header().Set("Content-Type", "text/html;charset=iso-8859-1")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "<html>\n<head>\n<meta http-equiv=\"Content-Type\" content=\"text/html;charset=ISO-8859-1\"/>\n"+ //nolint:gosec // all values are escaped
-		"<title>Error %d %s</title>\n</head>\n<body><h2>HTTP ERROR %d %s</h2>\n<table>\n<tr><th>URI:</th><td>%s</td></tr>\n"+
-		"<tr><th>STATUS:</th><td>%d</td></tr>\n<tr><th>MESSAGE:</th><td>%s</td></tr>\n</table>\n\n</body>\n</html>\n",
-		status, html.EscapeString(text), status, html.EscapeString(text), html.EscapeString(uri), status, html.EscapeString(text))
+	//nolint:gosec // all values are escaped
+	_, _ = fmt.Fprintf(w,
+		"<html>\n<head>\n<meta http-equiv=\"Content-Type\" "+
+			"content=\"text/html;charset=ISO-8859-1\"/>\n"+
+			"<title>Error %d %s</title>\n</head>\n<body><h2>HTTP ERROR %d "+
+			"%s</h2>\n<table>\n<tr><th>URI:</th><td>%s</td></tr>\n"+
+			"<tr><th>STATUS:</th><td>%d</td></tr>\n<tr><th>MESSAGE:</th><td>%s</td></tr>\n</table>\n\n</body>\n</html>\n",
+		status, html.EscapeString(text), status, html.EscapeString(text), html.EscapeString(uri), status,
+		html.EscapeString(text))
 }
 
 // checkAvailable checks the role (error 432), before any check of the parameters.
 func checkAvailable(c *wire.Call) *wire.Error {
 	if !c.Caller.Account.Role.Allows(c.API) {
 		// The id in the text is random and different in every answer.
-		e := wire.Errf(wire.CodeUnsupported, wire.CSGeneric, "The API [%s] does not exist or is not available for the account for user id [%s].",
+		e := wire.Errf(wire.CodeUnsupported, wire.CSGeneric,
+			"The API [%s] does not exist or is not available for the account for user id [%s].",
 			c.API.Name, uuid.NewString())
 		e.Key = "errorresponse"
 		return e
@@ -182,18 +206,23 @@ func checkProject(c *wire.Call) *wire.Error {
 	if c.API.Name == "deleteProject" {
 		name = "id"
 	}
+
 	id, ok := c.Req.AsSent(name)
 	if !ok || c.Caller.RootAdmin() {
 		return nil
 	}
+
 	p, ok := c.St.Projects.Get(id)
 	if !ok || p.Removed || !c.Caller.Account.Normal() {
 		return nil
 	}
+
 	if p.Admits(c.Caller) {
 		return nil
 	}
-	e := wire.Errf(wire.CodeUnsupported, wire.CSGeneric, "The API [%s] does not exist or is not available for this account/user in project [%s].", c.API.Name, p.UUID)
+
+	e := wire.Errf(wire.CodeUnsupported, wire.CSGeneric,
+		"The API [%s] does not exist or is not available for this account/user in project [%s].", c.API.Name, p.UUID)
 	e.Key = "errorresponse"
 	return e
 }

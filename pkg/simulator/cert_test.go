@@ -24,7 +24,12 @@ import (
 // newCert returns a self-signed certificate.
 func newCert(t *testing.T, key crypto.Signer, from, to time.Time) string {
 	t.Helper()
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "www.example.com"}, NotBefore: from, NotAfter: to}
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "www.example.com"},
+		NotBefore:    from,
+		NotAfter:     to,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
 	require.NoError(t, err)
 	return pemBlock("CERTIFICATE", der)
@@ -70,8 +75,10 @@ func TestCheckCertificate(t *testing.T) {
 		"other key":       {leaf, pemBlock("PRIVATE KEY", pkcs8(t, newRSA(t))), "Bad public-private key"},
 		"other algorithm": {leaf, pemBlock("PRIVATE KEY", pkcs8(t, ecKey)), algorithms},
 		"elliptic curve":  {newCert(t, ecKey, from, to), pemBlock("PRIVATE KEY", pkcs8(t, ecKey)), algorithms},
-		"expired":         {newCert(t, rsaKey, from.Add(-time.Hour), from), key, "Parsing certificate/key failed: NotAfter: Fri Jan 02 02:04:05 UTC 2026"},
-		"not yet":         {newCert(t, rsaKey, to, to.Add(time.Hour)), key, "Parsing certificate/key failed: NotBefore: Fri Jan 02 04:04:05 UTC 2026"},
+		"expired": {newCert(t, rsaKey, from.Add(-time.Hour), from), key,
+			"Parsing certificate/key failed: NotAfter: Fri Jan 02 02:04:05 UTC 2026"},
+		"not yet": {newCert(t, rsaKey, to, to.Add(time.Hour)), key,
+			"Parsing certificate/key failed: NotBefore: Fri Jan 02 04:04:05 UTC 2026"},
 	} {
 		fingerprint, _, err := balancer.CheckCertificate(tc.certificate, tc.key, now)
 		switch tc.text {

@@ -18,7 +18,10 @@ import (
 func TestKubernetesISO(t *testing.T) {
 	t.Parallel()
 	w := readWorld(t, "kubernetes.yaml")
-	w.KubernetesVersions = []KubernetesVersion{{Semantic: "1.31.2", ISOState: "Failed"}, {Semantic: "1.31.3", ISOState: "Missing"}}
+	w.KubernetesVersions = []KubernetesVersion{
+		{Semantic: "1.31.2", ISOState: "Failed"},
+		{Semantic: "1.31.3", ISOState: "Missing"},
+	}
 	h := startScript(t, "kubernetes", Options{World: w})
 	h.play(`
 		owner listKubernetesSupportedVersions => isostate=Failed /kubernetessupportedversion.1.isostate=- /kubernetessupportedversion.1.isoid=- \
@@ -141,9 +144,11 @@ func TestClusterInside(t *testing.T) {
 	in.during = func(c *InsideCluster) { // the API answers meanwhile
 		if seen == nil {
 			seen = c
-			require.Equal(h.t, "Starting", h.first(h.call("owner", "listKubernetesClusters", "id", c.ID), "kubernetescluster")["state"])
+			require.Equal(h.t, "Starting",
+				h.first(h.call("owner", "listKubernetesClusters", "id", c.ID), "kubernetescluster")["state"])
 		}
 	}
+
 	h.play(`& newCluster > k
 		wait 10m
 		owner listKubernetesClusters id={k} => state=Starting virtualmachines#=2 virtualmachines.1.state=Running > ipaddress=ip`)
@@ -151,8 +156,12 @@ func TestClusterInside(t *testing.T) {
 	require.Equal(t, "https://"+h.vars["ip"]+":6443", seen.Endpoint)
 	key, secret, ok := h.sim.Keys("owner-kubeadmin")
 	require.True(t, ok)
-	require.Equal(t, "[Global]\napi-url = http://192.0.2.1:8080/client/api\napi-key = "+key+"\nsecret-key = "+secret+"\n", seen.Provider)
-	require.True(t, slices.ContainsFunc(seen.Nodes, func(n InsideNode) bool { return n.Control && n.Version == "1.31.1" && n.Name != "" }))
+	require.Equal(t,
+		"[Global]\napi-url = http://192.0.2.1:8080/client/api\napi-key = "+key+"\nsecret-key = "+secret+"\n",
+		seen.Provider)
+	require.True(t,
+		slices.ContainsFunc(seen.Nodes,
+			func(n InsideNode) bool { return n.Control && n.Version == "1.31.1" && n.Name != "" }))
 	h.play(`owner getKubernetesClusterConfig id={k} => configdata="kubeconfig of c1"
 		& owner scaleKubernetesCluster id={k} size=3
 		wait 10s`)
@@ -170,6 +179,7 @@ func TestClusterInside(t *testing.T) {
 		}
 		in.goesOn(h, "upgrade ["+n+"] to 1.32.0", nil, state)
 	}
+
 	h.play(`owner stopKubernetesCluster id={k}
 		& owner startKubernetesCluster id={k}
 		wait 10s`)
@@ -203,10 +213,12 @@ func TestClusterRestart(t *testing.T) {
 		owner deleteKubernetesCluster id={k} => job 530 in state: Starting
 		& newCluster name=c2 > two
 		wait 10s`)
+
 	require.Eventually(t, func() bool {
 		h.sim.runDue()
 		return in.last() != ""
 	}, time.Minute, time.Millisecond)
+
 	h.sim.Restart(0)
 	in.proceed <- nil
 	h.play(`owner listKubernetesClusters id={two} => state=Starting endpoint=""`)
@@ -220,8 +232,9 @@ func TestClusterInsideFails(t *testing.T) {
 		err  error
 		text string
 	}{
-		"no API":    {errors.New("kubeadm failed"), noAPI},
-		"no node":   {fmt.Errorf("worker: %w", ErrNodesNotReady), "as it does not have desired number of nodes in ready state"},
+		"no API": {errors.New("kubeadm failed"), noAPI},
+		"no node": {fmt.Errorf("worker: %w", ErrNodesNotReady),
+			"as it does not have desired number of nodes in ready state"},
 		"no answer": {nil, noAPI},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,16 +244,19 @@ func TestClusterInsideFails(t *testing.T) {
 				& newCluster > jobid=job
 				wait 10s
 				owner queryAsyncJobResult jobid={job} => /jobstatus=0`)
+
 			if tc.err != nil {
 				in.goesOn(h, fmt.Sprintf("start c1 1.31.1 %v", kinds(seenNodes(h))), tc.err, "Error")
 			} else { // CloudStack's time-out
 				h.clock.Step(time.Hour)
 			}
+
 			h.set("text", "Failed to setup Kubernetes cluster : c1 "+tc.text).play(`
 				owner queryAsyncJobResult jobid={job} => /jobresult.errortext="{text}"`)
 			if tc.err == nil { // an answer that comes too late changes nothing
 				in.proceed <- nil
 			}
+
 			h.play(`owner listKubernetesClusters => state=Error virtualmachines#=2 > k
 				owner getKubernetesClusterConfig id={k} => 530/9999 Config not found for Kubernetes cluster : c1`)
 		})

@@ -39,6 +39,7 @@ func TestProjectCluster(t *testing.T) {
 		SERVICE listNetworks projectid={team}
 		owner deleteKubernetesCluster id={two}
 	`, "SERVICE", service))
+
 	_, _, ok := h.sim.Keys(service)
 	require.False(t, ok, "the service account goes with the last cluster")
 }
@@ -46,7 +47,8 @@ func TestProjectCluster(t *testing.T) {
 func TestKubernetesServiceDisabled(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{World: &World{
-		Settings: map[string]string{"cloud.kubernetes.service.enabled": "false"}, Zones: []Zone{{Name: "z", PublicRanges: []string{"203.0.113.10-203.0.113.19"}}},
+		Settings: map[string]string{"cloud.kubernetes.service.enabled": "false"},
+		Zones:    []Zone{{Name: "z", PublicRanges: []string{"203.0.113.10-203.0.113.19"}}},
 	}})
 	h.fails(h.root("listKubernetesClusters"), 432, wire.CSGeneric, "Unknown API command: listKubernetesClusters")
 	a := h.call("admin", "listKubernetesClusters")

@@ -36,6 +36,7 @@ func shapesOf(v any) map[string]string {
 			out[path] = fmt.Sprintf("%T", v)
 		}
 	}
+
 	walk("", v)
 	return out
 }

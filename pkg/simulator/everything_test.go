@@ -98,7 +98,8 @@ func (h *env) ownedIDs(a *store.Account) map[string][]string {
 
 // ownedTables are the tables whose rows belong to accounts.
 var ownedTables = []string{
-	"networks", "vpcs", "acllists", "aclitems", "vms", "nics", "ips", "lbrules", "fwrules", "pfrules", "policies", "certs", "kubernetesclusters",
+	"networks", "vpcs", "acllists", "aclitems", "vms", "nics", "ips", "lbrules", "fwrules", "pfrules", "policies",
+	"certs", "kubernetesclusters",
 	"cniconfigs",
 }
 
@@ -121,21 +122,26 @@ func TestDeletionLeavesNothing(t *testing.T) {
 		"account": func() ([]string, *store.Account, func() answer) {
 			d, acc, _ := h.tenant("one", "gone")
 			a, _ := h.sim.st.Accounts.Get(acc)
-			return []string{"account", "gone", "domainid", d}, a, func() answer { return h.root("deleteAccount", "id", acc) }
+			return []string{"account", "gone", "domainid",
+				d}, a, func() answer { return h.root("deleteAccount", "id", acc) }
 		},
 		"project": func() ([]string, *store.Account, func() answer) {
 			d, _, _ := h.tenant("two", "lead")
 			p := h.root("createProject", "name", "team", "account", "lead", "domainid", d).str("id")
 			h.clock.Step(time.Hour)
 			row, _ := h.sim.st.Projects.Get(p)
-			return []string{"projectid", p}, row.Account, func() answer { return h.root("deleteProject", "id", p, "cleanup", "true") }
+			return []string{"projectid", p}, row.Account, func() answer {
+				return h.root("deleteProject", "id", p, "cleanup", "true")
+			}
 		},
 		"domain": func() ([]string, *store.Account, func() answer) {
 			d, acc, _ := h.tenant("three", "all")
 			a, _ := h.sim.st.Accounts.Get(acc)
-			return []string{"account", "all", "domainid", d}, a, func() answer { return h.root("deleteDomain", "id", d, "cleanup", "true") }
+			return []string{"account", "all", "domainid",
+				d}, a, func() answer { return h.root("deleteDomain", "id", d, "cleanup", "true") }
 		},
 	}
+
 	for what, create := range owners {
 		owner, a, remove := create()
 		h.everything(strings.ToLower(what), owner...)
@@ -145,7 +151,8 @@ func TestDeletionLeavesNothing(t *testing.T) {
 		}
 		h.done("admin", remove())
 		require.Empty(t, h.ownedIDs(a), what)
-		require.Equal(t, free, h.ok(h.root("listPublicIpAddresses", "state", "Free", "allocatedonly", "false")).body["count"], what)
+		require.Equal(t, free,
+			h.ok(h.root("listPublicIpAddresses", "state", "Free", "allocatedonly", "false")).body["count"], what)
 		for _, n := range h.sim.st.Networks.Rows {
 			require.True(t, n.Removed, n.Name)
 			require.Empty(t, n.Used, n.Name)
@@ -162,7 +169,9 @@ func TestOwnedTables(t *testing.T) {
 	eachTable(store.NewState(), func(name string, rows reflect.Value) {
 		for _, field := range []string{"Owner", "Account"} {
 			f, ok := rows.Type().Elem().Elem().FieldByName(field)
-			if ok && f.Type == reflect.TypeFor[*store.Account]() && !strings.Contains("users accounts projects events", name) {
+			if ok &&
+				f.Type == reflect.TypeFor[*store.Account]() &&
+				!strings.Contains("users accounts projects events", name) {
 				require.Contains(t, ownedTables, name)
 			}
 		}

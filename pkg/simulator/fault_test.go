@@ -19,12 +19,38 @@ import (
 func TestFaultText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Fault{
-		"createLoadBalancerRule:job-fails:nth=3":                       {Command: "createLoadBalancerRule", Kind: FaultJobFails, Nth: 3},
-		"*:delay:p=0.25,delay=2s":                                      {Kind: FaultDelay, Probability: 0.25, Delay: 2 * time.Second},
-		"list*:error:count=2,code=503,cserrorcode=9999,text=a, b: c=d": {Command: "list*", Kind: FaultErrorBefore, Count: 2, HTTPStatus: 503, CSErrorCode: 9999, Text: "a, b: c=d"},
-		"login:cut-before:caller=admin":                                {Command: "login", Kind: FaultCutBefore, Caller: "admin"},
-		"associateIpAddress:capacity":                                  {Command: "associateIpAddress", Kind: FaultCapacity},
-		"assign*:restart:delay=20s":                                    {Command: "assign*", Kind: FaultRestart, Delay: 20 * time.Second},
+		"createLoadBalancerRule:job-fails:nth=3": {
+			Command: "createLoadBalancerRule",
+			Kind:    FaultJobFails,
+			Nth:     3,
+		},
+		"*:delay:p=0.25,delay=2s": {
+			Kind:        FaultDelay,
+			Probability: 0.25,
+			Delay:       2 * time.Second,
+		},
+		"list*:error:count=2,code=503,cserrorcode=9999,text=a, b: c=d": {
+			Command:     "list*",
+			Kind:        FaultErrorBefore,
+			Count:       2,
+			HTTPStatus:  503,
+			CSErrorCode: 9999,
+			Text:        "a, b: c=d",
+		},
+		"login:cut-before:caller=admin": {
+			Command: "login",
+			Kind:    FaultCutBefore,
+			Caller:  "admin",
+		},
+		"associateIpAddress:capacity": {
+			Command: "associateIpAddress",
+			Kind:    FaultCapacity,
+		},
+		"assign*:restart:delay=20s": {
+			Command: "assign*",
+			Kind:    FaultRestart,
+			Delay:   20 * time.Second,
+		},
 	} {
 		f, err := ParseFault(text)
 		require.NoError(t, err, text)
@@ -33,6 +59,7 @@ func TestFaultText(t *testing.T) {
 		require.NoError(t, err, text)
 		require.Equal(t, f, again)
 	}
+
 	for text, want := range map[string]string{
 		"":                                     "write it as COMMAND:KIND",
 		"listZones":                            "write it as COMMAND:KIND",
@@ -83,6 +110,7 @@ func TestFaultSelection(t *testing.T) {
 				got = append(got, n)
 			}
 		}
+
 		require.Equal(t, want, got, text)
 		require.Equal(t, len(want), h.sim.Faults()[0].Hits, text)
 	}
@@ -134,13 +162,23 @@ func TestLedger(t *testing.T) {
 	h.login("admin", "password", "")
 	calls := h.sim.Ledger().Calls()
 	require.Len(t, calls, 3)
-	require.Equal(t, Call{Seq: 1, At: h.clock.Now(), Command: "listZones", Caller: owner, Params: map[string]string{"command": "listZones", "response": "json", "name": "zone-1"}, Status: 200}, calls[0])
+	require.Equal(t,
+		Call{
+			Seq:     1,
+			At:      h.clock.Now(),
+			Command: "listZones",
+			Caller:  owner,
+			Params:  map[string]string{"command": "listZones", "response": "json", "name": "zone-1"},
+			Status:  200,
+		}, calls[0])
+
 	require.Equal(t, 432, calls[1].ErrorCode)
 	for _, c := range calls {
 		require.NotContains(t, c.Params, "signature")
 		require.NotContains(t, c.Params, "apikey")
 		require.NotContains(t, c.Params, "password")
 	}
+
 	require.Equal(t, 2, h.sim.Ledger().Count("listZones", "createZone"))
 	require.Equal(t, 3, h.sim.Ledger().Count())
 	commands := func(calls []Call) (out []string) {
@@ -149,6 +187,7 @@ func TestLedger(t *testing.T) {
 		}
 		return out
 	}
+
 	h.clock.Step(time.Minute)
 	h.call(owner, "listNetworks")
 	require.Equal(t, []string{"listNetworks"}, commands(h.sim.Ledger().Newest(h.clock.Now(), 0)))
@@ -187,7 +226,8 @@ func TestSpeed(t *testing.T) {
 	measured, err := Profile("simulator")
 	require.NoError(t, err)
 	require.Equal(t, 2*measured.CallTime("listZones"), instant.sim.server.Pace().CallTime("listZones"))
-	require.Equal(t, 2*measured.JobTime("assignToLoadBalancerRule"), instant.sim.server.Pace().JobTime("assignToLoadBalancerRule"))
+	require.Equal(t, 2*measured.JobTime("assignToLoadBalancerRule"),
+		instant.sim.server.Pace().JobTime("assignToLoadBalancerRule"))
 }
 
 const owner = "k8s-owner"
@@ -206,8 +246,10 @@ func TestCreatesOnOneAddressWait(t *testing.T) {
 	require.NoError(t, err)
 	done := make(chan int, 1)
 	go func() {
-		done <- h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "n", "algorithm", "source", "publicport", "1", "privateport", "1").status
+		done <- h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "n", "algorithm", "source",
+			"publicport", "1", "privateport", "1").status
 	}()
+
 	require.Eventually(t, h.clock.HasWaiters, time.Minute, time.Millisecond)
 	release() // free at once, but the waiter still sleeps
 	h.clock.Step(4 * time.Second)
@@ -217,6 +259,7 @@ func TestCreatesOnOneAddressWait(t *testing.T) {
 		h.clock.Step(createTime)
 		return len(done) == 1
 	}, time.Minute, time.Millisecond)
+
 	require.Equal(t, http.StatusOK, <-done)
 }
 
@@ -233,6 +276,7 @@ func TestFirewallRulesOfOneAddressWaitForEachOther(t *testing.T) {
 			ip := h.legacyIP()
 			job := profile.JobTime("createFirewallRule")
 			created := make(chan time.Duration, 1)
+
 			// create sends a call and moves the clock until its answer is there.
 			create := func(port string) time.Duration {
 				begin := h.clock.Now()
@@ -240,17 +284,20 @@ func TestFirewallRulesOfOneAddressWaitForEachOther(t *testing.T) {
 					h.ok(h.call(owner, "createFirewallRule", "ipaddressid", ip, "protocol", "udp", "startport", port))
 					created <- h.clock.Since(begin)
 				}()
+
 				for {
 					select {
 					case took := <-created:
 						return took
 					default:
 					}
+
 					if h.clock.HasWaiters() {
 						h.clock.Step(time.Millisecond)
 					}
 				}
 			}
+
 			quick := profile.CallTime("createFirewallRule") + createTime + 2*time.Millisecond
 			require.LessOrEqual(t, create("1"), quick)
 			second := create("2")
@@ -270,15 +317,18 @@ func TestSamePortAtOnce(t *testing.T) {
 	got := make(chan int, 8)
 	for range 8 {
 		wg.Go(func() {
-			got <- h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "n", "algorithm", "source", "publicport", "1", "privateport", "1").status
+			got <- h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "n", "algorithm", "source",
+				"publicport", "1", "privateport", "1").status
 		})
 	}
+
 	wg.Wait()
 	close(got)
 	count := map[int]int{}
 	for s := range got {
 		count[s]++
 	}
+
 	require.Equal(t, map[int]int{200: 1, 537: 7}, count)
 }
 

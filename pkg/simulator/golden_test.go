@@ -49,9 +49,14 @@ const afterJob = 1100 * time.Millisecond
 func newScenario(t *testing.T, recordings string) *scenario {
 	t.Helper()
 	s := &scenario{
-		t: t, h: start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}}), cases: loadGolden(t, recordings),
-		script: readScript(t, recordings+"-scenario.txt"), keys: map[string][2]string{}, oldKeys: map[string][2]string{},
+		t:       t,
+		h:       start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}}),
+		cases:   loadGolden(t, recordings),
+		script:  readScript(t, recordings+"-scenario.txt"),
+		keys:    map[string][2]string{},
+		oldKeys: map[string][2]string{},
 	}
+
 	s.h.jobTime = afterJob
 	s.ids = newBindings(t, s.cases, recordings+"-addresses.json")
 	neighbours := recordings + "-neighbours.txt"
@@ -60,10 +65,12 @@ func newScenario(t *testing.T, recordings string) *scenario {
 			s.script.before[name] = append(s.script.before[name], lines...)
 		}
 	}
+
 	for name := range s.script.before {
 		recorded := name == "" || slices.ContainsFunc(s.cases, func(c *goldenCase) bool { return c.Case == name })
 		require.True(t, recorded, "the script names %s, which is not recorded", name)
 	}
+
 	s.runAll(s.script.before[""])
 	return s
 }
@@ -73,6 +80,7 @@ func TestGolden(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one call after the other: the race detector, which takes a minute for it, finds nothing")
 	}
+
 	for _, recordings := range []string{"golden", "golden-clusters", "golden-forwards", "golden-tags", "golden-cks"} {
 		t.Run(recordings, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +129,9 @@ func (s *scenario) pass(c *goldenCase) {
 
 // sameMoment reports whether a case is one of several calls made at once and not the first of them.
 func (s *scenario) sameMoment(c *goldenCase) bool {
-	if c.polled || c.index == 0 || !strings.HasPrefix(c.Case, "concurrent.") && !strings.HasPrefix(c.Case, "parallel.") {
+	if c.polled ||
+		c.index == 0 ||
+		!strings.HasPrefix(c.Case, "concurrent.") && !strings.HasPrefix(c.Case, "parallel.") {
 		return false
 	}
 	group := func(name string) string { return strings.TrimRight(strings.Split(name, ".job-")[0], "0123456789") }
@@ -140,14 +150,17 @@ func (s *scenario) compare(c *goldenCase, got answer) string {
 	case c.ContentType != "" && !strings.EqualFold(blank.Replace(c.ContentType), blank.Replace(contentType)):
 		return fmt.Sprintf("content type %q instead of %q", contentType, c.ContentType)
 	}
+
 	s.ids.learned, s.ids.taken = map[string]string{}, map[string]bool{}
 	if c.HTTPStatus == 200 {
 		s.ids.adopt(c, got)
 	}
+
 	why := s.ids.diff("", "", c.Response, got.exact())
 	if why == "" {
 		s.ids.keepLearned()
 	}
+
 	return why
 }
 
@@ -199,11 +212,16 @@ var (
 
 // volatile members differ from call to call: traffic counters, figures of the machine and the process, times in
 // milliseconds, and what depends on the choice of a host.
-var volatile = store.SetOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname", "vlan", "expireAfter",
-	"cpuallocated", "cpuallocatedvalue", "cpuallocatedpercentage", "cpuallocatedwithoverprovisioning", "memoryallocated",
-	"memoryallocatedpercentage", "memoryallocatedbytes", "availableprocessors", "sessions", "heapmemoryused", "heapmemorytotal",
-	"threadsdaemoncount", "threadsrunnablecount", "threadstotalcount", "threadswaitingcount", "systemmemorytotal", "systemmemoryfree",
-	"systemmemoryvirtualsize", "systemtotalcpucycles", "systemloadaverages", "systemcycleusage", "cpuload", "javadistribution",
+var volatile = store.SetOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname",
+	"vlan", "expireAfter",
+	"cpuallocated", "cpuallocatedvalue", "cpuallocatedpercentage", "cpuallocatedwithoverprovisioning",
+	"memoryallocated",
+	"memoryallocatedpercentage", "memoryallocatedbytes", "availableprocessors", "sessions", "heapmemoryused",
+	"heapmemorytotal",
+	"threadsdaemoncount", "threadsrunnablecount", "threadstotalcount", "threadswaitingcount", "systemmemorytotal",
+	"systemmemoryfree",
+	"systemmemoryvirtualsize", "systemtotalcpucycles", "systemloadaverages", "systemcycleusage", "cpuload",
+	"javadistribution",
 	"javaversion", "osdistribution", "kernelversion", "agents", "lastagents", "agentcount", "agentscount")
 
 // unordered arrays are sets of named objects; the server returns them in the order of a hash table.
@@ -218,10 +236,12 @@ func (b *bindings) diff(path, key string, want, got any) string {
 		if want == got {
 			return ""
 		}
+
 	case map[string]any:
 		if g, ok := got.(map[string]any); ok {
 			return b.diffObject(path, w, g)
 		}
+
 	case []any:
 		g, ok := got.([]any)
 		if !ok || len(w) != len(g) {
@@ -236,15 +256,18 @@ func (b *bindings) diff(path, key string, want, got any) string {
 			}
 		}
 		return ""
+
 	case string:
 		if g, ok := got.(string); ok && (volatile[key] || b.sameText(w, g)) {
 			return ""
 		}
+
 	case json.Number:
 		if g, ok := got.(json.Number); ok && (volatile[key] || w == g || sameFloat(w, g)) {
 			return ""
 		}
 	}
+
 	return differs
 }
 
@@ -305,10 +328,12 @@ func (s *scenario) send(c *goldenCase) answer {
 	if c.Command == "raw" {
 		return s.raw(c)
 	}
+
 	q := form(c.Command)
 	for k, v := range c.Params {
 		q.Set(k, s.ids.translate(fmt.Sprint(v)))
 	}
+
 	if q.Has("password") { // redacted
 		q.Set("password", "password")
 		switch c.Case {
@@ -318,9 +343,11 @@ func (s *scenario) send(c *goldenCase) answer {
 			q.Set("password", "wrong")
 		}
 	}
+
 	if c.Caller == "session" {
 		return s.sendSession(c, q)
 	}
+
 	key, secret := s.keysOf(c)
 	q.Set("apikey", key)
 	s.stamp(c, q)
@@ -333,6 +360,7 @@ func (s *scenario) send(c *goldenCase) answer {
 	default:
 		q.Set("signature", wire.Sign(secret, toParams(q)))
 	}
+
 	return s.do(strings.HasSuffix(c.Case, ".post") || strings.HasPrefix(c.Case, "postonly.post"), s.h.url, q, "")
 }
 
@@ -362,6 +390,7 @@ func (s *scenario) stamp(c *goldenCase, q url.Values) {
 	case strings.HasPrefix(name, "postonly.") && !strings.HasSuffix(name, "without-timestamp"):
 		expires = at(10 * time.Minute)
 	}
+
 	if expires != "" {
 		q.Set("signatureversion", "3")
 		q.Set("expires", expires)
@@ -438,6 +467,7 @@ func newBindings(t *testing.T, cases []*goldenCase, addresses string) *bindings 
 			seen[id] = true
 		}
 	}
+
 	var addressOf map[string]string
 	raw, err := os.ReadFile(addresses)
 	require.NoError(t, err)
@@ -446,7 +476,14 @@ func newBindings(t *testing.T, cases []*goldenCase, addresses string) *bindings 
 	for address, id := range addressOf {
 		inverse[id] = address
 	}
-	return &bindings{addressOf: inverse, recorded: slices.Sorted(maps.Keys(seen)), ours: map[string]string{}, theirs: map[string]string{}, addresses: map[string]string{}}
+
+	return &bindings{
+		addressOf: inverse,
+		recorded:  slices.Sorted(maps.Keys(seen)),
+		ours:      map[string]string{},
+		theirs:    map[string]string{},
+		addresses: map[string]string{},
+	}
 }
 
 // full returns the recorded UUID that starts with the prefix.
@@ -472,18 +509,21 @@ func (b *bindings) translate(s string) string {
 		}
 		return b.full(p[1 : len(p)-1])
 	})
+
 	s = uuidPattern.ReplaceAllStringFunc(s, func(id string) string {
 		if own := b.ours[id]; own != "" {
 			return own
 		}
 		return id
 	})
+
 	own := func(a string) string {
 		if own := b.addresses[a]; own != "" {
 			return own
 		}
 		return a
 	}
+
 	return nicAddress.ReplaceAllStringFunc(publicAddress.ReplaceAllStringFunc(s, own), own)
 }
 
@@ -598,21 +638,26 @@ func (b *bindings) sameText(want, got string) bool {
 		want == "REDACTED" && got != "", goldenTime.MatchString(want) && goldenTime.MatchString(got):
 		return true
 	}
+
 	if isWhole(uuidPattern, want) && isWhole(uuidPattern, got) {
 		return b.samePair(want, got, b.ours[want], b.theirs[got] != "")
 	}
+
 	if isWhole(publicAddress, want) && isWhole(publicAddress, got) {
 		return b.samePair(want, got, b.addresses[want], false)
 	}
+
 	if isWhole(nicAddress, want) && isWhole(nicAddress, got) {
 		return want == got && b.addresses[want] == "" || b.samePair(want, got, b.addresses[want], false)
 	}
+
 	normal := func(s string) string {
 		s = randomUser.ReplaceAllString(s, "for user id [X]")
 		s = instance.ReplaceAllString(s, "i-N-N-VM")
 		s = vlanURI.ReplaceAllString(s, "vlan://N")
 		return internalID.ReplaceAllString(s, "${1}N")
 	}
+
 	return normal(b.translate(want)) == normal(got)
 }
 

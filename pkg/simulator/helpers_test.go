@@ -41,10 +41,12 @@ func start(t *testing.T, o Options) *env {
 	if o.World == nil {
 		o.World = ExampleWorld()
 	}
+
 	h := &env{t: t, jobTime: time.Minute, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	if o.Clock == nil {
 		o.Clock = h.clock
 	}
+
 	sim, err := New(o)
 	require.NoError(t, err)
 	h.sim = sim
@@ -54,9 +56,14 @@ func start(t *testing.T, o Options) *env {
 	h.url, h.admin = srv.URL+"/client/api", integration.URL+"/client/api"
 	h.calls, h.vars = map[string]string{}, map[string]string{
 		"denied": wire.NoAccessText, "internal": wire.InternalErrorText, "ROOT": sim.st.Root().UUID, "nowhere": nowhere,
-		"long": strings.Repeat("n", 256), "control": "a\x01b", "tab": "a\tb", "lines": "a\r\nb", "rocket": "x\U0001F680",
+		"long":     strings.Repeat("n", 256),
+		"control":  "a\x01b",
+		"tab":      "a\tb",
+		"lines":    "a\r\nb",
+		"rocket":   "x\U0001F680",
 		"ranges60": manyRanges(RouterRanges), "ranges61": manyRanges(RouterRanges + 1),
 	}
+
 	for name, offering := range offerings {
 		for _, o := range sim.st.NetOffs.Rows {
 			if o.Spec.Name == offering {
@@ -64,13 +71,16 @@ func start(t *testing.T, o Options) *env {
 			}
 		}
 	}
+
 	return h
 }
 
 // offerings are network offerings by their names in scripts.
 var offerings = map[string]string{
 	"isolated": "DefaultIsolatedNetworkOfferingWithSourceNatService", "shared": "DefaultSharedNetworkOffering",
-	"l2": "DefaultL2NetworkOffering", "l2vlan": "DefaultL2NetworkOfferingVlan", "tier": "DefaultIsolatedNetworkOfferingForVpcNetworks",
+	"l2":        "DefaultL2NetworkOffering",
+	"l2vlan":    "DefaultL2NetworkOfferingVlan",
+	"tier":      "DefaultIsolatedNetworkOfferingForVpcNetworks",
 	"innertier": "DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB",
 }
 
@@ -93,9 +103,11 @@ func (h *env) send(method, target, body string, headers ...string) answer {
 	if body != "" {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
+
 	resp, err := plainClient.Do(req)
 	require.NoError(h.t, err)
 	raw, err := io.ReadAll(resp.Body)
@@ -108,6 +120,7 @@ func (h *env) send(method, target, body string, headers ...string) answer {
 			a.key, a.body = k, v
 		}
 	}
+
 	return a
 }
 

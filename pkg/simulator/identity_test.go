@@ -46,7 +46,8 @@ func (h *env) tenant(domain, account string, pairs ...string) (domainID, account
 	}
 	domainID = id(domains[0])
 	args := append([]string{
-		"username", account, "password", "pw", "firstname", "F", "lastname", "L", "email", "a@b.c", "domainid", domainID, "accounttype", "0",
+		"username", account, "password", "pw", "firstname", "F", "lastname", "L", "email", "a@b.c", "domainid",
+		domainID, "accounttype", "0",
 	}, pairs...)
 	a := h.obj(h.root("createAccount", args...), "account")
 	userID = id(a["user"].([]any)[0].(map[string]any))

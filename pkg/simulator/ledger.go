@@ -16,17 +16,18 @@ import (
 
 // Call is a request that the simulator answered.
 type Call struct {
-	Seq       int               `json:"seq"`                 // 1 is the first call since the last reset
-	At        time.Time         `json:"at"`                  // when it was answered
-	Took      time.Duration     `json:"took"`                // from the request to the answer
-	Command   string            `json:"command"`             // as sent; empty if there was none
-	Caller    string            `json:"caller,omitempty"`    // user name; empty for unauthenticated calls
-	Params    map[string]string `json:"params"`              // by lower-case name, without secrets
-	Status    int               `json:"status"`              // HTTP status; 0 if the connection was closed without an answer
-	ErrorCode int               `json:"errorCode,omitempty"` // CloudStack's errorcode; 0 on success
-	JobID     string            `json:"jobID,omitempty"`     // the job that the call started
-	JobStatus int               `json:"jobStatus,omitempty"` // its current jobstatus: 0 pending, 1 succeeded, 2 failed
-	JobCode   int               `json:"jobCode,omitempty"`   // jobresultcode of a failed job
+	Seq     int               `json:"seq"`              // 1 is the first call since the last reset
+	At      time.Time         `json:"at"`               // when it was answered
+	Took    time.Duration     `json:"took"`             // from the request to the answer
+	Command string            `json:"command"`          // as sent; empty if there was none
+	Caller  string            `json:"caller,omitempty"` // user name; empty for unauthenticated calls
+	Params  map[string]string `json:"params"`           // by lower-case name, without secrets
+	// HTTP status; 0 if the connection was closed without an answer
+	Status    int    `json:"status"`
+	ErrorCode int    `json:"errorCode,omitempty"` // CloudStack's errorcode; 0 on success
+	JobID     string `json:"jobID,omitempty"`     // the job that the call started
+	JobStatus int    `json:"jobStatus,omitempty"` // its current jobstatus: 0 pending, 1 succeeded, 2 failed
+	JobCode   int    `json:"jobCode,omitempty"`   // jobresultcode of a failed job
 }
 
 // ledgerLimit limits the memory of a simulator that runs for days; calls beyond it are still counted.
@@ -71,7 +72,8 @@ func (l *Ledger) Find(command, caller string) []Call {
 	return l.withJobs(out)
 }
 
-// Newest returns the newest calls, the newest first: those since a moment, and at least atLeast of them if there are as many.
+// Newest returns the newest calls, the newest first: those since a moment, and at least atLeast of them if there are as
+// many.
 func (l *Ledger) Newest(since time.Time, atLeast int) []Call {
 	out := []Call{}
 	l.mu.Lock()
@@ -95,7 +97,15 @@ func (e *ledgerEntry) call() Call {
 		params[p.Name] = p.Value
 	}
 	return Call{
-		Seq: e.seq, At: time.Unix(0, e.at).UTC(), Took: time.Duration(e.took), Command: e.command, Caller: e.caller, Params: params, Status: e.status, ErrorCode: e.code, JobID: e.jobID,
+		Seq:       e.seq,
+		At:        time.Unix(0, e.at).UTC(),
+		Took:      time.Duration(e.took),
+		Command:   e.command,
+		Caller:    e.caller,
+		Params:    params,
+		Status:    e.status,
+		ErrorCode: e.code,
+		JobID:     e.jobID,
 	}
 }
 
@@ -142,16 +152,26 @@ func (l *Ledger) add(e ledgerEntry) {
 // record records a call that began at a moment, and its outcome.
 func (s *Simulator) record(ctx context.Context, req *wire.Request, o *outcome, began time.Time) {
 	now := s.server.Clock.Now()
-	e := ledgerEntry{command: req.Command, caller: o.caller, status: 200, params: public(req), at: now.UnixNano(), took: now.Sub(began).Nanoseconds()}
+	e := ledgerEntry{
+		command: req.Command,
+		caller:  o.caller,
+		status:  200,
+		params:  public(req),
+		at:      now.UnixNano(),
+		took:    now.Sub(began).Nanoseconds(),
+	}
+
 	switch {
 	case o.cut:
 		e.status = 0
 	case o.err != nil:
 		e.status, e.code = o.err.Status, o.err.Status
 	}
+
 	if a, ok := o.body.(wire.Submitted); ok {
 		e.jobID = a.JobID
 	}
+
 	s.ledger.add(e)
 	if s.log.Enabled(ctx, slog.LevelDebug) {
 		s.log.Debug("call", "command", e.command, "caller", e.caller, "status", e.status, "params", e.call().Params)

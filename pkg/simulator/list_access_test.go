@@ -37,6 +37,7 @@ func (h *env) listCases(objects map[store.RefKind][]string) []listCase {
 		if commands.byName[a.Name] == nil || !strings.HasPrefix(a.Name, "list") || ownerless[a.Name] {
 			continue
 		}
+
 		var required []string
 		sets := [][]string{{"listall", "true"}, {"projectid", "-1", "listall", "true"}}
 		for j := range a.Params {
@@ -51,26 +52,37 @@ func (h *env) listCases(objects map[store.RefKind][]string) []listCase {
 				sets = append(sets, []string{p.Name, id, "listall", "true"})
 			}
 		}
+
 		for _, s := range sets {
 			out = append(out, listCase{a, slices.Concat(required, s)})
 		}
 	}
+
 	return out
 }
 
 // objectsOf returns the ids of an account's objects by the kind of their parameters.
 func (h *env) objectsOf(a *store.Account) map[store.RefKind][]string {
 	kinds := map[string][]store.RefKind{
-		"networks": {store.RefNetwork}, "vpcs": {store.RefVPC}, "acllists": {store.RefACLList}, "aclitems": {store.RefACLItem}, "vms": {store.RefVM},
-		"ips": {store.RefIP}, "lbrules": {store.RefLBRule, store.RefRule}, "fwrules": {store.RefFWRule}, "pfrules": {store.RefPFRule},
+		"networks": {store.RefNetwork},
+		"vpcs":     {store.RefVPC},
+		"acllists": {store.RefACLList},
+		"aclitems": {store.RefACLItem},
+		"vms":      {store.RefVM},
+		"ips":      {store.RefIP},
+		"lbrules":  {store.RefLBRule, store.RefRule},
+		"fwrules":  {store.RefFWRule},
+		"pfrules":  {store.RefPFRule},
 		"policies": {store.RefSticky}, "certs": {store.RefSSLCert}, "kubernetesclusters": {store.RefKubernetesCluster},
 	}
+
 	out := map[store.RefKind][]string{}
 	for table, ids := range h.ownedIDs(a) {
 		for _, k := range kinds[table] {
 			out[k] = ids
 		}
 	}
+
 	return out
 }
 
@@ -121,7 +133,8 @@ func TestListsKeepOwnersApart(t *testing.T) {
 			}
 		}
 		for _, caller := range []string{"one/mine", "one/boss", "admin"} {
-			require.Greater(t, len(seen[caller]), 10, "%s: %s sees only %v", what, caller, slices.Sorted(maps.Keys(seen[caller])))
+			require.Greater(t, len(seen[caller]), 10, "%s: %s sees only %v", what, caller,
+				slices.Sorted(maps.Keys(seen[caller])))
 			for list := range seen["one/mine"] {
 				if caller == "one/boss" && what == "project" {
 					continue // a domain admin who is no member finds a project's objects by their ids alone

@@ -11,7 +11,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// Objects are the networks, VMs, addresses and rules of the simulated CloudStack, for somebody who looks at it. They hold no secrets.
+// Objects are the networks, VMs, addresses and rules of the simulated CloudStack, for somebody who looks at it. They
+// hold no secrets.
 type Objects struct {
 	Version   string
 	Networks  []NetworkInfo
@@ -87,11 +88,13 @@ func (s *Simulator) Objects() Objects {
 			out.Networks = append(out.Networks, networkInfo(n))
 		}
 	}
+
 	for _, vm := range s.st.VMs.Rows {
 		if !vm.Removed {
 			out.VMs = append(out.VMs, vmInfo(vm))
 		}
 	}
+
 	for _, ip := range s.st.IPs.Rows {
 		if ip.Removed || ip.System || ip.Owner == nil || ip.State == store.IPFree {
 			continue
@@ -101,11 +104,13 @@ func (s *Simulator) Objects() Objects {
 			out.Forwards = append(out.Forwards, forwardInfo(r))
 		}
 	}
+
 	for _, r := range s.st.LBRules.Rows {
 		if !r.Removed {
 			out.Rules = append(out.Rules, ruleInfo(r))
 		}
 	}
+
 	return out
 }
 
@@ -150,15 +155,19 @@ func vmInfo(vm *store.VM) VMInfo {
 	if vm.Offering != nil {
 		out.Offering = vm.Offering.Name
 	}
+
 	if vm.Template != nil {
 		out.Template = vm.Template.Name
 	}
+
 	if vm.Zone != nil {
 		out.Zone = vm.Zone.Name
 	}
+
 	if vm.Host != nil {
 		out.Host = vm.Host.Name
 	}
+
 	for _, n := range vm.NICs {
 		nic := NICInfo{Network: n.Network.UUID, Address: n.IP}
 		if n.IsDefault {
@@ -167,22 +176,32 @@ func vmInfo(vm *store.VM) VMInfo {
 			out.NICs = append(out.NICs, nic)
 		}
 	}
+
 	return out
 }
 
 func addressInfo(ip *store.PublicIP) AddressInfo {
 	out := AddressInfo{
-		ID: ip.UUID, Address: ip.Addr.String(), State: ip.State, Owner: ownerName(ip.Owner), SourceNAT: ip.SourceNAT, Tags: tagTexts(ip.Tags),
+		ID:        ip.UUID,
+		Address:   ip.Addr.String(),
+		State:     ip.State,
+		Owner:     ownerName(ip.Owner),
+		SourceNAT: ip.SourceNAT,
+		Tags:      tagTexts(ip.Tags),
 	}
+
 	if ip.Network != nil {
 		out.Network = ip.Network.UUID
 	}
+
 	if ip.VPC != nil {
 		out.VPC = ip.VPC.Name
 	}
+
 	if ip.StaticVM != nil {
 		out.StaticNAT = ip.StaticVM.UUID
 	}
+
 	for _, f := range ip.FWRules {
 		text := f.Protocol
 		if f.StartPort != nil && f.EndPort != nil {
@@ -190,34 +209,51 @@ func addressInfo(ip *store.PublicIP) AddressInfo {
 		}
 		out.Open = append(out.Open, fmt.Sprintf("%s from %s", text, strings.Join(f.CIDRs, ",")))
 	}
+
 	return out
 }
 
 func ruleInfo(r *store.LBRule) RuleInfo {
 	out := RuleInfo{
-		ID: r.UUID, Name: r.Name, State: r.State, Owner: ownerName(r.Account), Port: r.PublicPort, PrivatePort: r.PrivatePort,
-		Protocol: r.Protocol, Algorithm: r.Algorithm, Sources: r.CIDRs, Tags: tagTexts(r.Tags),
+		ID:          r.UUID,
+		Name:        r.Name,
+		State:       r.State,
+		Owner:       ownerName(r.Account),
+		Port:        r.PublicPort,
+		PrivatePort: r.PrivatePort,
+		Protocol:    r.Protocol, Algorithm: r.Algorithm, Sources: r.CIDRs, Tags: tagTexts(r.Tags),
 	}
+
 	if r.Internal {
 		out.Internal = r.IP.Addr.String()
 	} else {
 		out.Address = r.IP.UUID
 	}
+
 	if r.Network != nil {
 		out.Network = r.Network.UUID
 	}
+
 	for _, m := range r.Members {
 		if !m.VM.Removed {
 			out.Members = append(out.Members, m.VM.UUID)
 		}
 	}
+
 	return out
 }
 
 func forwardInfo(r *store.PFRule) ForwardInfo {
 	out := ForwardInfo{
-		ID: r.UUID, State: r.State, Owner: ownerName(r.Account), Address: r.IP.UUID, Protocol: r.Protocol, Target: r.GuestIP,
-		PublicPorts: portRange(r.PublicStart, r.PublicEnd), VMPorts: portRange(r.PrivateStart, r.PrivateEnd), Sources: r.CIDRs,
+		ID:          r.UUID,
+		State:       r.State,
+		Owner:       ownerName(r.Account),
+		Address:     r.IP.UUID,
+		Protocol:    r.Protocol,
+		Target:      r.GuestIP,
+		PublicPorts: portRange(r.PublicStart, r.PublicEnd),
+		VMPorts:     portRange(r.PrivateStart, r.PrivateEnd),
+		Sources:     r.CIDRs,
 	}
 	if r.VM != nil && !r.VM.Removed {
 		out.VM = r.VM.UUID

@@ -22,8 +22,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// TestScripts plays each scenario of testdata/scripts in a world of its own. "== NAME" begins a scenario; what is above the
-// first one of a file names the world ("world FILE [DURATION OF JOBS]") and begins each of its scenarios.
+// TestScripts plays each scenario of testdata/scripts in a world of its own. "== NAME" begins a scenario; what is above
+// the first one of a file names the world ("world FILE [DURATION OF JOBS]") and begins each of its scenarios.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/scripts/*.txt")
@@ -94,34 +94,41 @@ func (h *env) play(script string) *env {
 		if line == "" || line[0] == '#' || h.direct(line) {
 			continue
 		}
+
 		word, rest, _ := strings.Cut(strings.TrimPrefix(line, "& "), " ")
 		if call, is := h.calls[word]; is {
 			line = line[:len(line)-len(strings.TrimPrefix(line, "& "))] + call + " " + rest
 		}
+
 		s := parseStep(h.t, strings.Replace(line, "+ ", last.caller+" "+last.command+" ", 1))
 		if line[0] == '+' {
 			s.args = append(slices.Clone(last.args), s.args...)
 		} else {
 			last = s
 		}
+
 		values := map[string]string{} // the last value of a parameter counts
 		for _, p := range s.args {
 			values[p[0]] = p[1]
 		}
+
 		var pairs []string
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			if values[name] != "-" {
 				pairs = append(pairs, name, h.resolve(values[name]))
 			}
 		}
+
 		if s.want == "cut" {
 			h.cut(s.caller, s.command, pairs...)
 			continue
 		}
+
 		target, q := h.admin, form(s.command, pairs...)
 		if s.caller != "root" {
 			target, q = h.url, h.signed(s.caller, s.command, pairs...)
 		}
+
 		a := h.send(http.MethodPost, target, q.Encode())
 		h.last, s.want = a, h.resolve(s.want)
 		if h.note != nil {
@@ -129,6 +136,7 @@ func (h *env) play(script string) *env {
 			call, _, _ = strings.Cut(strings.Replace(call, " ", "$ ", 1), " > ")
 			h.note("\n"+h.resolve(call)+"\n", a)
 		}
+
 		object := h.expect(s, a)
 		for _, b := range s.binds {
 			value := pick(a, object, b[0])
@@ -136,6 +144,7 @@ func (h *env) play(script string) *env {
 			h.vars[b[1]] = fmt.Sprint(value)
 		}
 	}
+
 	return h
 }
 
@@ -168,10 +177,12 @@ func (h *env) direct(line string) bool {
 		} else {
 			h.sim.server.Latency.Job = d
 		}
+
 	case "fault":
 		f, err := ParseFault(strings.TrimPrefix(line, "fault "))
 		require.NoError(h.t, err)
 		h.sim.Inject(f)
+
 	case "take-addresses":
 		h.reserve(store.IPFree, store.IPReserved)
 	case "give-addresses":
@@ -180,6 +191,7 @@ func (h *env) direct(line string) bool {
 		key, now := newRSA(h.t), h.clock.Now()
 		h.vars["cert"] = newCert(h.t, key, now.Add(-time.Hour), now.Add(time.Hour))
 		h.vars["key"] = pemBlock("PRIVATE KEY", pkcs8(h.t, key))
+
 	case "tenant":
 		words = fields(line)
 		var pairs []string
@@ -188,13 +200,16 @@ func (h *env) direct(line string) bool {
 			pairs = append(pairs, name, value)
 		}
 		h.vars[words[1]], h.vars[words[2]], h.vars[words[2]+"_user"] = h.tenant(words[1], words[2], pairs...)
+
 	case "login":
 		words = fields(line)
 		a, _ := h.login(words[1], words[2], words[3])
 		require.Equal(h.t, words[5], strconv.Itoa(a.status), line)
+
 	default:
 		return false
 	}
+
 	return true
 }
 
@@ -273,6 +288,7 @@ func (h *env) expect(s step, a answer) map[string]any {
 	if first, more, _ := strings.Cut(s.want, " "); wantKind.MatchString(first) {
 		kind, rest = first, more
 	}
+
 	var result map[string]any
 	if a.str("jobid") != "" && a.status == 200 && !s.async && s.command != "queryAsyncJobResult" {
 		h.clock.Step(h.jobTime)
@@ -285,20 +301,23 @@ func (h *env) expect(s step, a answer) map[string]any {
 			h.t.Errorf("%s: the job has status %s: %v", s.line, status, result)
 		} else if kind == "job" {
 			code, text, _ := strings.Cut(rest, " ")
-			if fmt.Sprint(job.body["jobresultcode"]) != code || !strings.Contains(fmt.Sprint(result["errortext"]), text) {
+			if fmt.Sprint(job.body["jobresultcode"]) != code ||
+				!strings.Contains(fmt.Sprint(result["errortext"]), text) {
 				h.t.Errorf("%s: %v", s.line, job.raw)
 			}
 			return result
 		}
 		body = result
 	}
+
 	switch {
 	case kind == "" || kind == "ok" || kind == "count":
 		if a.status != 200 {
 			h.t.Errorf("%s: %.400s", s.line, a.raw)
 		}
 	case strings.Contains(kind, "/"):
-		if got := fmt.Sprintf("%v/%v", a.body["errorcode"], a.body["cserrorcode"]); got != kind || !strings.Contains(a.str("errortext"), rest) {
+		if got := fmt.Sprintf("%v/%v", a.body["errorcode"], a.body["cserrorcode"]); got != kind ||
+			!strings.Contains(a.str("errortext"), rest) {
 			h.t.Errorf("%s: %.400s", s.line, a.raw)
 		}
 		return nil
@@ -308,6 +327,7 @@ func (h *env) expect(s step, a answer) map[string]any {
 	case fmt.Sprint(a.status) != kind:
 		h.t.Errorf("%s: status %d: %.400s", s.line, a.status, a.raw)
 	}
+
 	if kind == "count" {
 		var number string
 		number, rest, _ = strings.Cut(rest, " ")
@@ -315,10 +335,12 @@ func (h *env) expect(s step, a answer) map[string]any {
 			h.t.Errorf("%s: %s objects: %.400s", s.line, got, a.raw)
 		}
 	}
+
 	object := subject(body)
 	for _, member := range fields(rest) {
 		h.member(s.line, answer{body: body, raw: a.raw}, object, member)
 	}
+
 	return object
 }
 
@@ -341,7 +363,8 @@ func (h *env) member(line string, a answer, object map[string]any, text string) 
 		shown = "-"
 	}
 	switch list, _ := got.([]any); {
-	case m[2] == "=" && shown == m[3], m[2] == "~" && got != nil && strings.Contains(shown, m[3]), m[2] == "#=" && strconv.Itoa(len(list)) == m[3]:
+	case m[2] == "=" && shown == m[3], m[2] == "~" && got != nil && strings.Contains(shown, m[3]),
+		m[2] == "#=" && strconv.Itoa(len(list)) == m[3]:
 	default:
 		h.t.Errorf("%s: %s is %s in %.1500s", line, m[1], shown, fmt.Sprint(object))
 	}

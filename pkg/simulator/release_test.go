@@ -23,16 +23,22 @@ func TestReleases(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, []string{"4.16", "4.17", "4.18", "4.19", "4.20", "4.21", "4.22"}, Releases())
 	for version, want := range map[string]string{
-		"4.16": "4.16.0.0", "4.19.2": "4.19.2.0", "4.22.0.0": "4.22.0.0", "4.22.0.0-SNAPSHOT": "4.22.0.0-SNAPSHOT", "4.22.1": "4.22.1.0",
+		"4.16":              "4.16.0.0",
+		"4.19.2":            "4.19.2.0",
+		"4.22.0.0":          "4.22.0.0",
+		"4.22.0.0-SNAPSHOT": "4.22.0.0-SNAPSHOT",
+		"4.22.1":            "4.22.1.0",
 	} {
 		got, err := FullVersion(version)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
+
 	for _, version := range []string{"", "4", "4.15", "4.23", "5.0", "3.0.1", "latest", "4.x"} {
 		_, err := FullVersion(version)
 		require.EqualError(t, err, `CloudStack "`+version+`": there are 4.16 to 4.22`)
 	}
+
 	_, err := New(Options{World: &World{Version: "4.15.1", Zones: ExampleWorld().Zones}})
 	require.EqualError(t, err, `world: CloudStack "4.15.1": there are 4.16 to 4.22`)
 }
@@ -45,8 +51,10 @@ func TestDifferencesOfReleases(t *testing.T) {
 	field := func(cat *catalogue.Catalogue, kind, name string) bool {
 		command := catalogue.AnswerObjects[kind].Command
 		require.NotNil(t, cat.ByName[command], command)
-		return slices.ContainsFunc(cat.Shapes[cat.ByName[command].Shape], func(f catalogue.Field) bool { return f.Name == name })
+		return slices.ContainsFunc(cat.Shapes[cat.ByName[command].Shape],
+			func(f catalogue.Field) bool { return f.Name == name })
 	}
+
 	for i, d := range catalogue.Differences {
 		since, ok := catalogue.ReadRelease(d.Since)
 		require.True(t, ok, d.Since)
@@ -55,6 +63,7 @@ func TestDifferencesOfReleases(t *testing.T) {
 			before, _ := catalogue.ReadRelease(catalogue.Differences[i-1].Since)
 			assert.False(t, since.Before(before), "%s: the table is by release", d.What)
 		}
+
 		for _, version := range append(Releases(), patchReleases...) {
 			r, err := catalogue.ParseRelease(version)
 			require.NoError(t, err)
@@ -62,6 +71,7 @@ func TestDifferencesOfReleases(t *testing.T) {
 			for _, command := range d.Commands {
 				assert.Equal(t, has, cat.ByName[command] != nil, "%s: %s", version, command)
 			}
+
 			for command, params := range d.Params {
 				for _, p := range params {
 					mark, _ := catalogue.ReadRelease(newest.ByName[command].Param(p).Since)
@@ -70,6 +80,7 @@ func TestDifferencesOfReleases(t *testing.T) {
 					assert.Equal(t, has, spec != nil && spec.Param(p) != nil, "%s: %s %s", version, command, p)
 				}
 			}
+
 			for kind, fields := range d.Fields {
 				for _, f := range fields {
 					require.True(t, field(newest, kind, f), "no answer has %s of %s", f, kind)
@@ -108,8 +119,10 @@ func TestAnswersOfReleases(t *testing.T) {
 				return now
 			}
 			has := func(release string) bool { return !r.Lacks(release) }
-			h.set("version", full, "created", since("4.18", "10.0.0.0/8", "-"), "updated", since("4.22", "192.168.0.0/16", since("4.18", "10.0.0.0/8", "-")),
-				"named", since("4.22", "0", "4"), "add", since("4.19", "200", "530"), "tls", since("4.22", "200", "431"))
+			h.set("version", full, "created", since("4.18", "10.0.0.0/8", "-"), "updated",
+				since("4.22", "192.168.0.0/16", since("4.18", "10.0.0.0/8", "-")),
+				"named", since("4.22", "0", "4"), "add", since("4.19", "200", "530"), "tls",
+				since("4.22", "200", "431"))
 			h.play(`
 				d/a listCapabilities => cloudstackversion={version}
 				# The sources of a rule: taken since 4.18, changed since 4.22, ignored before.
@@ -133,8 +146,12 @@ func TestAnswersOfReleases(t *testing.T) {
 			assert.Equal(t, has("4.22"), strings.Contains(network, "tcp-proxy, ssl"))
 			assert.Contains(t, network, "tcp-proxy")
 			for field, release := range map[string]string{
-				"listVirtualMachines => deleteprotection": "4.20", "listVirtualMachines => templatetype": "4.19", "listZones => routedmodeenabled": "4.20.1",
-				"listVirtualMachines => domainpath": "4.19.2", "listNetworks => domainpath": "4.19", "listPublicIpAddresses => forprovider": "4.21",
+				"listVirtualMachines => deleteprotection": "4.20",
+				"listVirtualMachines => templatetype":     "4.19",
+				"listZones => routedmodeenabled":          "4.20.1",
+				"listVirtualMachines => domainpath":       "4.19.2",
+				"listNetworks => domainpath":              "4.19",
+				"listPublicIpAddresses => forprovider":    "4.21",
 			} {
 				h.play("d/a " + field + since(release, "~", "=-"))
 			}
@@ -150,5 +167,6 @@ func TestSupportPolicyIsFresh(t *testing.T) {
 	assert.Empty(t, stale, "go generate ./pkg/simulator")
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	assert.Contains(t, strings.Join(strings.Fields(string(text)), " "), Releases()[0]+" to "+Releases()[len(Releases())-1])
+	assert.Contains(t, strings.Join(strings.Fields(string(text)), " "),
+		Releases()[0]+" to "+Releases()[len(Releases())-1])
 }

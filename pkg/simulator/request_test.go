@@ -39,7 +39,8 @@ func TestOrderOfChecks(t *testing.T) {
 	q := h.signed(owner, "createZone")
 	q.Set("signature", "AAAA")
 	a := h.get(h.url + "?" + q.Encode())
-	h.fails(a, 432, wire.CSGeneric, "The API [createZone] does not exist or is not available for the account for user id [")
+	h.fails(a, 432, wire.CSGeneric,
+		"The API [createZone] does not exist or is not available for the account for user id [")
 	require.Equal(t, "errorresponse", a.key)
 	require.Contains(t, a.header.Get("X-Description"), "The API [createZone] does not exist")
 	require.Equal(t, "errorresponse", h.call(owner, "listzones").key, "the value of command is case sensitive")
@@ -55,7 +56,8 @@ func TestMergeOfQueryAndBody(t *testing.T) {
 		"first wins in the body": {"", "a=1&a=2", "1"},
 		"both are read":          {"b=7", "a=3", "3"},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x/client/api?"+tc.query, strings.NewReader(tc.body))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x/client/api?"+tc.query,
+			strings.NewReader(tc.body))
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req, apiErr := wire.ParseRequest(r)
@@ -77,8 +79,10 @@ func TestRequests(t *testing.T) {
 		status             int
 		header             string
 	}{
-		{"GET", "/client/api" + q, "", 200, ""}, {"GET", "/client/api/" + q, "", 200, ""}, {"GET", "/client/api/any/thing" + q, "", 200, ""},
-		{"POST", "/client/api" + q, "", 200, ""}, {"HEAD", "/client/api" + q, "", 200, ""}, {"GET", "/client", "", 200, ""},
+		{"GET", "/client/api" + q, "", 200, ""}, {"GET", "/client/api/" + q, "", 200, ""},
+		{"GET", "/client/api/any/thing" + q, "", 200, ""},
+		{"POST", "/client/api" + q, "", 200, ""}, {"HEAD", "/client/api" + q, "", 200, ""},
+		{"GET", "/client", "", 200, ""},
 		{"PUT", "/client/api" + q, "", 405, ""}, {"DELETE", "/client/api" + q, "", 405, ""}, {"GET", "/", "", 404, ""},
 		{"GET", "/client/apix" + q, "", 404, ""}, {"GET", "/api" + q, "", 404, ""},
 		{"GET", "/client/api" + q, "", http.StatusRequestHeaderFieldsTooLarge, long},
@@ -102,6 +106,7 @@ func TestRequests(t *testing.T) {
 		}
 		require.Equal(t, want, a.header.Get("Content-Type"), "%s %.80s", tc.method, tc.path)
 	}
+
 	nothing := h.root("")
 	h.fails(nothing, 432, wire.CSGeneric, "Invalid request, no command sent")
 	require.Equal(t, "errorresponse", nothing.key)
@@ -112,7 +117,13 @@ func TestRequests(t *testing.T) {
 func TestGzip(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	for accept, zipped := range map[string]bool{"gzip": true, "deflate, GZIP;q=0.5": true, "": false, "identity": false, "gzip;q=0": false} {
+	for accept, zipped := range map[string]bool{
+		"gzip":                true,
+		"deflate, GZIP;q=0.5": true,
+		"":                    false,
+		"identity":            false,
+		"gzip;q=0":            false,
+	} {
 		a := h.send(http.MethodGet, h.url+"?"+h.signed(owner, "listZones").Encode(), "", "Accept-Encoding", accept)
 		require.Equal(t, zipped, a.header.Get("Content-Encoding") == "gzip", accept)
 		text := a.raw
@@ -125,7 +136,9 @@ func TestGzip(t *testing.T) {
 		}
 		require.Contains(t, text, `{"listzonesresponse":{"count":1,"zone":[`)
 	}
-	refused := h.send(http.MethodGet, h.url+"?command=listZones&response=json&apikey=x&signature=y", "", "Accept-Encoding", "gzip")
+
+	refused := h.send(http.MethodGet, h.url+"?command=listZones&response=json&apikey=x&signature=y", "",
+		"Accept-Encoding", "gzip")
 	require.Equal(t, 401, refused.status)
 	require.Equal(t, "gzip", refused.header.Get("Content-Encoding"))
 }
@@ -143,12 +156,15 @@ func TestNamesOfParameters(t *testing.T) {
 		q.Set("sIgnAture", wire.Sign(secret, toParams(q)))
 		return h.get(h.url + "?" + q.Encode())
 	}
+
 	h.ok(send("command", "listZones", "response", "JSON", "apIkEy", key))
 	require.Equal(t, "null", send("Command", "listZones", "response", "json", "apikey", key).key)
 	xml := send("command", "listZones", "Response", "json", "apikey", key)
 	require.Equal(t, "text/xml; charset=UTF-8", xml.header.Get("Content-Type"))
 	zone := id(h.first(send("command", "listZones", "response", "json", "apikey", key), "zone"))
-	require.Len(t, h.ok(send("command", "listZones", "response", "json", "apikey", key, "ID", strings.ToUpper(zone))).items("zone"), 1)
+	require.Len(t,
+		h.ok(send("command", "listZones", "response", "json", "apikey", key, "ID",
+			strings.ToUpper(zone))).items("zone"), 1)
 	h.ok(send("command", "listZones", "response", "json", "apikey", key, "noSuchParameter", "~*!'()ü€[],:/= +%"))
 }
 
@@ -157,13 +173,28 @@ func TestArrayNames(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
 	for name, status := range map[string]int{
-		"tags[7].value": 200, "TAGS[1].value": 200, "tags[0].key": 431, "noSuch[0].key": 200, "[0].key": 200, "tags": 431, "noSuch": 200,
-		"tags[x].key": 430, "tags[99999999999].key": 430, "tags[].key": 430, "tags[0]": 430, "tags[0]key": 430, "tags[0][1].key": 430, "tags[0].k]": 430, "noSuch[x].key": 430,
+		"tags[7].value":         200,
+		"TAGS[1].value":         200,
+		"tags[0].key":           431,
+		"noSuch[0].key":         200,
+		"[0].key":               200,
+		"tags":                  431,
+		"noSuch":                200,
+		"tags[x].key":           430,
+		"tags[99999999999].key": 430,
+		"tags[].key":            430,
+		"tags[0]":               430,
+		"tags[0]key":            430,
+		"tags[0][1].key":        430,
+		"tags[0].k]":            430,
+		"noSuch[x].key":         430,
 	} {
 		a := h.call("k8s-owner", "listZones", name, "v")
 		require.Equal(t, status, a.status, name)
 		if status == wire.CodeMalformed {
-			h.fails(a, wire.CodeMalformed, wire.CSGeneric, "Unable to decode parameter "+strings.ToLower(name)+"; if specifying an object array, please use parameter[index].field=XXX")
+			h.fails(a, wire.CodeMalformed, wire.CSGeneric,
+				"Unable to decode parameter "+strings.ToLower(name)+
+					"; if specifying an object array, please use parameter[index].field=XXX")
 		}
 	}
 }
@@ -184,12 +215,15 @@ func TestSessionKeyPlaces(t *testing.T) {
 		for _, c := range login.header["Set-Cookie"] {
 			require.Contains(t, c, "HttpOnly")
 		}
+
 		key := login.str("sessionkey")
 		list := func(cookie, param string) int {
-			cookies := strings.ReplaceAll(login.cookies(), "sessionkey="+key, "sessionkey="+strings.Replace(cookie, "right", key, 1))
+			cookies := strings.ReplaceAll(login.cookies(), "sessionkey="+key,
+				"sessionkey="+strings.Replace(cookie, "right", key, 1))
 			q := form("listZones", "sessionkey", strings.Replace(param, "right", key, 1))
 			return h.send(http.MethodGet, h.url+"?"+q.Encode(), "", "Cookie", cookies).status
 		}
+
 		require.Equal(t, tc.status, list(tc.cookie, tc.param), name)
 		require.Equal(t, tc.status, list("right", "right"), name)
 	}

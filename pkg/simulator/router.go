@@ -29,18 +29,19 @@ type RouterRule struct {
 	Port, PrivatePort   int
 	Internal            bool
 	Algorithm, Protocol string
-	CIDRList            string // as stored: separated by blanks after create, by commas after update; empty: all sources
-	Members             []RouterMember
-	Sticky              *RouterSticky
-	Certificate         *tls.Certificate // the certificate bound to the rule, if its key was uploaded to this process
+	// as stored: separated by blanks after create, by commas after update; empty: all sources
+	CIDRList    string
+	Members     []RouterMember
+	Sticky      *RouterSticky
+	Certificate *tls.Certificate // the certificate bound to the rule, if its key was uploaded to this process
 	// Filtered reports whether Filter applies to packets before the load balancer. Packets that match no item are
 	// dropped.
 	Filtered bool
 	Filter   []RouterFilter
 }
 
-// RouterRanges is how many source ranges a rule can have. With more, the job of every later change of a rule in the network or
-// VPC fails until the rule is deleted or has fewer.
+// RouterRanges is how many source ranges a rule can have. With more, the job of every later change of a rule in the
+// network or VPC fails until the rule is deleted or has fewer.
 const RouterRanges = store.MaxRanges
 
 // RouterMember is an address that a rule forwards to.
@@ -141,27 +142,38 @@ func (w *watch) wake() {
 // routed returns a rule as it is configured on the router, or false if it was never sent to the router.
 func routed(st *store.State, r *store.LBRule) (RouterRule, bool) {
 	out := RouterRule{
-		ID: r.UUID, Name: r.Name, Address: r.IP.Addr, Port: r.PublicPort, PrivatePort: r.PrivatePort, Internal: r.Internal,
-		Algorithm: strings.ToLower(r.Algorithm), Protocol: cmp.Or(r.Told, r.Protocol), CIDRList: r.CIDRs,
+		ID:          r.UUID,
+		Name:        r.Name,
+		Address:     r.IP.Addr,
+		Port:        r.PublicPort,
+		PrivatePort: r.PrivatePort,
+		Internal:    r.Internal,
+		Algorithm:   strings.ToLower(r.Algorithm), Protocol: cmp.Or(r.Told, r.Protocol), CIDRList: r.CIDRs,
 	}
+
 	for _, m := range r.Members {
 		addr, err := netip.ParseAddr(m.IP)
 		if m.VM.Gone() || err != nil {
 			continue
 		}
-		out.Members = append(out.Members, RouterMember{VM: m.VM.Name, Address: addr, Running: m.VM.State == store.VMRunning})
+		out.Members = append(out.Members,
+			RouterMember{VM: m.VM.Name, Address: addr, Running: m.VM.State == store.VMRunning})
 	}
+
 	if r.State == store.RuleAdd || len(out.Members) == 0 {
 		return RouterRule{}, false
 	}
+
 	for _, p := range r.Policies {
 		if !p.Pending {
 			out.Sticky = &RouterSticky{Method: p.Method, Params: maps.Clone(p.Params)}
 		}
 	}
+
 	if r.Cert != nil {
 		out.Certificate = r.Cert.Pair
 	}
+
 	out.Filtered, out.Filter = filter(st, r)
 	return out, true
 }
@@ -177,7 +189,9 @@ func filter(st *store.State, r *store.LBRule) (bool, []RouterFilter) {
 	}
 	var out []RouterFilter
 	for _, f := range r.IP.FWRules {
-		if f.State != store.RuleAdd && f.Protocol == "tcp" && portsMeet(r.PublicPort, r.PublicPort, f.StartPort, f.EndPort) {
+		if f.State != store.RuleAdd &&
+			f.Protocol == "tcp" &&
+			portsMeet(r.PublicPort, r.PublicPort, f.StartPort, f.EndPort) {
 			out = append(out, RouterFilter{Allow: true, Sources: prefixes(f.CIDRs)})
 		}
 	}

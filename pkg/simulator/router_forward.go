@@ -40,25 +40,37 @@ func forwarded(st *store.State, r *store.PFRule) (RouterForward, bool) {
 	if r.State == store.RuleAdd || err != nil {
 		return RouterForward{}, false
 	}
+
 	out := RouterForward{
-		ID: r.UUID, Address: r.IP.Addr, Protocol: r.Protocol, Port: r.PublicStart, EndPort: r.PublicEnd, PrivatePort: r.PrivateStart,
-		VM: r.VM.Name, Guest: guest, Running: r.VM.State == store.VMRunning,
+		ID:          r.UUID,
+		Address:     r.IP.Addr,
+		Protocol:    r.Protocol,
+		Port:        r.PublicStart,
+		EndPort:     r.PublicEnd,
+		PrivatePort: r.PrivateStart,
+		VM:          r.VM.Name, Guest: guest, Running: r.VM.State == store.VMRunning,
 	}
+
 	if r.Network.VPC != nil {
 		out.Sources, out.ByACL = prefixes(r.CIDRs), true
 		out.Filtered, out.Filter = tierFilter(st, r.Network, r.Protocol, r.PrivateStart, r.PrivateEnd)
 		return out, true
 	}
+
 	out.Hairpin = r.Network.CIDR
 	if !r.Network.Provides("Firewall") {
 		return out, true
 	}
+
 	out.Filtered = true
 	for _, f := range r.IP.FWRules {
-		if f.State != store.RuleAdd && f.Protocol == r.Protocol && portsMeet(r.PublicStart, r.PublicEnd, f.StartPort, f.EndPort) {
+		if f.State != store.RuleAdd &&
+			f.Protocol == r.Protocol &&
+			portsMeet(r.PublicStart, r.PublicEnd, f.StartPort, f.EndPort) {
 			out.Filter = append(out.Filter, portFilter(true, f.CIDRs, f.StartPort, f.EndPort))
 		}
 	}
+
 	return out, true
 }
 

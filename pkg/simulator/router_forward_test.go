@@ -24,12 +24,30 @@ func TestRouterForwards(t *testing.T) {
 	`)
 	forwards := vpc.sim.Router().Forwards
 	require.Equal(t, []RouterForward{{
-		ID: vpc.vars["first"], Address: netip.MustParseAddr("203.0.113.9"), Protocol: "tcp", Port: 81, EndPort: 81, PrivatePort: 85,
-		VM: "tier-1", Guest: netip.MustParseAddr("10.2.1.11"), Running: true, Sources: some("192.0.2.0/24", "10.0.0.0/8"), Filtered: true, ByACL: true,
-		Filter: []RouterFilter{{Sources: some("192.0.2.1/32")}, {Allow: true, Sources: some("192.0.2.0/24"), From: 80, To: 90}},
+		ID:          vpc.vars["first"],
+		Address:     netip.MustParseAddr("203.0.113.9"),
+		Protocol:    "tcp",
+		Port:        81,
+		EndPort:     81,
+		PrivatePort: 85,
+		VM:          "tier-1",
+		Guest:       netip.MustParseAddr("10.2.1.11"),
+		Running:     true,
+		Sources:     some("192.0.2.0/24", "10.0.0.0/8"),
+		Filtered:    true,
+		ByACL:       true,
+		Filter: []RouterFilter{
+			{Sources: some("192.0.2.1/32")},
+			{Allow: true, Sources: some("192.0.2.0/24"), From: 80, To: 90},
+		},
 	}, {
-		ID: vpc.vars["second"], Address: netip.MustParseAddr("203.0.113.9"), Protocol: "udp", Port: 82, EndPort: 82, PrivatePort: 30082,
-		VM: "tier-1", Guest: netip.MustParseAddr("10.2.1.11"), Running: true, Filtered: true, ByACL: true,
+		ID:          vpc.vars["second"],
+		Address:     netip.MustParseAddr("203.0.113.9"),
+		Protocol:    "udp",
+		Port:        82,
+		EndPort:     82,
+		PrivatePort: 30082,
+		VM:          "tier-1", Guest: netip.MustParseAddr("10.2.1.11"), Running: true, Filtered: true, ByACL: true,
 		Filter: []RouterFilter{{Sources: some("192.0.2.1/32")}},
 	}}, forwards)
 
@@ -44,9 +62,17 @@ func TestRouterForwards(t *testing.T) {
 		d/a stopVirtualMachine id={n1}
 	`)
 	require.Equal(t, []RouterForward{{
-		ID: isolated.vars["rule"], Address: netip.MustParseAddr(isolated.vars["address"]), Protocol: "udp", Port: 7000, EndPort: 7009, PrivatePort: 7000,
-		VM: "n1", Guest: netip.MustParseAddr("10.1.1.21"), Hairpin: netip.MustParsePrefix("10.1.1.0/24"), Filtered: true,
-		Filter: []RouterFilter{{Allow: true, Sources: some("198.51.100.0/24"), From: 7005, To: 8000}},
+		ID:          isolated.vars["rule"],
+		Address:     netip.MustParseAddr(isolated.vars["address"]),
+		Protocol:    "udp",
+		Port:        7000,
+		EndPort:     7009,
+		PrivatePort: 7000,
+		VM:          "n1",
+		Guest:       netip.MustParseAddr("10.1.1.21"),
+		Hairpin:     netip.MustParsePrefix("10.1.1.0/24"),
+		Filtered:    true,
+		Filter:      []RouterFilter{{Allow: true, Sources: some("198.51.100.0/24"), From: 7005, To: 8000}},
 	}}, isolated.sim.Router().Forwards, "a stopped VM keeps its rules")
 	isolated.play(`&d/a deletePortForwardingRule id={rule}`)
 	require.Len(t, isolated.sim.Router().Forwards, 1, "in force until the job has ended")

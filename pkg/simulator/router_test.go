@@ -31,16 +31,22 @@ func TestRouterOfVPC(t *testing.T) {
 	rules := h.sim.Router().Rules
 	require.Len(t, rules, 2)
 	require.Equal(t, RouterRule{
-		ID: h.vars["public"], Name: "p", Address: netip.MustParseAddr("203.0.113.9"), Port: 80, PrivatePort: 30080, Algorithm: "roundrobin",
-		CIDRList: "192.0.2.0/24 198.51.100.7",
-		Members:  []RouterMember{{VM: "tier-1", Address: netip.MustParseAddr("10.2.1.11"), Running: true}},
+		ID:          h.vars["public"],
+		Name:        "p",
+		Address:     netip.MustParseAddr("203.0.113.9"),
+		Port:        80,
+		PrivatePort: 30080,
+		Algorithm:   "roundrobin",
+		CIDRList:    "192.0.2.0/24 198.51.100.7",
+		Members:     []RouterMember{{VM: "tier-1", Address: netip.MustParseAddr("10.2.1.11"), Running: true}},
 	}, rules[0])
 	some := func(s ...string) []netip.Prefix { return prefixes(s) }
 	require.True(t, rules[1].Internal)
 	require.Equal(t, netip.MustParseAddr("10.2.2.200"), rules[1].Address)
 	require.True(t, rules[1].Filtered)
 	require.Equal(t, []RouterFilter{
-		{Allow: true, Sources: some("10.2.2.0/24")}, {Allow: false, Sources: some("192.0.2.1/32")}, {Allow: true, Sources: some("192.0.2.0/24"), From: 80, To: 90},
+		{Allow: true, Sources: some("10.2.2.0/24")}, {Allow: false, Sources: some("192.0.2.1/32")},
+		{Allow: true, Sources: some("192.0.2.0/24"), From: 80, To: 90},
 	}, rules[1].Filter)
 }
 
@@ -51,7 +57,8 @@ func TestRouterAndStickiness(t *testing.T) {
 	h.set("rule", h.sim.Router().Rules[0].ID).play(`
 		let create k8s-owner createLBStickinessPolicy lbruleid={rule} name=s methodname=SourceBased param[0].name=expire
 		create param[0].value=5m`)
-	require.Equal(t, &RouterSticky{Method: "SourceBased", Params: map[string]string{"expire": "5m"}}, h.sim.Router().Rules[0].Sticky)
+	require.Equal(t, &RouterSticky{Method: "SourceBased", Params: map[string]string{"expire": "5m"}},
+		h.sim.Router().Rules[0].Sticky)
 	h.play(`
 		fault createLBStickinessPolicy:job-never-ends
 		& create param[0].value=6m`)
@@ -67,8 +74,8 @@ func manyRanges(n int) string {
 	return strings.Join(out, ",")
 }
 
-// TestOldReleaseTellsRouterOfAlgorithmsOnly: before 4.22 a changed protocol is listed, but not in force until the router is
-// told of something else.
+// TestOldReleaseTellsRouterOfAlgorithmsOnly: before 4.22 a changed protocol is listed, but not in force until the
+// router is told of something else.
 func TestOldReleaseTellsRouterOfAlgorithmsOnly(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]string{"4.19.3": "tcp", "4.22": "tcp-proxy"} {
@@ -83,6 +90,7 @@ func TestOldReleaseTellsRouterOfAlgorithmsOnly(t *testing.T) {
 				}
 				return "none"
 			}
+
 			h.play(`d/a assignToLoadBalancerRule id={rule} virtualmachineids={vms:own-1}`)
 			require.Equal(t, "tcp", inForce())
 			h.play(`d/a updateLoadBalancerRule id={rule} protocol=tcp-proxy

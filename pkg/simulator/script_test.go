@@ -75,6 +75,7 @@ func readScript(t *testing.T, path string) *script {
 			require.Fail(t, "cannot read this line", line)
 		}
 	}
+
 	return out
 }
 
@@ -97,6 +98,7 @@ func parseStep(t *testing.T, text string) step {
 	if i := strings.LastIndex(want, " > "); i >= 0 {
 		want, binds = want[:i], want[i+3:]
 	}
+
 	s.want = want
 	for _, b := range strings.Fields(binds) {
 		path, prefix, named := strings.Cut(b, "=")
@@ -105,6 +107,7 @@ func parseStep(t *testing.T, text string) step {
 		}
 		s.binds = append(s.binds, [2]string{path, prefix})
 	}
+
 	words := fields(call)
 	require.GreaterOrEqual(t, len(words), 2, text)
 	s.caller, s.command = words[0], words[1]
@@ -113,6 +116,7 @@ func parseStep(t *testing.T, text string) step {
 		require.True(t, ok, "%s in %s", w, text)
 		s.args = append(s.args, [2]string{k, v})
 	}
+
 	return s
 }
 
@@ -136,6 +140,7 @@ func fields(s string) []string {
 			word.WriteRune(r)
 		}
 	}
+
 	return out
 }
 
@@ -151,12 +156,14 @@ func (s *scenario) runAll(lines []string) {
 			s.h.direct("certificate")
 			line = words[1] + " uploadSslCert name=web certificate={cert} privatekey={key} > " + words[3]
 			s.call(parseStep(s.t, line))
+
 		case "by-hand":
 			change, value, _ := strings.Cut(words[3], "=")
 			made := byHand(s.h.sim.st, words[1], s.ids.translate(words[2]), change, value, s.h.clock.Now())
 			if made != "" {
 				s.ids.bind(s.ids.full(words[5]), made)
 			}
+
 		case "server":
 			s.ids.bind(s.ids.full(words[2]), s.h.sim.st.MsID)
 		default:
@@ -195,12 +202,14 @@ func byHand(st *store.State, table, id, change, value string, now time.Time) (ma
 		v := st.VPCs.ByUUID[id]
 		v.Started = false
 		st.StartVPC(v, now)
+
 	case "stop":
 		for _, v := range st.VMs.Rows {
 			if v.Owner == st.Projects.ByUUID[id].Account {
 				v.Stopped(now)
 			}
 		}
+
 	case "add-secondary":
 		return st.AddSecondary(st.NICs.ByUUID[id], value).UUID
 	case "drop":
@@ -213,6 +222,7 @@ func byHand(st *store.State, table, id, change, value string, now time.Time) (ma
 		rows := reflect.ValueOf(st).Elem().FieldByName(table).Elem().FieldByName("ByUUID")
 		rows.MapIndex(reflect.ValueOf(id)).Elem().FieldByName(change).SetString(value)
 	}
+
 	return ""
 }
 
@@ -226,7 +236,10 @@ func (s *scenario) keep(caller string, body map[string]any) {
 }
 
 // registers are callers by the recorded case that registers their keys.
-var registers = map[string]string{"registerUserKeys.admin-for-user": "customrole", "registerUserKeys.self-again": "seconduser"}
+var registers = map[string]string{
+	"registerUserKeys.admin-for-user": "customrole",
+	"registerUserKeys.self-again":     "seconduser",
+}
 
 var update = flag.Bool("update", false, "write the transcript")
 
@@ -252,9 +265,12 @@ func TestTranscript(t *testing.T) {
 	t.Parallel()
 	calls, err := os.ReadFile("testdata/transcript.txt")
 	require.NoError(t, err)
-	said := bytes.NewBufferString("An account with its network, VMs, address and rules, made by API calls alone on a fresh cloudstack-sim, and deleted again.\n" +
-		"\"root\" calls the integration port, \"kube\" signs with the keys that it was given. Answers of jobs follow those of the calls.\n" +
+	said := bytes.NewBufferString("An account with its network, VMs, address and rules, made by API calls alone on a " +
+		"fresh cloudstack-sim, and deleted again.\n" +
+		"\"root\" calls the integration port, \"kube\" signs with the keys that it was given. Answers of jobs follow " +
+		"those of the calls.\n" +
 		"Ids, keys and MACs are numbered; capabilities of services are left out.\n")
+
 	h := start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}})
 	h.note = func(line string, a answer) {
 		said.WriteString(line)
@@ -262,6 +278,7 @@ func TestTranscript(t *testing.T) {
 		require.NoError(t, json.Indent(said, []byte(capabilities.ReplaceAllString(a.raw, "$1")), "", "  "))
 		said.WriteByte('\n')
 	}
+
 	h.play(string(calls))
 	text, names := password.ReplaceAllString(said.String(), "password=***"), map[string]string{}
 	for _, c := range changing {
@@ -272,5 +289,7 @@ func TestTranscript(t *testing.T) {
 			return names[v]
 		})
 	}
-	golden.File(t, "../../docs/transcripts/simulator-scenario.txt", text, *update, "go test ./pkg/simulator -run TestTranscript -update")
+
+	golden.File(t, "../../docs/transcripts/simulator-scenario.txt", text, *update,
+		"go test ./pkg/simulator -run TestTranscript -update")
 }

@@ -37,6 +37,7 @@ func TestSDK(t *testing.T) {
 	got, _, err := cs.LoadBalancer.GetLoadBalancerRuleByID(r.Id)
 	require.NoError(t, err)
 	require.Equal(t, "lb (1) [a]:,/%&=+'!", got.Name)
+
 	// The SDK escapes ~ and * as the server does not: the call fails with 401, as in real life.
 	list := cs.LoadBalancer.NewListLoadBalancerRulesParams()
 	list.SetKeyword("a~b")

@@ -29,6 +29,7 @@ func addNetworkOfferings(st *store.State, r catalogue.Release, now time.Time) er
 	if err := json.Unmarshal(networkOfferingsJSON, &all); err != nil {
 		return fmt.Errorf("decode the embedded network offerings: %w", err)
 	}
+
 	for _, raw := range all {
 		var head struct{ ForVPC bool }
 		if err := json.Unmarshal(raw, &head); err != nil {
@@ -42,11 +43,14 @@ func addNetworkOfferings(st *store.State, r catalogue.Release, now time.Time) er
 			return err
 		}
 	}
+
 	return nil
 }
 
 // addNetworkOffering creates an offering as listNetworkOfferings shows it, but for what changes.
-func addNetworkOffering(st *store.State, body json.RawMessage, change map[string]any, now time.Time) (*store.NetworkOffering, error) {
+func addNetworkOffering(
+	st *store.State, body json.RawMessage, change map[string]any, now time.Time,
+) (*store.NetworkOffering, error) {
 	o := &store.NetworkOffering{Body: body}
 	fields := map[string]any{}
 	err := json.Unmarshal(body, &fields)
@@ -54,12 +58,15 @@ func addNetworkOffering(st *store.State, body json.RawMessage, change map[string
 		maps.Copy(fields, change)
 		o.Body, err = json.Marshal(fields)
 	}
+
 	if err == nil {
 		err = json.Unmarshal(o.Body, &o.Spec)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("decode a network offering: %w", err)
 	}
+
 	o.Services = o.Spec.Services
 	o.UUID, o.Created = store.StableID("networkoffering", o.Spec.Name), now
 	return st.NetOffs.Add(o), nil
@@ -69,10 +76,15 @@ func addNetworkOffering(st *store.State, body json.RawMessage, change map[string
 func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue) {
 	add := func(name, kind, description string, public bool, rules ...*store.RoleRule) *store.Role {
 		return st.Roles.Add(&store.Role{
-			Entity: store.Entity{UUID: store.StableID("role", name)}, Name: name, Kind: kind, Description: description, Public: public,
-			Builtin: true, Rules: rules,
+			Entity:      store.Entity{UUID: store.StableID("role", name)},
+			Name:        name,
+			Kind:        kind,
+			Description: description,
+			Public:      public,
+			Builtin:     true, Rules: rules,
 		})
 	}
+
 	rule := func(pattern string, allow bool) *store.RoleRule {
 		return &store.RoleRule{UUID: uuid.NewString(), Pattern: pattern, Allow: allow}
 	}
@@ -86,9 +98,12 @@ func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue) {
 		}
 		return out
 	}
-	readOnly := []*store.RoleRule{rule("list*", true), rule("query*", true), rule("get*", true), rule("login", true), rule("logout", true), rule("*", false)}
+
+	readOnly := []*store.RoleRule{rule("list*", true), rule("query*", true), rule("get*", true), rule("login", true),
+		rule("logout", true), rule("*", false)}
 	add("Root Admin", store.RoleAdmin, "Default root admin role", true, rule("*", true))
-	add("Resource Admin", store.RoleResourceAdmin, "Default resource admin role", true, allowed(store.RoleResourceAdmin)...)
+	add("Resource Admin", store.RoleResourceAdmin, "Default resource admin role", true,
+		allowed(store.RoleResourceAdmin)...)
 	add("Domain Admin", store.RoleDomainAdmin, "Default domain admin role", true, allowed(store.RoleDomainAdmin)...)
 	add("User", store.RoleUser, "Default user role", true, allowed(store.RoleUser)...)
 	add("Read-Only Admin - Default", store.RoleAdmin, "Default read-only admin role", true, readOnly...)
@@ -99,7 +114,9 @@ func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue) {
 	for _, n := range store.CKSProjectRules {
 		cks = append(cks, rule(n, true))
 	}
-	cksRole := add(store.CKSProjectRole, store.RoleUser, "Project Kubernetes Service Role", false, append(cks, rule("*", false))...)
+
+	cksRole := add(store.CKSProjectRole, store.RoleUser, "Project Kubernetes Service Role", false,
+		append(cks, rule("*", false))...)
 	cksRole.Builtin = false // as listRoles shows it
 }
 
@@ -125,13 +142,17 @@ func addVPCOfferings(st *store.State, now time.Time) {
 		}
 		return out
 	}
+
 	lb := map[string][]string{"Lb": {router, "InternalLbVm"}}
 	basics := map[string][]string{"UserData": {router}, "Dhcp": {router}, "Dns": {router}}
 	withVPN := map[string][]string{"UserData": {router}, "Dhcp": {router}, "Dns": {router}, "Vpn": {router}}
 	routed := []string{"Vpn", "StaticNat", "PortForwarding", "Lb"}
 	for _, o := range []store.VPCOffering{
 		{Name: store.VPCOfferingName, Services: all(router, lb)},
-		{Name: "Default VPC  offering with Netscaler", Services: all(router, map[string][]string{"Lb": {"Netscaler", "InternalLbVm"}})},
+		{
+			Name:     "Default VPC  offering with Netscaler",
+			Services: all(router, map[string][]string{"Lb": {"Netscaler", "InternalLbVm"}}),
+		},
 		{Name: store.RedundantOfferingName, Redundant: true, Services: all(router, lb)},
 		{Name: "VPC offering with NSX - NAT Mode", Mode: "NATTED", Services: all("Nsx", basics, "Vpn")},
 		{Name: "VPC offering with NSX - Route Mode", Mode: "ROUTED", Services: all("Nsx", basics, routed...)},

@@ -32,14 +32,18 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 	if s.away() {
 		panic(http.ErrAbortHandler) // simulates a server that is down
 	}
+
 	if s.closed.Load() {
 		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
 	}
+
 	switch path := r.URL.Path; {
-	case path == "/client/api" || strings.HasPrefix(path, "/client/api/"): // the servlet serves all paths below /client/api
+	// the servlet serves all paths below /client/api
+	case path == "/client/api" || strings.HasPrefix(path, "/client/api/"):
 	case path == "/client" || path == "/client/":
-		page := "<!DOCTYPE html><html><head><title>cloudstack-sim</title></head><body>The API is at /client/api</body></html>\n"
+		page := "<!DOCTYPE html><html><head><title>cloudstack-sim</title></head><body>The API is at " +
+			"/client/api</body></html>\n"
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(page))
 		return
@@ -47,46 +51,56 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 		notFoundPage(w, r)
 		return
 	}
+
 	if r.Method != http.MethodGet && r.Method != http.MethodPost && r.Method != http.MethodHead {
 		htmlError(w, http.StatusMethodNotAllowed, "HTTP method "+r.Method+" is not supported by this URL")
 		return
 	}
+
 	req, perr := wire.ParseRequest(r)
 	if perr != nil {
 		htmlError(w, perr.Status, perr.Text)
 		return
 	}
+
 	began := s.server.Clock.Now()
 	o := s.handle(w, r, req, integration)
 	s.record(r.Context(), req, &o, began)
 	if o.cut {
 		panic(http.ErrAbortHandler) // close the connection without an answer
 	}
+
 	s.answer(w, r, req, o)
 }
 
 // handle runs the checks in CloudStack's order, and then the command.
 func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool) outcome {
-	faults := s.faults.Match(req.Command, s.server.Cat.ByName[req.Command], func() string { return s.sender(r, req, integration) })
+	faults := s.faults.Match(req.Command, s.server.Cat.ByName[req.Command],
+		func() string { return s.sender(r, req, integration) })
 	if f := fault.Pick(faults, FaultDelay); f != nil {
 		if err := wire.Sleep(r.Context(), s.server.Clock, f.Delay); err != nil {
 			return outcome{cut: true}
 		}
 	}
+
 	if fault.Pick(faults, FaultCutBefore) != nil {
 		return outcome{cut: true}
 	}
+
 	if err := wire.Refusal(faults); err != nil {
 		return outcome{err: err, caller: s.sender(r, req, integration)}
 	}
+
 	s.runDue()
 	o := s.dispatch(r.Context(), w, r, req, integration, faults)
 	if fault.Pick(faults, FaultLostAnswer) != nil {
 		o.cut = true
 	}
+
 	if f := fault.Pick(faults, FaultRestart); f != nil {
 		s.Restart(f.Delay)
 	}
+
 	return o
 }
 
@@ -122,12 +136,15 @@ func (s *Simulator) scheduled() {
 	s.nextDue.Store(s.st.NextDue())
 }
 
-func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool, faults []*Fault) outcome {
+func (s *Simulator) dispatch(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool, faults []*Fault,
+) outcome {
 	now := s.server.Clock.Now()
 	if req.Command == "login" && !integration {
 		body, err := s.login(w, req, now)
 		return outcome{body: body, err: err, caller: req.Values["username"]}
 	}
+
 	api := s.server.Cat.ByName[req.Command]
 	c := &wire.Call{Server: &s.server, Now: now, Req: req, API: api, Cmd: s.cmds[req.Command], Faults: faults}
 	s.mu.RLock()
@@ -137,6 +154,7 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return outcome{err: err, caller: callerName(c)}
 	}
+
 	o := outcome{caller: callerName(c)}
 	if req.Command == "logout" {
 		if c.Session != nil {
@@ -148,22 +166,28 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 		o.body = map[string]string{"description": "success"}
 		return o
 	}
+
 	if !req.JSON {
 		o.err = wire.Errf(wire.CodeInternal, wire.CSGeneric, "the simulator answers JSON only: send response=json")
 		return o
 	}
+
 	if c.Cmd == nil {
-		o.err = wire.Errf(wire.CodeInternal, wire.CSGeneric, "the simulator does not implement the command %s", api.Name)
+		o.err = wire.Errf(wire.CodeInternal, wire.CSGeneric, "the simulator does not implement the command %s",
+			api.Name)
 		return o
 	}
+
 	if fault.Pick(faults, FaultRouterRefuses) != nil && !api.Async {
 		o.err = wire.Unreachable()
 		return o
 	}
+
 	if err := wire.Sleep(ctx, s.server.Clock, s.server.Pace().CallTime(api.Name)); err != nil {
 		o.cut = true
 		return o
 	}
+
 	o.body, o.err = s.execute(ctx, c)
 	o.cut = errors.Is(ctx.Err(), context.Canceled) && o.body == nil && o.err == nil
 	return o
@@ -183,9 +207,11 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 	for k, v := range c.Req.Values {
 		c.Args[k] = v
 	}
+
 	for _, name := range c.API.Absent {
 		delete(c.Args, name)
 	}
+
 	if cmd.Run != nil && !cmd.Write {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
@@ -194,6 +220,7 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 		}
 		return result(cmd.Run(c))
 	}
+
 	if cmd.Lock != nil {
 		// The create phase holds the lock of an address's or account's row.
 		s.mu.RLock()
@@ -202,10 +229,12 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 		if err == nil {
 			key = cmd.Lock(c)
 		}
+
 		s.mu.RUnlock()
 		if err != nil {
 			return nil, err
 		}
+
 		if key != "" {
 			release, err := s.acquire(ctx, c, key)
 			if err != nil {
@@ -219,6 +248,7 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 			}
 		}
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.watch.wake()
@@ -227,6 +257,7 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 	if err := c.ProcessParams(); err != nil {
 		return nil, err
 	}
+
 	if cmd.Run != nil {
 		body, err := any(nil), c.CheckCustomID()
 		if err == nil {
@@ -235,17 +266,20 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 		events.RecordSync(c, body, err)
 		return result(body, err)
 	}
+
 	spec, err := cmd.Submit(c)
 	if err != nil {
 		events.RecordRefused(c)
 		return nil, wire.AsAPIError(err)
 	}
+
 	body, err := jobs.Submit(c, spec)
 	s.scheduled()
 	return result(body, err)
 }
 
-// acquire takes the lock of the row of a create phase. In profiles with latency, it also waits until no job holds the row.
+// acquire takes the lock of the row of a create phase. In profiles with latency, it also waits until no job holds the
+// row.
 func (s *Simulator) acquire(ctx context.Context, c *wire.Call, key string) (release func(), err error) {
 	for {
 		release, err := s.locks.Acquire(ctx, key)
@@ -288,6 +322,7 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *wire.Req
 		_, _ = w.Write([]byte(o.err.Text))
 		return
 	}
+
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-XSS-Protection", "1;mode=block")
@@ -299,6 +334,7 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *wire.Req
 			h.Set("X-Description", headerText(o.err.Text))
 		}
 	}
+
 	if !req.JSON {
 		h.Set("Content-Type", "text/xml; charset=UTF-8")
 		w.WriteHeader(status)
@@ -307,6 +343,7 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *wire.Req
 		}
 		return
 	}
+
 	buf, ok := bufs.Get().(*bytes.Buffer)
 	if !ok {
 		buf = new(bytes.Buffer)
@@ -318,11 +355,13 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *wire.Req
 		htmlError(w, http.StatusInternalServerError, err.Error())
 		return
 	}
+
 	buf.WriteByte('}')
 	if err := wire.Older(s.server.Cat, buf); err != nil {
 		htmlError(w, http.StatusInternalServerError, err.Error())
 		return
 	}
+
 	h.Set("Content-Type", "application/json;charset=utf-8")
 	write(w, r, status, buf.Bytes())
 }

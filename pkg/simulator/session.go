@@ -51,8 +51,13 @@ func loginPath(sent string) string {
 // login executes the command login and sets the session's cookies.
 func (s *Simulator) login(w http.ResponseWriter, req *wire.Request, now time.Time) (any, *wire.Error) {
 	if !req.Post {
-		return nil, &wire.Error{Status: http.StatusMethodNotAllowed, Text: "Please use HTTP POST to authenticate using this API", Plain: true}
+		return nil, &wire.Error{
+			Status: http.StatusMethodNotAllowed,
+			Text:   "Please use HTTP POST to authenticate using this API",
+			Plain:  true,
+		}
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.st
@@ -62,53 +67,83 @@ func (s *Simulator) login(w http.ResponseWriter, req *wire.Request, now time.Tim
 		if dom, found = st.Domains.Get(id); !found {
 			n, err := strconv.ParseInt(id, 10, 64)
 			if err != nil {
-				return nil, &wire.Error{Status: http.StatusUnauthorized, Text: "Invalid domain id entered, please enter a valid one"}
+				return nil, &wire.Error{
+					Status: http.StatusUnauthorized,
+					Text:   "Invalid domain id entered, please enter a valid one",
+				}
 			}
 			dom, found = st.Domains.ByID(n)
 		}
 	}
+
 	name := req.Values["username"]
 	refuse := func(id string) *wire.Error {
-		return &wire.Error{Status: wire.CodeAccount, Text: "Failed to authenticate user " + name + " in domain " + id + "; please provide valid credentials"}
+		return &wire.Error{
+			Status: wire.CodeAccount,
+			Text:   "Failed to authenticate user " + name + " in domain " + id + "; please provide valid credentials",
+		}
 	}
+
 	if !found {
 		return nil, &wire.Error{Status: wire.CodeAccount, Text: "Unable to find the domain from the path " + path}
 	}
+
 	u, ok := st.UserIn(dom, name)
 	if !ok || !passwordFits(st, u, req.Values["password"]) {
 		return nil, refuse(strconv.FormatInt(dom.ID, 10))
 	}
+
 	if u.State != store.StateEnabled || u.Account.State != store.StateEnabled {
 		return nil, &wire.Error{
-			Status: wire.CodeAccount, Text: fmt.Sprintf("User %s (or their account) in domain %s is disabled/locked. Please contact the administrator.", u.Text(), dom.Text()),
+			Status: wire.CodeAccount,
+			Text: fmt.Sprintf("User %s (or their account) in domain %s is disabled/locked. Please contact the "+
+				"administrator.", u.Text(), dom.Text()),
 		}
 	}
+
 	u.Failures = 0
 	recordUser(st, u, "USER.LOGIN", "user has logged in from IP Address /127.0.0.1", now)
 	ses := s.server.Sessions.Start(u, now)
 	for k, v := range map[string]string{"JSESSIONID": ses.ID, "sessionkey": ses.Key} {
-		http.SetCookie(w, &http.Cookie{ //nolint:gosec // like CloudStack, which sets Secure only on HTTPS; the simulator serves HTTP
-			Name: k, Value: v, Path: "/client", HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		})
+		http.SetCookie(w,
+			&http.Cookie{ //nolint:gosec // like CloudStack, which sets Secure only on HTTPS; the simulator serves HTTP
+				Name: k, Value: v, Path: "/client", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+			})
 	}
+
 	view := loginView{
-		Username: u.Username, UserID: u.UUID, DomainID: u.Account.Domain.UUID, Timeout: int(wire.SessionTimeout(st).Seconds()),
-		Account: u.Account.Name, FirstName: u.FirstName, LastName: u.LastName, Type: strconv.Itoa(u.Account.Typ()),
-		Registered: "false", SessionKey: ses.Key, Is2FAEnabled: "false", Is2FAVerified: "true", IssuerFor2FA: "CloudStack",
+		Username: u.Username,
+		UserID:   u.UUID,
+		DomainID: u.Account.Domain.UUID,
+		Timeout:  int(wire.SessionTimeout(st).Seconds()),
+		Account:  u.Account.Name, FirstName: u.FirstName, LastName: u.LastName, Type: strconv.Itoa(u.Account.Typ()),
+		Registered:    "false",
+		SessionKey:    ses.Key,
+		Is2FAEnabled:  "false",
+		Is2FAVerified: "true",
+		IssuerFor2FA:  "CloudStack",
 	}
+
 	if u.Timezone != "" {
 		view.Timezone, view.TimezoneOffset = u.Timezone, "0.0"
 	}
+
 	if u.Account.RootAdmin() {
 		view.ManagementID = st.MsID
 	}
+
 	return view, nil
 }
 
 // recordUser records the event of a login or logout.
 func recordUser(st *store.State, u *store.User, kind, text string, now time.Time) {
 	st.AddEvent(&store.Event{
-		Entity: store.Entity{Created: now}, Kind: kind, State: store.EventCompleted, Text: text, Owner: u.Account, User: u,
+		Entity:   store.Entity{Created: now},
+		Kind:     kind,
+		State:    store.EventCompleted,
+		Text:     text,
+		Owner:    u.Account,
+		User:     u,
 		Resource: store.Resource{Kind: "User", UUID: u.UUID, Name: u.Username},
 	})
 }

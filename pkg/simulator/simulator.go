@@ -28,7 +28,8 @@ type Options struct {
 	Latency LatencyProfile   // zero: instant
 	Logger  *slog.Logger     // nil: silent; at level Debug every call is logged, without secrets
 	Seed    uint64           // seed of the random sequence for faults with a probability
-	Inside  ClusterInside    // what happens inside the VMs of Kubernetes clusters; nil: always what CloudStack waits for
+	// what happens inside the VMs of Kubernetes clusters; nil: always what CloudStack waits for
+	Inside ClusterInside
 }
 
 // Simulator is an in-memory CloudStack management server. Its handlers are safe for concurrent use.
@@ -56,28 +57,45 @@ func New(o Options) (*Simulator, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+
 	if o.World == nil {
 		o.World = FreshWorld()
 	}
+
 	implemented, err := loadCommands()
 	if err != nil {
 		return nil, err
 	}
+
 	r, err := o.World.release()
 	if err != nil {
 		return nil, err
 	}
+
 	st, err := o.World.build(o.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Simulator{
-		server: wire.Server{Clock: o.Clock, Latency: o.Latency, Cat: implemented.cat.At(r), Sessions: wire.NewSessions(), Inside: o.Inside},
-		cmds:   implemented.byName, log: o.Logger, ledger: newLedger(), locks: wire.NewRowLocks(o.Clock, o.Latency.LockRetry), st: st,
+		server: wire.Server{
+			Clock:    o.Clock,
+			Latency:  o.Latency,
+			Cat:      implemented.cat.At(r),
+			Sessions: wire.NewSessions(),
+			Inside:   o.Inside,
+		},
+		cmds:   implemented.byName,
+		log:    o.Logger,
+		ledger: newLedger(),
+		locks:  wire.NewRowLocks(o.Clock, o.Latency.LockRetry),
+		st:     st,
 	}
+
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.faults.Seed(o.Seed)
 	s.ledger.jobs = s.jobOutcomes
@@ -88,9 +106,11 @@ func New(o Options) (*Simulator, error) {
 		}
 		s.Inject(f)
 	}
+
 	if o.Inside != nil {
 		go s.runJobs()
 	}
+
 	return s, nil
 }
 
@@ -117,13 +137,16 @@ func (s *Simulator) Keys(username string) (apiKey, secretKey string, ok bool) {
 		}
 		dom, name = d, username[i+1:]
 	}
+
 	u, found := s.st.UserIn(dom, name)
 	if !found && dom == s.st.Root() {
 		u, found = s.st.Users.Find(func(u *store.User) bool { return strings.EqualFold(u.Username, name) })
 	}
+
 	if !found || u.APIKey == "" {
 		return "", "", false
 	}
+
 	return u.APIKey, u.SecretKey, true
 }
 
@@ -145,8 +168,8 @@ func (s *Simulator) runJobs() {
 // Now returns the time of the simulator's clock.
 func (s *Simulator) Now() time.Time { return s.server.Clock.Now() }
 
-// SetSpeed makes calls and jobs that begin from now on take 1/speed of the time that the latency profile gives them; 1 is normal. An
-// instant simulator that is slowed down takes the times of profile simulator.
+// SetSpeed makes calls and jobs that begin from now on take 1/speed of the time that the latency profile gives them; 1
+// is normal. An instant simulator that is slowed down takes the times of profile simulator.
 func (s *Simulator) SetSpeed(speed float64) error { return s.server.SetSpeed(speed) }
 
 // Speed returns the current speed; 1 is normal.
@@ -180,8 +203,11 @@ func (s *Simulator) Users() []UserInfo {
 	for _, u := range s.st.Users.Rows {
 		if !u.Removed && !u.Account.System() && u.Username != store.BaremetalAccount {
 			out = append(out, UserInfo{
-				Name: u.Username, Domain: u.Account.Domain.Display(), Account: u.Account.Name, Role: u.Account.Role.Name,
-				APIKey: u.APIKey, SecretKey: u.SecretKey, Generated: u.PrintKeys,
+				Name:    u.Username,
+				Domain:  u.Account.Domain.Display(),
+				Account: u.Account.Name,
+				Role:    u.Account.Role.Name,
+				APIKey:  u.APIKey, SecretKey: u.SecretKey, Generated: u.PrintKeys,
 			})
 		}
 	}

@@ -26,6 +26,7 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
+
 	w := ExampleWorld()
 	w.Accounts[1].Limits = map[string]int64{"publicIPs": -1}
 	h := start(t, Options{World: w, Clock: clock.RealClock{}})
@@ -40,6 +41,7 @@ func TestSoak(t *testing.T) {
 		}
 		return a
 	}
+
 	var wg sync.WaitGroup
 	for n := range clients {
 		wg.Go(func() {
@@ -49,26 +51,35 @@ func TestSoak(t *testing.T) {
 				if failed.Load() != nil {
 					return
 				}
+
 				// The address's own job must have ended before it takes rules; any next call ends it.
-				rule := expect(h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", fmt.Sprintf("lb-%d", n), "algorithm", "roundrobin",
+				rule := expect(h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name",
+					fmt.Sprintf("lb-%d", n), "algorithm", "roundrobin",
 					"publicport", "80", "privateport", "30080", "protocol", "tcp"), 200).str("id")
 				expect(h.call(owner, "assignToLoadBalancerRule", "id", rule, "virtualmachineids", vm), 200)
-				expect(h.call(owner, "createTags", "resourceids", ip+","+rule, "resourcetype", "LoadBalancer", "tags[0].key", "k", "tags[0].value", "v"), 200)
+				expect(h.call(owner, "createTags", "resourceids", ip+","+rule, "resourcetype", "LoadBalancer",
+					"tags[0].key", "k", "tags[0].value", "v"), 200)
 				expect(h.call(owner, "listVirtualMachines", "details", "nics,servoff"), 200)
 				expect(h.call("admin", "listLoadBalancerRules", "listall", "true"), 200)
 				expect(h.call(owner, "listTags"), 200)
-				expect(h.call(owner, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "80"), wire.CodeConflict) // openfirewall made one
+
+				// openfirewall made one
+				expect(h.call(owner, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "80"),
+					wire.CodeConflict)
 				expect(h.call(owner, "disassociateIpAddress", "id", ip), 200)
 				h.sim.Ledger().Count("listTags")
 			}
 		})
 	}
+
 	wg.Wait()
 	if s := failed.Load(); s != nil {
 		t.Fatal(*s)
 	}
+
 	h.call(owner, "listZones") // ends the last jobs
-	require.Equal(t, before, h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", store.IPAllocated).body["count"])
+	require.Equal(t, before,
+		h.call(owner, "listPublicIpAddresses", "allocatedonly", "false", "state", store.IPAllocated).body["count"])
 	require.Len(t, h.call(owner, "listLoadBalancerRules").items("loadbalancerrule"), 2)
 	require.Len(t, h.call(owner, "listFirewallRules").items("firewallrule"), 2)
 	require.Empty(t, h.sim.st.Due)
@@ -80,28 +91,37 @@ func (h *env) aside(client, round int, expect func(answer, int) answer) {
 	if err != nil {
 		panic(err)
 	}
+
 	switch (client + round) % 6 {
 	case 0:
 		for i := range commands.cat.APIs {
-			if a, cmd := &commands.cat.APIs[i], commands.byName[commands.cat.APIs[i].Name]; cmd != nil && cmd.Run != nil && !cmd.Write && strings.HasPrefix(a.Name, "list") && a.Name != "listApis" {
+			if a, cmd := &commands.cat.APIs[i], commands.byName[commands.cat.APIs[i].Name]; cmd != nil &&
+				cmd.Run != nil &&
+				!cmd.Write &&
+				strings.HasPrefix(a.Name, "list") &&
+				a.Name != "listApis" {
 				h.root(a.Name, "listall", "true")
 			}
 		}
+
 	case 1:
 		login, session := h.login("admin", "password", "")
 		expect(login, 200)
 		expect(session("listUsers", "listall", "true"), 200)
 		expect(session("logout"), 200)
+
 	case 2:
 		remove := h.sim.Inject(Fault{Command: "list*", Caller: "nobody", Kind: FaultErrorBefore, Probability: 0.5})
 		expect(h.call(owner, "listZones"), 200)
 		remove()
+
 	case 3:
 		h.sim.Objects()
 	case 4:
 		h.sim.Ledger().Find("list*", owner)
 		h.sim.Faults()
 		h.sim.Users()
+
 	case 5:
 		vm := id(h.call(owner, "listVirtualMachines", "name", "demo-cp-1").items("virtualmachine")[0])
 		h.call(owner, "stopVirtualMachine", "id", vm) // the order of these is anybody's

@@ -14,8 +14,8 @@ import (
 )
 
 // World describes all objects of a simulated CloudStack at its start. Objects refer to each other by name. Ids are
-// derived from kind and name, so that they are the same in every run, unless an id is specified. Everything else is made
-// by API calls. See example-world.yaml.
+// derived from kind and name, so that they are the same in every run, unless an id is specified. Everything else is
+// made by API calls. See example-world.yaml.
 type World struct {
 	// Version is the CloudStack release to simulate, 4.16 to 4.22.0.0 (default). docs/support-policy.md lists the
 	// differences.
@@ -99,10 +99,11 @@ type RoleRule struct {
 
 // Account is an owner of resources.
 type Account struct {
-	Name   string           `json:"name"`
-	Domain string           `json:"domain,omitempty"` // default ROOT
-	Role   string           `json:"role,omitempty"`   // default User
-	Limits map[string]int64 `json:"limits,omitempty"` // resource name (publicIPs, virtualMachines ...) to maximum; -1 is unlimited
+	Name   string `json:"name"`
+	Domain string `json:"domain,omitempty"` // default ROOT
+	Role   string `json:"role,omitempty"`   // default User
+	// resource name (publicIPs, virtualMachines ...) to maximum; -1 is unlimited
+	Limits map[string]int64 `json:"limits,omitempty"`
 	Users  []User           `json:"users,omitempty"`
 }
 
@@ -197,9 +198,10 @@ type NIC struct {
 
 // PublicIP is an allocated public address.
 type PublicIP struct {
-	ID                string             `json:"id,omitempty"`
-	Address           string             `json:"address"`
-	Network           string             `json:"network,omitempty"`   // isolated network that uses the address; for a VPC address: the tier
+	ID      string `json:"id,omitempty"`
+	Address string `json:"address"`
+	// isolated network that uses the address; for a VPC address: the tier
+	Network           string             `json:"network,omitempty"`
 	VPC               string             `json:"vpc,omitempty"`       // in the place of a network
 	StaticNAT         string             `json:"staticNAT,omitempty"` // the VM to which static NAT maps the address
 	Tags              map[string]string  `json:"tags,omitempty"`

@@ -45,10 +45,12 @@ func (w *World) build(now time.Time) (st *store.State, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	cat, err := catalogue.Load()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, f := range w.Faults {
 		if _, err := fault.Parse(f); err != nil {
 			return nil, fmt.Errorf("world: %w", err)
@@ -63,16 +65,19 @@ func (w *World) build(now time.Time) (st *store.State, err error) {
 			panic(p)
 		}
 	}()
+
 	b := &builder{w: w, st: store.NewState(), now: now, made: map[string]int{}}
 	if b.st.Version, err = catalogue.FullVersion(cmp.Or(w.Version, newest)); err != nil {
 		return nil, err
 	}
+
 	b.st.MsID = store.StableID("managementserver", "localhost")
 	b.st.Domains.Add(&store.Domain{Entity: b.entity("domain", "", "ROOT"), Name: "ROOT"})
 	addBuiltinRoles(b.st, cat.At(r))
 	if err := addNetworkOfferings(b.st, r, now); err != nil {
 		return nil, err
 	}
+
 	addVPCOfferings(b.st, now)
 	b.st.VMs.Next = 3        // the zone's two system VMs come first
 	b.st.Networks.Next = 204 // the lower ids belong to CloudStack's own networks
@@ -82,6 +87,7 @@ func (w *World) build(now time.Time) (st *store.State, err error) {
 		b.check(known, "%q is not known; the simulator has those that updateConfiguration changes", name)
 		b.st.Settings[name] = value
 	}
+
 	b.defaultACLs()
 	b.what = "zones"
 	b.check(len(w.Zones) > 0, "there is none; give at least one with a name and publicRanges")
@@ -129,7 +135,8 @@ func (b *builder) entity(kind, id, name string) store.Entity {
 		}
 	}
 	_, err := uuid.Parse(id)
-	b.check(err == nil && len(id) == 36 && b.made[id] == 0, "id %q is not a UUID, or is used twice; leave it out to have one made", id)
+	b.check(err == nil && len(id) == 36 && b.made[id] == 0,
+		"id %q is not a UUID, or is used twice; leave it out to have one made", id)
 	b.made[id]++
 	return store.Entity{UUID: id, Created: b.now}
 }
@@ -144,13 +151,19 @@ func find[T store.Row](b *builder, t *store.Table[T], kind, name string, is func
 // defaultACLs creates the two global ACL lists.
 func (b *builder) defaultACLs() {
 	for _, l := range []struct{ name, text, action string }{
-		{"default_deny", "Default Network ACL Deny All", "Deny"}, {"default_allow", "Default Network ACL Allow All", "Allow"},
+		{"default_deny", "Default Network ACL Deny All", "Deny"},
+		{"default_allow", "Default Network ACL Allow All", "Allow"},
 	} {
 		row := b.st.ACLLists.Add(&store.ACLList{Entity: b.entity("acl", "", l.name), Name: l.name, Description: l.text})
 		for n, traffic := range []string{"Ingress", "Egress"} {
 			b.st.ACLItems.Add(&store.ACLItem{
-				Entity: b.entity("aclitem", "", l.name+"/"+traffic), List: row, Number: n + 1, Protocol: "all", Traffic: traffic, Action: l.action,
-				CIDRs: []string{"0.0.0.0/0"}, State: store.RuleActive,
+				Entity:   b.entity("aclitem", "", l.name+"/"+traffic),
+				List:     row,
+				Number:   n + 1,
+				Protocol: "all",
+				Traffic:  traffic,
+				Action:   l.action,
+				CIDRs:    []string{"0.0.0.0/0"}, State: store.RuleActive,
 			})
 		}
 	}
@@ -162,17 +175,25 @@ func (b *builder) zone(z *Zone) {
 	b.check(z.Name != "" && !dup, "the name is missing or used twice")
 	dns := cmp.Or(z.DNS1, "8.8.8.8")
 	row := b.st.Zones.Add(&store.Zone{
-		Entity: b.entity("zone", "", z.Name), Name: z.Name, DNS1: dns, InternalDNS1: dns, NetworkDomain: b.st.Setting("guest.domain.suffix"),
-		GuestCIDR: "10.1.1.0/24", Enabled: !z.Disabled, PublicNetID: store.StableID("publicnetwork", z.Name),
-		PhysicalNetID: store.StableID("physicalnetwork", z.Name), Zonetoken: uuid.NewMD5(store.Namespace, []byte(z.Name)).String(),
+		Entity:        b.entity("zone", "", z.Name),
+		Name:          z.Name,
+		DNS1:          dns,
+		InternalDNS1:  dns,
+		NetworkDomain: b.st.Setting("guest.domain.suffix"),
+		GuestCIDR:     "10.1.1.0/24", Enabled: !z.Disabled, PublicNetID: store.StableID("publicnetwork", z.Name),
+		PhysicalNetID: store.StableID("physicalnetwork", z.Name),
+		Zonetoken:     uuid.NewMD5(store.Namespace, []byte(z.Name)).String(),
 	})
+
 	hosts := z.Hosts
 	if len(hosts) == 0 {
 		hosts = []string{"hypervisor-1"}
 	}
+
 	for _, h := range hosts {
 		b.st.Hosts.Add(&store.Host{Entity: b.entity("host", "", z.Name+"/"+h), Name: h, Zone: row})
 	}
+
 	b.st.AddSystemVMs(row)
 	b.check(len(z.PublicRanges) > 0, "publicRanges is empty; give at least one, such as 203.0.113.10-203.0.113.199")
 	for _, r := range z.PublicRanges {
@@ -188,6 +209,7 @@ func (b *builder) publicRange(z *store.Zone, r string) {
 	if !ok {
 		hi = lo
 	}
+
 	first, err1 := netip.ParseAddr(strings.TrimSpace(lo))
 	last, err2 := netip.ParseAddr(strings.TrimSpace(hi))
 	b.check(err1 == nil && err2 == nil && first.Is4() && last.Is4() && !last.Less(first),
@@ -196,7 +218,12 @@ func (b *builder) publicRange(z *store.Zone, r string) {
 	b.check(!dup, "public range %q overlaps another one at %s", r, first)
 	for a, n := first, 0; !last.Less(a); a, n = a.Next(), n+1 {
 		b.check(n < maxRange, "public range %q has more than %d addresses", r, maxRange)
-		b.st.IPs.Add(&store.PublicIP{Entity: b.entity("ip", "", z.Name+"/"+a.String()), Addr: a, Zone: z, State: store.IPFree})
+		b.st.IPs.Add(&store.PublicIP{
+			Entity: b.entity("ip", "", z.Name+"/"+a.String()),
+			Addr:   a,
+			Zone:   z,
+			State:  store.IPFree,
+		})
 	}
 }
 
@@ -205,25 +232,44 @@ func (b *builder) sizes() {
 	list := b.w.ServiceOfferings
 	if len(list) == 0 {
 		list = []ServiceOffering{
-			{Name: "Small Instance", CPUs: 1, CPUSpeed: 500, Memory: 512}, {Name: "Medium Instance", CPUs: 1, CPUSpeed: 1000, Memory: 1024},
+			{Name: "Small Instance", CPUs: 1, CPUSpeed: 500, Memory: 512},
+			{Name: "Medium Instance", CPUs: 1, CPUSpeed: 1000, Memory: 1024},
 		}
 	}
+
 	for _, o := range list {
 		b.what = fmt.Sprintf("service offering %q", o.Name)
 		b.check(o.Name != "" && o.CPUs > 0 && o.Memory > 0 && o.CPUSpeed > 0,
 			"name, cpus, cpuSpeed (MHz) and memoryMiB must be given and positive")
 		b.st.Offerings.Add(&store.ServiceOffering{
-			Entity: b.entity("offering", "", o.Name), Name: o.Name, CPUNumber: o.CPUs, CPUSpeed: o.CPUSpeed, MemMB: o.Memory,
+			Entity:         b.entity("offering", "", o.Name),
+			Name:           o.Name,
+			CPUNumber:      o.CPUs,
+			CPUSpeed:       o.CPUSpeed,
+			MemMB:          o.Memory,
 			DiskOfferingID: store.StableID("diskoffering", o.Name),
 		})
 	}
+
 	const name, os = "CentOS 5.6 (64-bit) no GUI (Simulator)", "CentOS 5.6 (64-bit)"
 	b.st.Templates.Add(&store.Template{
-		Entity: b.entity("template", "", name), Name: name, OSName: os, Format: "VHD", Typ: "BUILTIN", GuestOSID: store.GuestOSID(os),
+		Entity:    b.entity("template", "", name),
+		Name:      name,
+		OSName:    os,
+		Format:    "VHD",
+		Typ:       "BUILTIN",
+		GuestOSID: store.GuestOSID(os),
 	})
+
 	for _, name := range b.w.CKSTemplates {
 		b.st.Templates.Add(&store.Template{
-			Entity: b.entity("template", "", name), Name: name, OSName: os, Format: "VHD", Typ: "USER", GuestOSID: store.GuestOSID(os), ForCKS: true,
+			Entity:    b.entity("template", "", name),
+			Name:      name,
+			OSName:    os,
+			Format:    "VHD",
+			Typ:       "USER",
+			GuestOSID: store.GuestOSID(os),
+			ForCKS:    true,
 		})
 	}
 }
@@ -235,12 +281,20 @@ func (b *builder) kubernetesVersion(v *KubernetesVersion) {
 	b.what = fmt.Sprintf("kubernetes version %q", v.Semantic)
 	name := "v" + v.Semantic
 	row := b.st.KubernetesVersions.Add(&store.KubernetesVersion{
-		Entity: b.entity("kubernetesversion", "", name), Name: name, Semantic: v.Semantic, Arch: "x86_64", MinCPU: cmp.Or(v.MinCPUs, 2),
-		MinMemMB: cmp.Or(v.MinMem, 2048), ISOState: v.ISOState, IsoID: store.StableID("iso", name), IsoName: name + "-Kubernetes-Binaries-ISO",
+		Entity:   b.entity("kubernetesversion", "", name),
+		Name:     name,
+		Semantic: v.Semantic,
+		Arch:     "x86_64",
+		MinCPU:   cmp.Or(v.MinCPUs, 2),
+		MinMemMB: cmp.Or(v.MinMem, 2048),
+		ISOState: v.ISOState,
+		IsoID:    store.StableID("iso", name),
+		IsoName:  name + "-Kubernetes-Binaries-ISO",
 	})
 	b.check(kubernetesNumber.MatchString(v.Semantic), "semanticVersion must be three numbers, such as 1.33.1")
 	b.check(row.MinCPU >= 2 && row.MinMemMB >= 2048, "a node needs at least 2 minCPUs and 2048 minMemoryMiB")
-	b.check(slices.Contains(isoStates, v.ISOState), "isoState %q must be one of %s", v.ISOState, strings.Join(isoStates[1:], ", "))
+	b.check(slices.Contains(isoStates, v.ISOState), "isoState %q must be one of %s", v.ISOState,
+		strings.Join(isoStates[1:], ", "))
 }
 
 func (b *builder) domain(d *Domain) {
@@ -257,13 +311,15 @@ func (b *builder) role(r *Role) {
 	b.what = fmt.Sprintf("role %q", r.Name)
 	_, typed := store.AccountTypes[r.Type]
 	_, dup := b.st.Roles.Find(func(o *store.Role) bool { return o.Name == r.Name })
-	b.check(typed && r.Name != "" && !dup, "it needs a name of its own, and type %q must be Admin, ResourceAdmin, DomainAdmin or User", r.Type)
+	b.check(typed && r.Name != "" && !dup,
+		"it needs a name of its own, and type %q must be Admin, ResourceAdmin, DomainAdmin or User", r.Type)
 	row := b.st.Roles.Add(&store.Role{Entity: b.entity("role", "", r.Name), Name: r.Name, Kind: r.Type, Public: true})
 	for _, rule := range r.Rules {
 		pattern := rule.Allow + rule.Deny
 		b.check((rule.Allow == "") != (rule.Deny == "") && store.RuleSyntax.MatchString(pattern),
 			"a rule is either {allow: PATTERN} or {deny: PATTERN}, of letters and *")
-		row.Rules = append(row.Rules, &store.RoleRule{UUID: uuid.NewString(), Pattern: pattern, Allow: rule.Allow != ""})
+		row.Rules = append(row.Rules,
+			&store.RoleRule{UUID: uuid.NewString(), Pattern: pattern, Allow: rule.Allow != ""})
 	}
 }
 
@@ -287,6 +343,7 @@ func (b *builder) accounts() {
 		}
 		list = slices.Insert(list, i, own)
 	}
+
 	each(list, b.account)
 }
 
@@ -300,12 +357,19 @@ func (b *builder) account(a *Account) {
 	b.check(a.Name != "" && !dup, "the name is missing, or used twice in domain %s", dom.Display())
 	known := settings.LimitKeys()
 	for k := range a.Limits {
-		b.check(known[k], "limit %q is not known; use one of %s", k, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		b.check(known[k], "limit %q is not known; use one of %s", k,
+			strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
+
 	row := b.st.Accounts.Add(&store.Account{
-		Entity: b.entity("account", "", dom.Path()+a.Name), Name: a.Name, Domain: dom, Role: role, State: store.StateEnabled,
+		Entity: b.entity("account", "", dom.Path()+a.Name),
+		Name:   a.Name,
+		Domain: dom,
+		Role:   role,
+		State:  store.StateEnabled,
 		Limits: maps.Clone(a.Limits),
 	})
+
 	for i := range a.Users {
 		b.user(row, &a.Users[i])
 	}
@@ -321,21 +385,33 @@ func (b *builder) user(a *store.Account, u *User) {
 	b.check(slices.Contains([]string{store.StateEnabled, store.StateDisabled, store.StateLocked}, state),
 		"state %q must be enabled, disabled or locked", state)
 	row := b.st.Users.Add(&store.User{
-		Entity: b.entity("user", "", a.Domain.Path()+u.Name), Username: u.Name, Password: u.Password, FirstName: u.Name, LastName: u.Name,
-		Account: a,
-		State:   state, APIKey: u.APIKey, SecretKey: u.SecretKey, Timezone: "UTC", Builtin: a.Domain.Parent == nil && u.Name == "admin",
+		Entity:    b.entity("user", "", a.Domain.Path()+u.Name),
+		Username:  u.Name,
+		Password:  u.Password,
+		FirstName: u.Name,
+		LastName:  u.Name,
+		Account:   a,
+		State:     state,
+		APIKey:    u.APIKey,
+		SecretKey: u.SecretKey,
+		Timezone:  "UTC",
+		Builtin:   a.Domain.Parent == nil && u.Name == "admin",
 	})
+
 	if row.Builtin {
 		row.FirstName, row.LastName = "Admin", "User"
 	}
+
 	if row.APIKey == "" && !u.NoKeys {
 		row.APIKey, row.SecretKey = store.NewKeys()
 		row.PrintKeys = true
 	}
+
 	if row.APIKey != "" {
 		b.check(b.st.APIKeys[row.APIKey] == nil, "another user has its apiKey")
 		b.st.APIKeys[row.APIKey] = row
 	}
+
 	a.Users = append(a.Users, row)
 }
 
@@ -359,7 +435,8 @@ func (b *builder) accountNamed(name string) *store.Account {
 			hits = append(hits, a)
 		}
 	}
-	b.check(len(hits) == 1, "account %q is not among the world's accounts, or several domains have it: write DOMAIN/ACCOUNT", name)
+	b.check(len(hits) == 1,
+		"account %q is not among the world's accounts, or several domains have it: write DOMAIN/ACCOUNT", name)
 	return hits[0]
 }
 
@@ -367,12 +444,15 @@ func (b *builder) accountNamed(name string) *store.Account {
 func (b *builder) owner(account, project string) *store.Account {
 	b.check((account == "") != (project == ""), "give the account or the project that owns it")
 	if project != "" {
-		return find(b, b.st.Projects, "project", project, func(p *store.Project) bool { return strings.EqualFold(p.Name, project) }).Account
+		return find(b, b.st.Projects, "project", project, func(p *store.Project) bool {
+			return strings.EqualFold(p.Name, project)
+		}).Account
 	}
 	return b.accountNamed(account)
 }
 
 // zoneNamed finds a zone by name; an empty name means the first zone.
 func (b *builder) zoneNamed(name string) *store.Zone {
-	return find(b, b.st.Zones, "zone", name, func(z *store.Zone) bool { return name == "" || strings.EqualFold(z.Name, name) })
+	return find(b, b.st.Zones, "zone", name,
+		func(z *store.Zone) bool { return name == "" || strings.EqualFold(z.Name, name) })
 }

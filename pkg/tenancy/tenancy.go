@@ -23,8 +23,8 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Everybody matches every namespace in a list of namespaces. The other entries of such a list are a namespace's name, or a label
-// selector as kubectl -l takes it, such as team=platform or env in (test, stage).
+// Everybody matches every namespace in a list of namespaces. The other entries of such a list are a namespace's name,
+// or a label selector as kubectl -l takes it, such as team=platform or env in (test, stage).
 const Everybody = "*"
 
 // Rules for what no annotation of the Service shows: they are about the address that CloudStack has.
@@ -55,9 +55,10 @@ type Rule struct {
 
 // Limits are numbers that a namespace or a Service may not exceed.
 type Limits struct {
-	MaxAddressesPerNamespace int         `json:"maxAddressesPerNamespace,omitempty"` // that its Services have, internal ones too; 0 means no limit
-	MaxPortsPerService       int         `json:"maxPortsPerService,omitempty"`       // 0 means no limit
-	MaxPortsPerNamespace     int         `json:"maxPortsPerNamespace,omitempty"`     // 0 means no limit
+	// that its Services have, internal ones too; 0 means no limit
+	MaxAddressesPerNamespace int         `json:"maxAddressesPerNamespace,omitempty"`
+	MaxPortsPerService       int         `json:"maxPortsPerService,omitempty"`   // 0 means no limit
+	MaxPortsPerNamespace     int         `json:"maxPortsPerNamespace,omitempty"` // 0 means no limit
 	KeepIP                   KeepIPLimit `json:"keepIP,omitzero"`
 }
 
@@ -81,7 +82,11 @@ func Default() Policy {
 		Annotations:       map[string]Rule{"network": no, "project": no, "zone": no, "ssl-certificate": no},
 		SourceNATAddress:  no,
 		ForeignAddress:    no,
-		Limits:            Limits{MaxPortsPerService: 100, MaxPortsPerNamespace: 200, KeepIP: KeepIPLimit{MaxPerNamespace: ptr.To(2)}},
+		Limits: Limits{
+			MaxPortsPerService:   100,
+			MaxPortsPerNamespace: 200,
+			KeepIP:               KeepIPLimit{MaxPerNamespace: ptr.To(2)},
+		},
 
 		AddressReservation: metav1.Duration{Duration: 5 * time.Minute},
 	}
@@ -134,28 +139,37 @@ func (p Policy) validate() error {
 	names := annotation.UserNames()
 	for _, name := range slices.Sorted(maps.Keys(p.Annotations)) {
 		if !slices.Contains(names, name) {
-			errs = append(errs, fmt.Errorf("tenancy.annotations: there is no annotation %q; allowed: %s", name, strings.Join(names, ", ")))
+			errs = append(errs,
+				fmt.Errorf("tenancy.annotations: there is no annotation %q; allowed: %s", name,
+					strings.Join(names, ", ")))
 		}
 	}
+
 	for _, entry := range p.entries() {
 		if _, err := labels.Parse(entry); isSelector(entry) && err != nil {
 			errs = append(errs, fmt.Errorf("tenancy: label selector %q: %w", entry, err))
 		} else if !isSelector(entry) && entry != Everybody && len(validation.IsDNS1123Label(entry)) > 0 {
-			errs = append(errs, fmt.Errorf("tenancy: %q is not a namespace; allowed: a namespace's name, \"*\", or a label selector such as team=platform", entry))
+			errs = append(errs,
+				fmt.Errorf("tenancy: %q is not a namespace; allowed: a namespace's name, \"*\", or a label selector "+
+					"such as team=platform", entry))
 		}
 	}
+
 	for name, limit := range map[string]int{
-		"maxAddressesPerNamespace": p.Limits.MaxAddressesPerNamespace, "maxPortsPerService": p.Limits.MaxPortsPerService,
-		"maxPortsPerNamespace":   p.Limits.MaxPortsPerNamespace,
-		"keepIP.maxPerNamespace": ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0),
+		"maxAddressesPerNamespace": p.Limits.MaxAddressesPerNamespace,
+		"maxPortsPerService":       p.Limits.MaxPortsPerService,
+		"maxPortsPerNamespace":     p.Limits.MaxPortsPerNamespace,
+		"keepIP.maxPerNamespace":   ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0),
 	} {
 		if limit < 0 {
 			errs = append(errs, fmt.Errorf("tenancy.limits.%s: %d is negative", name, limit))
 		}
 	}
+
 	if p.AddressReservation.Duration < 0 {
 		errs = append(errs, fmt.Errorf("tenancy.addressReservation: %s is negative", p.AddressReservation.Duration))
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -174,29 +188,39 @@ func (p Policy) Check(ns Namespace, svc *corev1.Service) *Denial {
 	if p.Trusts(ns) {
 		return nil
 	}
+
 	address := strings.TrimPrefix(annotation.Address, annotation.Prefix)
 	for _, rule := range slices.Sorted(maps.Keys(p.Annotations)) {
 		value, set := svc.Annotations[annotation.Prefix+rule]
 		value = strings.TrimSpace(value)
-		if set && (value != "" || rule != address) { // an empty address asks for any address, as annotation.Parse reads it
+		// an empty address asks for any address, as annotation.Parse reads it
+		if set && (value != "" || rule != address) {
 			if d := p.Allows(rule, ns, value); d != nil {
 				return d
 			}
 		}
 	}
+
 	if ip := strings.TrimSpace(svc.Spec.LoadBalancerIP); ip != "" {
 		if d := p.Annotations[address].decide("annotations."+address, "spec.loadBalancerIP", ns, ip); d != nil {
 			return d
 		}
 	}
-	if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep && ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 1) == 0 {
-		return denied("limits.keepIP.maxPerNamespace", "annotation "+annotation.KeepIP+" is not allowed in namespace "+ns.Name,
+
+	if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep &&
+		ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 1) == 0 {
+		return denied("limits.keepIP.maxPerNamespace",
+			"annotation "+annotation.KeepIP+" is not allowed in namespace "+ns.Name,
 			"remove the annotation, or ask your cluster's operator, who can raise the limit")
 	}
+
 	if limit := p.Limits.MaxPortsPerService; limit > 0 && len(svc.Spec.Ports) > limit {
-		return denied("limits.maxPortsPerService", fmt.Sprintf("the Service has %d ports, and in namespace %s %d are allowed", len(svc.Spec.Ports), ns.Name, limit),
+		return denied("limits.maxPortsPerService",
+			fmt.Sprintf("the Service has %d ports, and in namespace %s %d are allowed", len(svc.Spec.Ports), ns.Name,
+				limit),
 			"use several Services, or ask your cluster's operator, who can raise the limit")
 	}
+
 	return nil
 }
 
@@ -219,10 +243,13 @@ func (r Rule) decide(path, what string, ns Namespace, value string) *Denial {
 	switch {
 	case (r.Deny || len(r.Allow) > 0) && !slices.ContainsFunc(r.Allow, ns.Matches):
 		return denied(path, fmt.Sprintf("%s (%q) is not allowed in namespace %s", what, value, ns.Name),
-			fmt.Sprintf("do without it, or ask your cluster's operator, who can add the namespace to tenancy.%s.allow", path))
+			fmt.Sprintf("do without it, or ask your cluster's operator, who can add the namespace to tenancy.%s.allow",
+				path))
 	case len(r.Values) > 0 && !slices.Contains(r.Values, value):
-		return denied(path, fmt.Sprintf("%s: %q is not one of the allowed values: %s", what, value, strings.Join(r.Values, ", ")),
-			fmt.Sprintf("use one of them, or ask your cluster's operator, who can add the value to tenancy.%s.values", path))
+		return denied(path,
+			fmt.Sprintf("%s: %q is not one of the allowed values: %s", what, value, strings.Join(r.Values, ", ")),
+			fmt.Sprintf("use one of them, or ask your cluster's operator, who can add the value to tenancy.%s.values",
+				path))
 	}
 	return nil
 }

@@ -61,7 +61,9 @@ func TestCheck(t *testing.T) {
 		if c.Namespace.Name == "" {
 			c.Namespace = Namespace{Name: "shop", Labels: map[string]string{"tier": "gold"}}
 		}
-		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}}}
+		svc := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}},
+		}
 		for name, value := range c.Annotations {
 			svc.Annotations[annotation.Prefix+name] = value
 		}
@@ -87,8 +89,10 @@ func TestAllows(t *testing.T) {
 		assert.Nil(t, p.Allows(rule, system, "x"), rule)
 		assert.Nil(t, Policy{}.Allows(rule, shop, "x"), rule)
 	}
-	assert.Equal(t, `the source NAT address of a network ("203.0.113.10") is not allowed in namespace shop (chart value tenancy.sourceNATAddress); `+
-		"do without it, or ask your cluster's operator, who can add the namespace to tenancy.sourceNATAddress.allow",
+	assert.Equal(t,
+		`the source NAT address of a network ("203.0.113.10") is not allowed in namespace shop (chart value tenancy.sourceNATAddress); `+
+			"do without it, or ask your cluster's operator, who can add the namespace to "+
+			"tenancy.sourceNATAddress.allow",
 		p.Allows(SourceNATAddress, shop, "203.0.113.10").Error())
 	assert.Nil(t, p.Allows("address", shop, "203.0.113.10"))
 }

@@ -34,7 +34,8 @@ func roots() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
-			_ = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer accepts all writes
+			// a buffer accepts all writes
+			_ = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})
 		}
 	}
 	return out.Bytes()

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench measures the controller, which runs as a process, with a real API server and the simulator: how long Services take,
-// how many API calls they need, and how much CPU and memory the controller uses. Each benchmark prints a Markdown table;
-// docs/contributing/performance.md holds those of one run.
+// Package bench measures the controller, which runs as a process, with a real API server and the simulator: how long
+// Services take, how many API calls they need, and how much CPU and memory the controller uses. Each benchmark prints a
+// Markdown table; docs/contributing/performance.md holds those of one run.
 package bench
 
 import (
@@ -28,8 +28,9 @@ import (
 )
 
 var (
-	latency = flag.String("profile", "simulator", "how long CloudStack's calls and jobs take: instant, simulator or production")
-	large   = flag.Bool("large", false, "measure 5,000 nodes, too, which takes many minutes and some GB of memory")
+	latency = flag.String("profile", "simulator",
+		"how long CloudStack's calls and jobs take: instant, simulator or production")
+	large = flag.Bool("large", false, "measure 5,000 nodes, too, which takes many minutes and some GB of memory")
 )
 
 // bench is one benchmark, with what its environments are made of.
@@ -53,7 +54,8 @@ func run(b *testing.B, title string, measure func(bench)) {
 
 // newEnv starts an environment, which the caller stops.
 func (b bench) newEnv(vms, nodes int, profile string) *testenv.Env {
-	return must.Get(testenv.New(b.Context(), testenv.Options{Programs: b.programs, Plane: b.plane, VMs: vms, Nodes: nodes, Profile: profile}))
+	return must.Get(testenv.New(b.Context(),
+		testenv.Options{Programs: b.programs, Plane: b.plane, VMs: vms, Nodes: nodes, Profile: profile}))
 }
 
 // row prints a line of a table.
@@ -83,7 +85,8 @@ func unavoidable(p simulator.LatencyProfile, n int) time.Duration {
 		return usual
 	}
 	one := func(command string) time.Duration { return or(p.Calls, command, p.Call) + or(p.Jobs, command, p.Job) }
-	return one("associateIpAddress") + time.Duration(n)*(one("createLoadBalancerRule")+one("assignToLoadBalancerRule")) + one("createFirewallRule")
+	return one("associateIpAddress") +
+		time.Duration(n)*(one("createLoadBalancerRule")+one("assignToLoadBalancerRule")) + one("createFirewallRule")
 }
 
 // lifecycle creates, changes and deletes a Service with n ports and prints the calls and durations of each step.
@@ -101,8 +104,10 @@ func (b bench) lifecycle(env *testenv.Env, label any, n, nodes int) {
 	cells := []any{label, seconds(took), seconds(due), fmt.Sprintf("%.2f", took.Seconds()/due.Seconds()), calls, polled}
 	for _, step := range []func() error{
 		func() error { // without a relevant change
-			patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.org/touched":%q}}}`, time.Now().Format(time.RFC3339Nano))
-			_, err := env.Client.CoreV1().Services(testenv.Namespace).Patch(ctx, "web1", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.org/touched":%q}}}`,
+				time.Now().Format(time.RFC3339Nano))
+			_, err := env.Client.CoreV1().Services(testenv.Namespace).Patch(ctx, "web1", types.MergePatchType,
+				[]byte(patch), metav1.PatchOptions{})
 			return err
 		},
 		func() error { return env.Join(ctx, nodes+1, nodes+1) },
@@ -116,6 +121,7 @@ func (b bench) lifecycle(env *testenv.Env, label any, n, nodes int) {
 		calls, _ := env.Spent()
 		cells = append(cells, calls)
 	}
+
 	begun = time.Now()
 	must.OK(env.Clear(ctx))
 	took = time.Since(begun)
@@ -123,7 +129,8 @@ func (b bench) lifecycle(env *testenv.Env, label any, n, nodes int) {
 	row(append(cells, calls, seconds(took))...)
 }
 
-var lifecycleHeader = []any{"create", "unavoidable", "ratio", "calls", "polls", "re-sync", "node joins", "node leaves", "restart", "delete", "takes"}
+var lifecycleHeader = []any{"create", "unavoidable", "ratio", "calls", "polls", "re-sync", "node joins", "node leaves",
+	"restart", "delete", "takes"}
 
 func BenchmarkPorts(b *testing.B) {
 	run(b, "One Service by its number of ports, 5 nodes", func(b bench) {
@@ -154,8 +161,10 @@ func BenchmarkConcurrency(b *testing.B) {
 	run(b, fmt.Sprintf("%d Services of %d ports created at once", services, ports), func(b bench) {
 		env, ctx := b.newEnv(5, 5, *latency), b.Context()
 		defer env.Stop()
-		fmt.Printf("The unavoidable jobs of one after the other: %s.\n\n", seconds(services*unavoidable(env.Latency, ports)))
-		header("--concurrent-service-syncs", "rate-limit auto (default)", "Services/s", "calls", "polls", "no rate-limit", "Services/s", "polls")
+		fmt.Printf("The unavoidable jobs of one after the other: %s.\n\n",
+			seconds(services*unavoidable(env.Latency, ports)))
+		header("--concurrent-service-syncs", "rate-limit auto (default)", "Services/s", "calls", "polls",
+			"no rate-limit", "Services/s", "polls")
 		for _, workers := range []int{1, 5, 10, 20, 50} {
 			cells := []any{workers}
 			for _, rate := range []float64{cloudconfig.AutoRate, 0} {
@@ -170,11 +179,14 @@ func BenchmarkConcurrency(b *testing.B) {
 				if rate != 0 {
 					cells = append(cells, calls)
 				}
+
 				cells = append(cells, polled)
+
 				// Deletes the Services as fast as possible.
 				must.OK(env.Start(ctx, 0, "--concurrent-service-syncs=20"))
 				must.OK(env.Clear(ctx))
 			}
+
 			row(cells...)
 		}
 	})
@@ -194,44 +206,50 @@ func cpu(pid int) float64 {
 	return must.Get(must.Get(must.Get(procfs.NewDefaultFS()).Proc(pid)).Stat()).CPUTime()
 }
 
-// atScale measures the controller alone, with as many rules as Services: CloudStack answers without latency, and the controller has
-// no rate limit. drift is its --drift-period; the default is 5 minutes.
+// atScale measures the controller alone, with as many rules as Services: CloudStack answers without latency, and the
+// controller has no rate limit. drift is its --drift-period; the default is 5 minutes.
 func atScale(b *testing.B, vms, nodes, services int, drift time.Duration) {
-	run(b, fmt.Sprintf("The controller at %d nodes, %d Services of 1 port, %d VMs", nodes, services, vms), func(b bench) {
-		env := b.newEnv(vms, nodes, "instant")
-		defer env.Stop()
-		header("step", "takes", "CPU of the controller", "of the simulator", "memory", "peak", "calls", "polls")
-		var ours, server float64
-		step := func(what string, do func() error) {
-			if env.Controller == nil {
-				ours = 0
+	run(b, fmt.Sprintf("The controller at %d nodes, %d Services of 1 port, %d VMs", nodes, services, vms),
+		func(b bench) {
+			env := b.newEnv(vms, nodes, "instant")
+			defer env.Stop()
+			header("step", "takes", "CPU of the controller", "of the simulator", "memory", "peak", "calls", "polls")
+			var ours, server float64
+			step := func(what string, do func() error) {
+				if env.Controller == nil {
+					ours = 0
+				}
+
+				server = cpu(os.Getpid())
+				env.Spent()
+				begun := time.Now()
+				must.OK(do())
+				took := time.Since(begun)
+				now, serverNow := cpu(env.Controller.PID()), cpu(os.Getpid())
+				status := must.Get(must.Get(procfs.NewProc(env.Controller.PID())).NewStatus())
+				calls, polled := env.Spent()
+				row(what, seconds(took), fmt.Sprintf("%.1f s", now-ours), fmt.Sprintf("%.1f s", serverNow-server),
+					fmt.Sprintf("%d MiB", status.VmRSS>>20), fmt.Sprintf("%d MiB", status.VmHWM>>20), calls, polled)
+				ours = now
 			}
-			server = cpu(os.Getpid())
-			env.Spent()
-			begun := time.Now()
-			must.OK(do())
-			took := time.Since(begun)
-			now, serverNow := cpu(env.Controller.PID()), cpu(os.Getpid())
-			status := must.Get(must.Get(procfs.NewProc(env.Controller.PID())).NewStatus())
-			calls, polled := env.Spent()
-			row(what, seconds(took), fmt.Sprintf("%.1f s", now-ours), fmt.Sprintf("%.1f s", serverNow-server),
-				fmt.Sprintf("%d MiB", status.VmRSS>>20), fmt.Sprintf("%d MiB", status.VmHWM>>20), calls, polled)
-			ours = now
-		}
-		idle := func(err error) error {
-			must.OK(err)
-			return env.Idle(b.Context())
-		}
-		start := func() error { return env.Start(b.Context(), 0, "--drift-period="+drift.String()) }
-		step("start, no Service yet", start)
-		step(fmt.Sprintf("%d Services are created", services), func() error {
-			must.OK(env.Services(b.Context(), 1, services, 1))
-			return idle(env.Served(b.Context(), services))
+
+			idle := func(err error) error {
+				must.OK(err)
+				return env.Idle(b.Context())
+			}
+
+			start := func() error { return env.Start(b.Context(), 0, "--drift-period="+drift.String()) }
+			step("start, no Service yet", start)
+			step(fmt.Sprintf("%d Services are created", services), func() error {
+				must.OK(env.Services(b.Context(), 1, services, 1))
+				return idle(env.Served(b.Context(), services))
+			})
+
+			step(fmt.Sprintf("two drift periods of %s, nothing to do", drift),
+				func() error { time.Sleep(2 * drift); return nil })
+			step("a node joins", func() error { return idle(env.Join(b.Context(), nodes+1, nodes+1)) })
+			env.Kill()
+			step("restart with all of it", start)
+			step("all Services are deleted", func() error { return idle(env.Clear(b.Context())) })
 		})
-		step(fmt.Sprintf("two drift periods of %s, nothing to do", drift), func() error { time.Sleep(2 * drift); return nil })
-		step("a node joins", func() error { return idle(env.Join(b.Context(), nodes+1, nodes+1)) })
-		env.Kill()
-		step("restart with all of it", start)
-		step("all Services are deleted", func() error { return idle(env.Clear(b.Context())) })
-	})
 }

@@ -48,11 +48,13 @@ func start() (ctx context.Context, end func(), err error) {
 	if err != nil {
 		return nil, func() {}, err
 	}
+
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC", "TMPDIR="+temporary))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's own sandbox does not work for root.
 	}
+
 	allocator, free := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, _ = chromedp.NewContext(allocator)
 	end = func() {
@@ -60,9 +62,11 @@ func start() (ctx context.Context, end func(), err error) {
 		free()
 		_ = os.RemoveAll(temporary)
 	}
+
 	if err = chromedp.Do(ctx); err != nil {
 		err = fmt.Errorf("there is no browser: install Debian's package chromium: %w", err)
 	}
+
 	return ctx, end, err
 }
 
@@ -89,6 +93,7 @@ func newTab(t testing.TB, l look) *tab {
 	if missing != nil && os.Getenv("CSCCM_BROWSER") != "required" {
 		t.Skip(missing)
 	}
+
 	require.NoError(t, missing)
 	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
 	t.Cleanup(end)
@@ -100,16 +105,20 @@ func newTab(t testing.TB, l look) *tab {
 	if l.dark {
 		scheme = "dark"
 	}
+
 	if l.calm {
 		motion = "reduce"
 	}
+
 	tb.do(chromedp.EmulateViewport(l.width, l.height))
 	call(tb, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 	}})
+
 	// Several tabs have the focus at once: tests of keys run in parallel.
 	call(tb, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-	call(tb, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.violations = [];
+	call(tb, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.violations = [];
 document.addEventListener('securitypolicyviolation', (e) => violations.push(e.violatedDirective + ' ' + e.blockedURI));`})
 	return tb
 }
@@ -249,6 +258,7 @@ func (e *env) play(steps []step) {
 		default:
 			e.run(s.do)
 		}
+
 		number, counts := strings.CutPrefix(s.want, "=")
 		switch {
 		case s.want == "" && s.at == "":

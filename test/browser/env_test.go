@@ -111,7 +111,8 @@ func show(t testing.TB, l look, s model.Snapshot) *env {
 // settle waits until the page has adapted to its new size and all animations have ended.
 func (e *env) settle() {
 	e.Helper()
-	value[any](e.tab, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))`)
+	value[any](e.tab,
+		`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))`)
 	e.until(`document.getAnimations().length === 0`)
 }
 

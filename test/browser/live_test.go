@@ -97,6 +97,7 @@ func TestConnectionLost(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
+
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	t.Cleanup(srv.CloseClientConnections)
@@ -104,9 +105,11 @@ func TestConnectionLost(t *testing.T) {
 	tb.until(live)
 	status := func(state, text string) {
 		t.Helper()
-		tb.until(`(({dataset, textContent}) => dataset.state === ` + quote(state) + ` && textContent.includes(` + quote(text) +
+		tb.until(`(({dataset, textContent}) => dataset.state === ` + quote(state) + ` && textContent.includes(` +
+			quote(text) +
 			`))(document.getElementById('connection'))`)
 	}
+
 	mode.Store(1)
 	srv.CloseClientConnections()
 	status("lost", "Connection lost. What is shown is old.")
@@ -145,15 +148,22 @@ func TestDetailsAreReadable(t *testing.T) {
 			t.Parallel()
 			s := sample(3, 2)
 			o := object(&s, id)
-			long := "Annotation service.beta.kubernetes.io/cloudstack-load-balancer-address-" + strings.Repeat("long", 10)
+			long := "Annotation service.beta.kubernetes.io/cloudstack-load-balancer-address-" +
+				strings.Repeat("long", 10)
 			o.Facts = append(o.Facts, model.Fact{Name: long, Value: "203.0.113.200"})
 			e := show(t, l, s)
 			e.play([]step{
 				{"choose " + id, "#details details[open]", "=0"},
 				{"click #details summary", "#details details[open]", "=1"},
-				{"", "", `[...document.querySelectorAll('#details dd')].every((d) => d.getBoundingClientRect().width >= 200)`},
-				{`document.getElementById('details').scrollTop = 60; window.read = document.getElementById('details').scrollTop`, "", ""},
+				{"", "",
+					`[...document.querySelectorAll('#details dd')].every((d) => d.getBoundingClientRect().width >= 200)`},
+				{
+					`document.getElementById('details').scrollTop = 60; window.read = document.getElementById('details').scrollTop`,
+					"",
+					"",
+				},
 			})
+
 			e.change(func(s *model.Snapshot) { object(s, id).Why = []string{"something new"} })
 			e.play([]step{
 				{"", "#details .why li", "something new"},

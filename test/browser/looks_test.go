@@ -80,10 +80,12 @@ func TestScreens(t *testing.T) {
 				}
 				accessible(e.tab, what)
 			}
+
 			for _, v := range views {
 				e.view(v)
 				check(v)
 			}
+
 			moves := value[string](e.tab, `getComputedStyle(document.querySelector('.column li')).transitionDuration`)
 			require.Equal(t, l.calm, moves == "0s", "boxes move for %s", moves)
 			e.view("map")
@@ -108,6 +110,7 @@ func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 	if state == large {
 		file = os.Getenv("CSCCM_UI_LARGE")
 	}
+
 	packed, err := os.ReadFile(file)
 	require.NoError(t, err)
 	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
@@ -119,6 +122,7 @@ func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 			Patch model.Patch
 		}
 	}
+
 	require.NoError(t, json.NewDecoder(unpacked).Decode(&in))
 	s = in.Healthy
 	for _, next := range in.States {
@@ -127,6 +131,7 @@ func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 		}
 		names = append(names, next.Name)
 	}
+
 	text, err := json.Marshal(s)
 	require.NoError(t, err)
 	age := time.Since(s.At)
@@ -134,6 +139,7 @@ func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 		then, _ := time.Parse(`"`+time.RFC3339Nano+`"`, string(at))
 		return []byte(then.Add(age).Format(`"` + time.RFC3339Nano + `"`))
 	})
+
 	s = model.Snapshot{}
 	require.NoError(t, json.Unmarshal(text, &s))
 	return s, names
@@ -153,6 +159,7 @@ func TestStates(t *testing.T) {
 				if size == "wall" {
 					e.click("#map-wall")
 				}
+
 				e.settle()
 				e.script("expect.js", quote(cmp.Or(state, "healthy"))+", "+quote(size))
 				accessible(e.tab, state)
@@ -168,6 +175,7 @@ func TestPictures(t *testing.T) {
 	if docs == "" {
 		t.Skip("CSCCM_UI_DOCS is not set")
 	}
+
 	for name, shot := range map[string]struct {
 		width, height   int64
 		dark            bool
@@ -186,6 +194,7 @@ func TestPictures(t *testing.T) {
 		if shot.state == large && os.Getenv("CSCCM_UI_LARGE") == "" {
 			continue
 		}
+
 		t.Run(name, func(t *testing.T) {
 			l := look{width: shot.width, height: shot.height, dark: shot.dark, calm: true}
 			var e *env
@@ -217,7 +226,11 @@ func TestSmallThings(t *testing.T) {
 			t.Parallel()
 			s := sample(20, 20)
 			s.Views = []string{"checks", "timeline", "nodes"}
-			s.Story = &model.Story{Title: "2. A Service", Text: []string{"What to see."}, Try: []string{"kubectl get nodes"}}
+			s.Story = &model.Story{
+				Title: "2. A Service",
+				Text:  []string{"What to see."},
+				Try:   []string{"kubectl get nodes"},
+			}
 			s.Story.Sides = []string{"team-00", "pool-00"}
 			e := show(t, screens[size], s)
 			e.script("small.js", quote(size))

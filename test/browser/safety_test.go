@@ -33,13 +33,16 @@ func TestHostileNames(t *testing.T) {
 		t.Helper()
 		assert.Zero(t, value[int](e.tab, foreign), "elements made of data: %s", where)
 		assert.False(t, value[bool](e.tab, `'hacked' in window`), "a script in the data ran: %s", where)
-		text := value[string](e.tab, `document.querySelector('main').innerText + document.querySelector('h1').innerText`)
+		text := value[string](e.tab,
+			`document.querySelector('main').innerText + document.querySelector('h1').innerText`)
 		assert.Contains(t, text, `<img src=x onerror=`, where)
 	}
+
 	for _, v := range views {
 		e.view(v)
 		safe(v)
 	}
+
 	e.view("map")
 	n := value[int](e.tab, `document.querySelectorAll('.box.object').length`)
 	for i := range n {
@@ -48,6 +51,7 @@ func TestHostileNames(t *testing.T) {
 		safe("details")
 		e.press("Escape")
 	}
+
 	// A search and the name of a view in the URL are texts, too.
 	e.click("#map-search")
 	e.press(`<img src=x onerror=window.hacked=1>`)
@@ -70,7 +74,8 @@ func TestExportedFile(t *testing.T) {
 			tb := newTab(t, look{width: 400, height: 800})
 			tb.do(chromedp.Navigate("file://" + file))
 			assert.Zero(t, value[int](tb, foreign), "elements made of data")
-			assert.LessOrEqual(t, value[int](tb, `document.documentElement.scrollWidth - innerWidth`), 0, "it is too wide")
+			assert.LessOrEqual(t, value[int](tb, `document.documentElement.scrollWidth - innerWidth`), 0,
+				"it is too wide")
 			assert.Len(t, s.Objects, value[int](tb, `document.querySelectorAll('details').length`))
 			weight := value[string](tb, `getComputedStyle(document.querySelector('.b')).fontWeight`)
 			assert.Equal(t, "600", weight, "the policy refused the file's own style")
@@ -98,7 +103,9 @@ func TestHostilePage(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		assert.NoError(t, attack.Execute(w, own))
 	}))
+
 	t.Cleanup(srv.Close)
+
 	// With another host name it is another site. With the same host name the browser would send the cookie, which
 	// ignores ports, if the path matched.
 	for _, from := range []string{srv.URL, strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)} {
@@ -107,12 +114,15 @@ func TestHostilePage(t *testing.T) {
 			assert.Contains(t, []string{"refused", "opaque"}, got, "%s from %s", name, from)
 		}
 	}
+
 	assert.Zero(t, e.acted.Load(), "another page did something")
+
 	// The page itself still works in this browser; the token does not in another.
 	e.do(chromedp.Navigate(own))
 	e.until(live)
 	other := newTab(t, desk)
 	other.attacks = true
 	other.do(chromedp.Navigate(e.url))
-	assert.Contains(t, value[string](other, `document.body.innerText`), "Forbidden", "the token opens the page a second time")
+	assert.Contains(t, value[string](other, `document.body.innerText`), "Forbidden",
+		"the token opens the page a second time")
 }

@@ -69,14 +69,17 @@ func TestSimulator(t *testing.T) {
 		{"rule", "delete", "This object is gone.", ""},
 		{"address", "release", "This object is gone.", ""},
 	} {
-		e.choose(value[string](e.tab, `[...document.querySelectorAll('.box.object[data-kind=`+deed.kind+`]')].at(-1).dataset.id`))
+		e.choose(value[string](e.tab,
+			`[...document.querySelectorAll('.box.object[data-kind=`+deed.kind+`]')].at(-1).dataset.id`))
 		e.click("#details [data-focus=deed-" + deed.name + "]")
-		e.until(`['details', 'announce'].some((id) => document.getElementById(id).textContent.includes(` + quote(deed.end) + `))`)
+		e.until(`['details', 'announce'].some((id) => document.getElementById(id).textContent.includes(` +
+			quote(deed.end) + `))`)
 		owner := map[string]string{"listall": "true", "name": e.cloud.Objects().Networks[0].Owner}
 		answer, err := e.cloud.Admin(t.Context(), "listAccounts", owner)
 		require.NoError(t, err)
 		if deed.left != "" {
-			assert.Equal(t, deed.left, answer["account"].([]any)[0].(map[string]any)["ipavailable"], "after %s", deed.name)
+			assert.Equal(t, deed.left, answer["account"].([]any)[0].(map[string]any)["ipavailable"], "after %s",
+				deed.name)
 		}
 	}
 

@@ -38,7 +38,8 @@ func TestThousands(t *testing.T) {
 	})
 	e.until(`document.getElementById('announce').textContent === 'web-0080: warning'`)
 	e.want(box("fold/services/team-03"), "error: team-03 25: 1 error, 2 warning")
-	least("nodes touched by a patch", value[int](e.tab, `touched.size`), 25) // with the number of warnings and the cause
+	// with the number of warnings and the cause
+	least("nodes touched by a patch", value[int](e.tab, `touched.size`), 25)
 
 	for _, group := range []string{"fold/services/team-03", "fold/nodes/pool-05"} {
 		e.play([]step{{"click " + box(group), box(group) + "[aria-expanded=true]", "=1"}})
@@ -81,21 +82,26 @@ func BenchmarkPage(b *testing.B) {
 			if size[0] == 1000 && os.Getenv("CSCCM_UI_LARGE") != "" {
 				s, _ = recorded(b, large)
 			}
+
 			first, whole, patch, elements := math.Inf(1), math.Inf(1), math.Inf(1), 0
 			for b.Loop() {
 				e := serve(b, desk, s)
-				call(e.tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
+				call(e.tab, page.AddScriptToEvaluateOnNewDocument,
+					page.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
 				e.do(chromedp.Navigate(e.url))
 				e.until(`times.snapshot`)
-				first = min(first, value[float64](e.tab, `performance.getEntriesByName('first-contentful-paint')[0].startTime`))
+				first = min(first,
+					value[float64](e.tab, `performance.getEntriesByName('first-contentful-paint')[0].startTime`))
 				whole = min(whole, value[[]float64](e.tab, `times.snapshot`)[0])
 				e.change(func(s *model.Snapshot) { s.Objects[0].Health = model.HealthError })
 				e.until(`times.patch`)
 				elements = value[int](e.tab, `document.querySelectorAll('*').length`)
 				patch = min(patch, value[[]float64](e.tab, `times.patch`)[1])
 			}
+
 			b.ReportMetric(patch, "ms/patch")
-			b.Logf("| %d | %d | %.2f s | %.2f s | %.0f ms | %d |", size[0], size[1], first/1000, whole/1000, patch, elements)
+			b.Logf("| %d | %d | %.2f s | %.2f s | %.0f ms | %d |", size[0], size[1], first/1000, whole/1000, patch,
+				elements)
 		})
 	}
 }

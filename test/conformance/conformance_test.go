@@ -66,6 +66,7 @@ func TestJudge(t *testing.T) {
 			if tc.cannot != nil {
 				tc.cannot.In = []string{"form"}
 			}
+
 			var reports [][]byte
 			for _, r := range tc.reports {
 				reports = append(reports, []byte(`<testsuites><testsuite>`+
@@ -73,6 +74,7 @@ func TestJudge(t *testing.T) {
 					`<testcase name="[It] [sig-network] LoadBalancers [X] should work (all)" `+r+
 					`</testsuite></testsuites>`))
 			}
+
 			test := Test{Group: "LoadBalancers", Name: "should work (all)", Rolling: tc.rolling, Cannot: tc.cannot}
 			s := Suite{Tests: []Test{test}}
 			tc.want.Test = test.Name
@@ -85,7 +87,8 @@ func TestJudge(t *testing.T) {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	page := Load().Page("2026-11-28", []Run{{Form: "isolated", Release: "v1.37.1", Outcomes: []Outcome{
-		{Test: "ours: this", Result: Failed, Says: "no address"}, {Test: "ours: that", Result: Passed, Says: "too slow"},
+		{Test: "ours: this", Result: Failed, Says: "no address"},
+		{Test: "ours: that", Result: Passed, Says: "too slow"},
 	}}})
 	for _, want := range []string{
 		"| ours: this | **failed**, 0s |", "isolated, ours: this: no address",

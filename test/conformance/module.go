@@ -53,15 +53,16 @@ func Ensure(ctx context.Context, minor plane.Minor, out io.Writer) (built Progra
 	return built, nil
 }
 
-// module returns the files of the programs' module. It is that of the control plane of the same minor. Its sums come from
-// Kubernetes' own go.sum, whose sum is in the control plane's.
+// module returns the files of the programs' module. It is that of the control plane of the same minor. Its sums come
+// from Kubernetes' own go.sum, whose sum is in the control plane's.
 func module(ctx context.Context, control string) map[string][]byte {
 	kubernetes := must.Get(program.Go(ctx, control, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"))
 	read := func(dir, name string) []byte {
 		return must.Get(os.ReadFile(filepath.Join(dir, name))) // #nosec G304 -- of this checkout or a module
 	}
 	return map[string][]byte{
-		"go.mod":  moduleLine.ReplaceAll(read(control, "go.mod"), []byte("module github.com/csccm/csccm/test/conformance/suite")),
+		"go.mod": moduleLine.ReplaceAll(read(control, "go.mod"),
+			[]byte("module github.com/csccm/csccm/test/conformance/suite")),
 		"go.sum":  append(read(control, "go.sum"), read(strings.TrimSpace(kubernetes), "go.sum")...),
 		"main.go": source,
 	}

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo shows csccm on this machine: a simulated CloudStack, a real Kubernetes control plane, three nodes, `csccm install`
-// and its results. Everything runs as child processes on loopback and in one temporary folder.
+// Command demo shows csccm on this machine: a simulated CloudStack, a real Kubernetes control plane, three nodes,
+// `csccm install` and its results. Everything runs as child processes on loopback and in one temporary folder.
 package main
 
 import (
@@ -30,7 +30,8 @@ import (
 //go:embed demo.yaml
 var script []byte
 
-var stay = flag.Bool("stay", console.Terminal(), "keep everything running after the last step until ^C; default: on a terminal")
+var stay = flag.Bool("stay", console.Terminal(),
+	"keep everything running after the last step until ^C; default: on a terminal")
 
 func main() { os.Exit(console.Main("demo", script, play)) }
 
@@ -41,7 +42,12 @@ type demo struct {
 
 func play(ctx context.Context, p *console.Player) {
 	d := &demo{Player: p}
-	p.Verbs = map[string]console.Verb{"build": d.build, "cluster": d.cluster, "cloudstack": d.cloudstack, "rules": d.rules}
+	p.Verbs = map[string]console.Verb{
+		"build":      d.build,
+		"cluster":    d.cluster,
+		"cloudstack": d.cloudstack,
+		"rules":      d.rules,
+	}
 	p.Play(ctx)
 	if *stay {
 		d.stay(ctx)
@@ -86,14 +92,17 @@ func (d *demo) rules(ctx context.Context, _ string, _ []string) string {
 	t := report.Table{Header: []string{"RULE", "PUBLIC", "TO", "PROTOCOL", "OPEN TO", "MEMBERS"}}
 	for _, r := range must.Get(testenv.Rules(ctx, client, "")) {
 		var from []string
-		for _, f := range must.Get(client.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: r.PublicIPID})) {
+		for _, f := range must.Get(client.ListFirewallRules(ctx,
+			cloudstack.FirewallRuleQuery{PublicIPID: r.PublicIPID})) {
 			if f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort {
 				from = append(from, f.CIDRs...)
 			}
 		}
-		t.Add(r.Name, fmt.Sprintf("%s:%d", r.PublicIP, r.PublicPort), fmt.Sprint(r.PrivatePort), cmp.Or(r.Protocol, "(none)"),
+		t.Add(r.Name, fmt.Sprintf("%s:%d", r.PublicIP, r.PublicPort), fmt.Sprint(r.PrivatePort),
+			cmp.Or(r.Protocol, "(none)"),
 			strings.Join(from, ","), strings.Join(r.Members, ","))
 	}
+
 	var out strings.Builder
 	must.OK(t.Write(&out, d.Style))
 	return strings.TrimSuffix(out.String(), "\n")
@@ -105,12 +114,15 @@ func (d *demo) stay(ctx context.Context) {
 	d.Printf("\nEverything keeps running until ^C. In another terminal:\n\n")
 	d.Printf("export KUBECONFIG=%s PATH=%s:%s:$PATH\n",
 		cluster.Kubeconfig, filepath.Dir(cluster.Kubectl), filepath.Dir(d.Binaries.CLI))
-	d.Printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or admin, password password\n",
+	d.Printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or admin, "+
+		"password password\n",
 		config.APIURL, config.APIKey, config.SecretKey)
 	if console.Terminal() {
-		d.Printf("\nPress Enter to see the simulated CloudStack in a browser: its objects, its calls, faults to switch on.\n" +
+		d.Printf("\nPress Enter to see the simulated CloudStack in a browser: its objects, its calls, faults to " +
+			"switch on.\n" +
 			"The cluster in its cloud is shown by: csccm ui\n")
 	}
+
 	for d.Enter(ctx) {
 		d.Printf("%s\nIf no browser opens: the address is for one browser on this machine.\n", d.simulator.Page)
 		remove, err := server.Open(ctx, d.simulator.Page)
@@ -119,6 +131,7 @@ func (d *demo) stay(ctx context.Context) {
 			d.Printf("%v\n", err)
 		}
 	}
+
 	<-ctx.Done()
 	d.Printf("\nStopping.\n")
 }

@@ -74,6 +74,7 @@ func newClusterEnvOf(t *testing.T, p *plane.Plane, cloud *testenv.CloudStack, no
 		lines, err := p.AuditLog()
 		assert.NoError(t, errors.Join(p.Err(), err, audit.read(lines)))
 	})
+
 	flags, cache := cluster.NewFlags(), filepath.Join(e.home, "cache")
 	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
 	e.helm = helm.New(flags, metav1.NamespaceSystem, t.Logf)
@@ -96,14 +97,16 @@ func (e *clusterEnv) join(t *testing.T, nodes ...processnode.Options) {
 
 // Flags for process nodes: each Pod gets a loopback address instead of its node's network.
 var (
-	podNetwork   = []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set", "minReadySeconds=0"}
+	podNetwork = []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set",
+		"minReadySeconds=0"}
 	processFlags = append([]string{"--set", "replicaCount=1"}, podNetwork...)
 )
 
 // installArgs returns a user's flags for the example world and process nodes.
 func installArgs(e *clusterEnv, more ...string) []string {
 	return slices.Concat([]string{
-		"install", "--yes", "--api-url", e.cloud.URL, "--admin-user", "admin", "--admin-password-stdin", "--account", "k8s",
+		"install", "--yes", "--api-url", e.cloud.URL, "--admin-user", "admin", "--admin-password-stdin", "--account",
+		"k8s",
 	}, podNetwork, more)
 }
 
@@ -125,27 +128,32 @@ func (e *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 	t.Helper()
 	e.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) {
 		var states []string // of each workload: kind, observed, wanted, updated, ready, all
-		deployments := must.Get(e.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})).Items
+		deployments := must.Get(e.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx,
+			metav1.ListOptions{})).Items
 		for _, d := range deployments {
 			if d.Annotations[keptAnnotation] == "" {
 				states = append(states, fmt.Sprint("Deployment ", d.Status.ObservedGeneration >= d.Generation,
 					*d.Spec.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.Replicas))
 			}
 		}
+
 		sets := must.Get(e.Client.AppsV1().DaemonSets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})).Items
 		for i := range sets {
 			d := &sets[i].Status
 			states = append(states, fmt.Sprint("DaemonSet ", d.ObservedGeneration >= sets[i].Generation,
 				d.DesiredNumberScheduled, d.UpdatedNumberScheduled, d.NumberReady, d.CurrentNumberScheduled))
 		}
+
 		var on []string
 		for _, p := range must.Get(e.pods(ctx)) {
 			on = append(on, p.Spec.NodeName)
 		}
+
 		slices.Sort(on)
 		n := len(on)
 		ready := n > 0 && slices.Equal(states, []string{fmt.Sprint(kind, " ", true, n, n, n, n)})
-		must.Be(ready && (len(nodes) == 0 || slices.Equal(on, nodes)), "the workloads are %q; their Pods are on %v", states, on)
+		must.Be(ready && (len(nodes) == 0 || slices.Equal(on, nodes)), "the workloads are %q; their Pods are on %v",
+			states, on)
 	})
 }
 
@@ -186,7 +194,10 @@ func (e *clusterEnv) logs(ctx context.Context) map[string]string {
 // explain prints possible causes of a failed test.
 func (e *clusterEnv) explain(ctx context.Context, t *testing.T) {
 	t.Helper()
-	for _, args := range [][]string{{"get", "nodes,services,pods", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"}} {
+	for _, args := range [][]string{
+		{"get", "nodes,services,pods", "-A", "-o", "wide"},
+		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
+	} {
 		out, err := e.kubectl(ctx, "", args...)
 		t.Logf("kubectl %v: %v\n%s", args, err, out)
 	}
@@ -205,23 +216,29 @@ func (e *clusterEnv) noSecrets(ctx context.Context, t *testing.T) {
 			keys = append(keys, c.APIKey, c.SecretKey)
 		}
 	}
-	if s, err := e.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, secretName, metav1.GetOptions{}); err == nil {
+
+	if s, err := e.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, secretName,
+		metav1.GetOptions{}); err == nil {
 		for _, m := range keyLine.FindAllSubmatch(s.Data[secretKey], -1) {
 			keys = append(keys, string(m[1]))
 		}
 	}
+
 	texts := map[string]string{"csccm's output": e.session.String()}
 	for pod, log := range e.logs(ctx) {
 		texts["the log of "+pod] = log
 	}
+
 	events, err := e.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, it := range events.Items {
 		texts["Events"] += it.Message + "\n"
 	}
+
 	if r, err := e.helm.History(ctx, release); err == nil {
 		texts["the Helm release"] = r[0].Manifest + fmt.Sprint(r[0].Values) + r[0].Notes
 	}
+
 	require.NoError(t, filepath.WalkDir(e.home, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			var text []byte
@@ -230,6 +247,7 @@ func (e *clusterEnv) noSecrets(ctx context.Context, t *testing.T) {
 		}
 		return err
 	}))
+
 	for where, text := range texts {
 		for _, key := range keys {
 			if strings.Contains(text, key) {

@@ -86,9 +86,14 @@ func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args .
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	require.NoError(t, e.kubeconfigOf(kubeconfig, "x", user, server))
 	p, err := child.Start(t.Context(), child.Command{
-		Name: user, Path: programs.Controller, Log: filepath.Join(e.home, user+".log"), Dir: dir, Env: []string{"TMPDIR=" + dir},
+		Name: user,
+		Path: programs.Controller,
+		Log:  filepath.Join(e.home, user+".log"),
+		Dir:  dir,
+		Env:  []string{"TMPDIR=" + dir},
 		Args: append([]string{
-			"--cloud-provider=external-cloudstack", "--cloud-config=" + cloudConfig, "--kubeconfig=" + kubeconfig, "--secure-port=0", "--v=2",
+			"--cloud-provider=external-cloudstack", "--cloud-config=" + cloudConfig, "--kubeconfig=" + kubeconfig,
+			"--secure-port=0", "--v=2",
 		}, args...),
 	})
 	require.NoError(t, err)
@@ -98,6 +103,7 @@ func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args .
 			t.Logf("log of %s ends with:\n%s", user, child.Tail(p.Log, 40))
 		}
 	})
+
 	return p
 }
 

@@ -90,7 +90,8 @@ func (s said) want(t *testing.T, code int, texts ...string) said {
 // command returns a csccm command in this environment; it ends with the context.
 func (e *env) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, programs.CLI, args...)
-	cmd.Env = append([]string{"KUBECONFIG=" + e.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH")}, e.environ...)
+	cmd.Env = append([]string{"KUBECONFIG=" + e.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH")},
+		e.environ...)
 	cmd.Dir = e.home
 	return cmd
 }
@@ -111,7 +112,8 @@ func (e *env) csccm(t *testing.T, stdin string, args ...string) said {
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return e.record(said{args, all.String() + out.String(), cmp.Or(out.String(), all.String()), cmd.ProcessState.ExitCode()})
+	return e.record(said{args, all.String() + out.String(), cmp.Or(out.String(), all.String()),
+		cmd.ProcessState.ExitCode()})
 }
 
 func (e *env) record(s said) said {
@@ -161,7 +163,10 @@ func (e *env) admin(t *testing.T, command string, params map[string]string) map[
 // secret writes the controller's Secret.
 func (e *env) secret(t *testing.T, cloudConfig string) {
 	t.Helper()
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: cloudConfig}}
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: secretName},
+		StringData: map[string]string{secretKey: cloudConfig},
+	}
 	secrets := e.Client.CoreV1().Secrets(metav1.NamespaceSystem)
 	_, err := secrets.Create(t.Context(), s, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -173,7 +178,8 @@ func (e *env) secret(t *testing.T, cloudConfig string) {
 func servicePorts(ports ...int32) []corev1.ServicePort {
 	var all []corev1.ServicePort
 	for _, p := range ports {
-		all = append(all, corev1.ServicePort{Name: fmt.Sprintf("p%d", p), Port: p, TargetPort: intstr.FromInt32(8000 + p)})
+		all = append(all,
+			corev1.ServicePort{Name: fmt.Sprintf("p%d", p), Port: p, TargetPort: intstr.FromInt32(8000 + p)})
 	}
 	return all
 }
@@ -196,7 +202,8 @@ func (e *env) serviceIn(t *testing.T, namespace, name string, annotated map[stri
 
 func (e *env) deleteService(t *testing.T, name string) {
 	t.Helper()
-	require.NoError(t, e.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), name, metav1.DeleteOptions{}))
+	require.NoError(t,
+		e.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // gone waits until a Service does not exist any more.
@@ -281,7 +288,8 @@ func (e *env) initialised(t *testing.T, n int) {
 	t.Helper()
 	e.eventually(t, fmt.Sprintf("%d nodes to be initialised", n), func(ctx context.Context) {
 		list := must.Get(e.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"}))
-		list.Items = slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return hasTaint(&n, taint) || n.Spec.ProviderID == "" })
+		list.Items = slices.DeleteFunc(list.Items,
+			func(n corev1.Node) bool { return hasTaint(&n, taint) || n.Spec.ProviderID == "" })
 		must.Be(len(list.Items) >= n, "%d are", len(list.Items))
 	})
 }

@@ -68,8 +68,10 @@ func TestFailover(t *testing.T) {
 			}
 			e.noOverlap(t, "ccm-a", "ccm-b")
 			// One list of VMs to begin with; new nodes may need newer ones.
-			require.LessOrEqual(t, len(e.cloud.Ledger().Find("listVirtualMachines", "ccm-b")), 2+int(time.Since(begun)/(3*time.Second)))
-			l2, err := e.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease, metav1.GetOptions{})
+			require.LessOrEqual(t, len(e.cloud.Ledger().Find("listVirtualMachines", "ccm-b")),
+				2+int(time.Since(begun)/(3*time.Second)))
+			l2, err := e.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease,
+				metav1.GetOptions{})
 			require.NoError(t, err)
 			require.EqualValues(t, 15, *l2.Spec.LeaseDurationSeconds)
 		})
@@ -94,6 +96,7 @@ func (e *directEnv) noOverlap(t *testing.T, loser, winner string) {
 			last = r.At
 		}
 	}
+
 	require.True(t, !last.IsZero() && last.Before(begun), "%s wrote until %s, %s from %s", loser, last, winner, begun)
 	for _, c := range e.cloud.Ledger().Find("", loser) { // since the end of the old leader's time
 		require.Regexp(t, readOnly, c.Command, "%s sent it to CloudStack", loser)
@@ -135,6 +138,7 @@ func newLink(t *testing.T, server string) *link {
 			}
 		}
 	}()
+
 	return l
 }
 

@@ -46,12 +46,15 @@ func (*apacheCloud) GetLoadBalancerName(_ context.Context, _ string, svc *corev1
 
 // rules returns the rules of a Service; errors end the work, see package must, as in all its callers.
 func (a *apacheCloud) rules(ctx context.Context, svc *corev1.Service) []cloudstack.LoadBalancerRule {
-	return slices.DeleteFunc(must.Get(a.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})), func(r cloudstack.LoadBalancerRule) bool {
-		return !strings.HasPrefix(r.Name, a.GetLoadBalancerName(ctx, "", svc)+"-")
-	})
+	return slices.DeleteFunc(must.Get(a.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})),
+		func(r cloudstack.LoadBalancerRule) bool {
+			return !strings.HasPrefix(r.Name, a.GetLoadBalancerName(ctx, "", svc)+"-")
+		})
 }
 
-func (a *apacheCloud) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+func (a *apacheCloud) GetLoadBalancer(
+	ctx context.Context, _ string, svc *corev1.Service,
+) (*corev1.LoadBalancerStatus, bool, error) {
 	rules, err := must.Try(func() []cloudstack.LoadBalancerRule { return a.rules(ctx, svc) })
 	if err != nil || len(rules) == 0 {
 		return nil, false, err
@@ -66,7 +69,9 @@ func (a *apacheCloud) done(ctx context.Context, submitted cloudstack.Submitted, 
 	return submitted.ID
 }
 
-func (a *apacheCloud) EnsureLoadBalancer(ctx context.Context, _ string, svc *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+func (a *apacheCloud) EnsureLoadBalancer(
+	ctx context.Context, _ string, svc *corev1.Service, nodes []*corev1.Node,
+) (*corev1.LoadBalancerStatus, error) {
 	err := must.Catch(func() { a.ensure(ctx, svc, nodes) })
 	if err != nil {
 		return nil, err
@@ -88,23 +93,37 @@ func (a *apacheCloud) ensure(ctx context.Context, svc *corev1.Service, nodes []*
 		s, err := a.api.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: network})
 		address = a.done(ctx, s, err)
 	}
+
 	var members []cloudstack.MemberAddress
 	for _, n := range nodes {
 		members = append(members, cloudstack.MemberAddress{VMID: a.vm(n.Name)})
 	}
+
 	for _, p := range svc.Spec.Ports {
 		name := fmt.Sprintf("%s-tcp-%d", a.GetLoadBalancerName(ctx, "", svc), p.Port)
 		if slices.ContainsFunc(rules, func(r cloudstack.LoadBalancerRule) bool { return r.Name == name }) {
 			continue
 		}
+
 		s, err := a.api.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
-			Name: name, Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: address, PublicPort: int(p.Port), PrivatePort: int(p.NodePort),
+			Name:        name,
+			Algorithm:   "roundrobin",
+			Protocol:    "tcp",
+			PublicIPID:  address,
+			PublicPort:  int(p.Port),
+			PrivatePort: int(p.NodePort),
 		})
+
 		s, err = a.api.AssignToLoadBalancerRule(ctx, a.done(ctx, s, err), members)
 		a.done(ctx, s, err)
 		s, err = a.api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
-			PublicIPID: address, Protocol: "tcp", StartPort: int(p.Port), EndPort: int(p.Port), CIDRs: []string{"0.0.0.0/0"},
+			PublicIPID: address,
+			Protocol:   "tcp",
+			StartPort:  int(p.Port),
+			EndPort:    int(p.Port),
+			CIDRs:      []string{"0.0.0.0/0"},
 		})
+
 		a.done(ctx, s, err)
 	}
 }
@@ -127,7 +146,8 @@ func (a *apacheCloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, s
 	})
 }
 
-// runFramework runs Kubernetes' own service controller until stop is called, and waits until it has synced the Services.
+// runFramework runs Kubernetes' own service controller until stop is called, and waits until it has synced the
+// Services.
 func (e *directEnv) runFramework(t *testing.T, services ...string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -137,7 +157,8 @@ func (e *directEnv) runFramework(t *testing.T, services ...string) (stop func())
 	require.NoError(t, err)
 	cloud := &apacheCloud{api: e.api(t, testenv.User), vm: e.vms.VM, synced: map[string]bool{}}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	c, err := servicecontroller.New(cloud, client, factory.Core().V1().Services(), factory.Core().V1().Nodes(), "kubernetes", nil)
+	c, err := servicecontroller.New(cloud, client, factory.Core().V1().Services(), factory.Core().V1().Nodes(),
+		"kubernetes", nil)
 	require.NoError(t, err)
 	factory.Start(ctx.Done())
 	var running sync.WaitGroup
@@ -151,6 +172,7 @@ func (e *directEnv) runFramework(t *testing.T, services ...string) (stop func())
 			must.Be(cloud.synced[name], "%s is not synced", name)
 		}
 	})
+
 	return stop
 }
 
@@ -162,29 +184,36 @@ func (e *directEnv) visible(t *testing.T, services ...string) (out []string) {
 	rules, err := testenv.Rules(t.Context(), api, "")
 	require.NoError(t, err)
 	for _, r := range rules {
-		out = append(out, fmt.Sprint("rule ", r.ID, r.Name, r.PublicIPID, r.PublicIP, r.PublicPort, r.PrivatePort, r.Algorithm, r.State, r.Members))
+		out = append(out,
+			fmt.Sprint("rule ", r.ID, r.Name, r.PublicIPID, r.PublicIP, r.PublicPort, r.PrivatePort, r.Algorithm,
+				r.State, r.Members))
 	}
+
 	addresses, err := api.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
 	require.NoError(t, err)
 	for _, a := range addresses {
 		out = append(out, fmt.Sprint("address ", a.ID, a.Address, a.State))
 	}
+
 	firewall, err := api.ListFirewallRules(t.Context(), cloudstack.FirewallRuleQuery{})
 	require.NoError(t, err)
 	for _, f := range firewall {
 		out = append(out, fmt.Sprint("firewall rule ", f.ID, f.PublicIPID, f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
 	}
+
 	for _, name := range services {
 		s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
 		out = append(out, fmt.Sprint("Service ", name, s.Finalizers, e.address(t, name)))
 	}
+
 	slices.Sort(out)
 	return out
 }
 
-// TestKubernetesServiceControllerAndBack takes Services over from Kubernetes' own service controller with the objects of Apache's
-// provider, and gives them back, with one of its own: no rule, address or finalizer changes, and nothing is left in the end.
+// TestKubernetesServiceControllerAndBack takes Services over from Kubernetes' own service controller with the objects
+// of Apache's provider, and gives them back, with one of its own: no rule, address or finalizer changes, and nothing is
+// left in the end.
 func TestKubernetesServiceControllerAndBack(t *testing.T) {
 	t.Parallel()
 	e := directEnvOf(t, testenv.Options{VMs: 3, Nodes: 3})
@@ -229,7 +258,8 @@ func (e *env) reconciled(t *testing.T, services ...string) {
 	e.eventually(t, "csccm's controller to reconcile the Services", func(ctx context.Context) {
 		for _, name := range services {
 			s := must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{}))
-			must.Be(apimeta.IsStatusConditionTrue(s.Status.Conditions, "csccm.io/LoadBalancerReady"), "%s is not ready", name)
+			must.Be(apimeta.IsStatusConditionTrue(s.Status.Conditions, "csccm.io/LoadBalancerReady"), "%s is not ready",
+				name)
 		}
 	})
 }

@@ -30,15 +30,19 @@ const forged = "FORGED: ALL OK"
 
 // hostile are texts that control a terminal or deceive a reader.
 var hostile = []string{
-	"\x1b[2J\x1b[H", "\x1b]52;c;Zm9yZ2Vk\a", "\u009b31m", "\u0085" + forged, "\r" + forged, "\b\b\x7f", "\x00\x01\x1f", "\u202e\u2066", "\u2028" + forged,
-	"\ufeff\u200b", "\U000e0041", "\t" + forged, "\n" + forged + "\n", "\n✓ " + forged + "\n", "</script><!--", "%s%d%!", "\ue000",
+	"\x1b[2J\x1b[H", "\x1b]52;c;Zm9yZ2Vk\a", "\u009b31m", "\u0085" + forged, "\r" + forged, "\b\b\x7f", "\x00\x01\x1f",
+	"\u202e\u2066", "\u2028" + forged,
+	"\ufeff\u200b", "\U000e0041", "\t" + forged, "\n" + forged + "\n", "\n✓ " + forged + "\n", "</script><!--",
+	"%s%d%!", "\ue000",
 }
 
 // notText are fields of CloudStack and Kubernetes that a command needs to find objects at all: if they changed, it
 // would print no text.
 var notText = []string{
-	"apiVersion", "kind", "uid", "namespace", "id", "type", "status", "state", "phase", "effect", "providerID", "ipaddress", "address", "protocol", "virtualmachineid",
-	"networkid", "publicipid", "zoneid", "jobstatus", "lastTimestamp", "release", "app.kubernetes.io/name", "app.kubernetes.io/instance", "cloudstackversion", "gitVersion",
+	"apiVersion", "kind", "uid", "namespace", "id", "type", "status", "state", "phase", "effect", "providerID",
+	"ipaddress", "address", "protocol", "virtualmachineid",
+	"networkid", "publicipid", "zoneid", "jobstatus", "lastTimestamp", "release", "app.kubernetes.io/name",
+	"app.kubernetes.io/instance", "cloudstackversion", "gitVersion",
 }
 
 // mangler changes the answers of a server.
@@ -81,7 +85,9 @@ func (m *mangler) value(key string, v any) any {
 }
 
 // between starts a server that forwards requests to another server and changes the answers.
-func between(t *testing.T, target string, transport http.RoundTripper, change func(*http.Response, []byte) []byte) string {
+func between(
+	t *testing.T, target string, transport http.RoundTripper, change func(*http.Response, []byte) []byte,
+) string {
 	t.Helper()
 	to := must.Get(url.Parse(target))
 	s := httptest.NewServer(&httputil.ReverseProxy{
@@ -99,6 +105,7 @@ func between(t *testing.T, target string, transport http.RoundTripper, change fu
 			return err
 		},
 	})
+
 	t.Cleanup(s.Close)
 	return s.URL
 }
@@ -134,16 +141,19 @@ func harmful(args []string, stdout, stderr string) error {
 			return fmt.Errorf("a raw control character at %d: %q", at, text[max(0, at-80):min(len(text), at+20)])
 		}
 	}
+
 	lines := stderr
 	if format := slices.Index(args, "-o") + 1; format == 0 || args[format] == "text" {
 		lines += stdout
 	} else if args[format] == "json" && stdout != "" && !json.Valid([]byte(stdout)) {
 		return fmt.Errorf("this is no JSON: %s", stdout)
 	}
+
 	for line := range strings.Lines(lines) {
 		if strings.HasPrefix(strings.TrimPrefix(line, "✓ "), forged) {
 			return fmt.Errorf("a line of text from outside: %q", line)
 		}
 	}
+
 	return nil
 }

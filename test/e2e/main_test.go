@@ -48,17 +48,23 @@ func prepare(m *testing.M) int {
 		programs.skip = "the control plane binary is not built yet, which takes minutes: not with -short"
 		return m.Run()
 	}
+
 	programs.Binaries = must.Get(testenv.Build(ctx, os.Stderr))
+
 	// The tests mostly wait for Pods, leases and periods: three for each processor run at the same time.
 	must.OK(flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))) // -parallel overrides it
 	programs.planes = &plane.Pool{Programs: must.Get(plane.Ensure(ctx, plane.Newest, os.Stderr))}
 	code := m.Run()
 	must.OK(programs.planes.Stop())
+
 	// Only a run of all tests can find rights that nothing uses.
-	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
+	whole := flag.Lookup("test.run").Value.String() == "" &&
+		flag.Lookup("test.skip").Value.String() == "" &&
+		!testing.Short()
 	if err := audit.judge(whole || os.Getenv("CSCCM_ALL_PERMISSIONS") != ""); code == 0 {
 		must.OK(err)
 	}
+
 	return code
 }
 

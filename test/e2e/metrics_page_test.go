@@ -24,25 +24,30 @@ func problems(text string, served families, used map[string]bool) (out []string)
 	if err != nil {
 		return []string{err.Error()}
 	}
+
 	labels, grouping := slices.Clone(targetLabels), []string(nil)
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		if n, ok := node.(*parser.AggregateExpr); ok && !n.Without {
 			grouping = append(grouping, n.Grouping...)
 		}
+
 		s, ok := node.(*parser.VectorSelector)
 		if !ok {
 			return nil
 		}
+
 		family, suffix := find(served, s.Name)
 		if family == nil {
 			out = append(out, s.Name+" is not served")
 			return nil
 		}
+
 		used[family.GetName()] = true
 		own := labelsOf(family)
 		if suffix == "_bucket" {
 			own = append(own, "le")
 		}
+
 		labels = append(labels, own...)
 		for _, m := range s.LabelMatchers {
 			switch {
@@ -53,13 +58,16 @@ func problems(text string, served families, used map[string]bool) (out []string)
 				out = append(out, fmt.Sprintf("%s has no series with %s=%q", s.Name, m.Name, m.Value))
 			}
 		}
+
 		return nil
 	})
+
 	for _, label := range grouping {
 		if !slices.Contains(labels, label) {
 			out = append(out, "nothing has the label "+label)
 		}
 	}
+
 	return out
 }
 
@@ -88,7 +96,8 @@ func labelsOf(family *dto.MetricFamily) []string {
 
 func hasValue(family *dto.MetricFamily, label, value string) bool {
 	return slices.ContainsFunc(family.GetMetric(), func(m *dto.Metric) bool {
-		return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label && l.GetValue() == value })
+		return slices.ContainsFunc(m.GetLabel(),
+			func(l *dto.LabelPair) bool { return l.GetName() == label && l.GetValue() == value })
 	})
 }
 
@@ -152,5 +161,6 @@ func metricsRow(f *dto.MetricFamily) string {
 		labels = "`" + strings.Join(l, "`, `") + "`"
 	}
 	help := strings.TrimSpace(stability.ReplaceAllString(f.GetHelp(), ""))
-	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), labels, strings.ReplaceAll(help, "|", `\|`))
+	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), labels,
+		strings.ReplaceAll(help, "|", `\|`))
 }

@@ -47,7 +47,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no panel and no alert uses %s", name)
 		}
 	}
-	golden.File(t, "../../docs/metrics.md", metricsPage(served, used), *update, "cd test && go test ./e2e -run TestMetrics -update")
+	golden.File(t, "../../docs/metrics.md", metricsPage(served, used), *update,
+		"cd test && go test ./e2e -run TestMetrics -update")
 }
 
 // scrape returns the metrics of a controller that has worked.
@@ -59,7 +60,8 @@ func scrape(t *testing.T) families {
 	host := processnode.NewPodIP(t.Context()) // where nobody else takes the port meanwhile
 	address := net.JoinHostPort(host, port)
 	file := filepath.Join(e.home, "ccm-a", "kubeconfig")
-	p := e.controller(t, "ccm-a", "--secure-port="+port, "--bind-address="+host, "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
+	p := e.controller(t, "ccm-a", "--secure-port="+port, "--bind-address="+host, "--authentication-kubeconfig="+file,
+		"--authorization-kubeconfig="+file,
 		"--drift-period=10s")
 	e.says(t, p, leads)
 	e.initialised(t, 3)
@@ -82,7 +84,8 @@ func scrape(t *testing.T) families {
 		parser := expfmt.NewTextParser(model.UTF8Validation)
 		served = must.Get(parser.TextToMetricFamilies(resp.Body))
 		r, jobs := served["cloudstack_drift_round_duration_seconds"], served["cloudstack_job_duration_seconds"]
-		must.Be(r != nil && r.GetMetric()[0].GetHistogram().GetSampleCount() > 0 && jobs != nil, "no round has ended yet")
+		must.Be(r != nil && r.GetMetric()[0].GetHistogram().GetSampleCount() > 0 && jobs != nil,
+			"no round has ended yet")
 	})
 	return served
 }
@@ -104,6 +107,7 @@ func queries(t *testing.T) map[string]string {
 			}
 		}
 	}
+
 	require.NoError(t, yaml.Unmarshal(bytes.ReplaceAll(raw, []byte("LEASE_NAME"), []byte(lease)), &alerts))
 	for _, group := range alerts.Groups {
 		for _, rule := range group.Rules {
@@ -113,6 +117,7 @@ func queries(t *testing.T) map[string]string {
 			}
 		}
 	}
+
 	raw, err = fs.ReadFile(charts.FS(), "monitoring/dashboard.json")
 	require.NoError(t, err)
 	var dashboard struct {
@@ -124,16 +129,20 @@ func queries(t *testing.T) map[string]string {
 			List []struct{ Name, Definition string }
 		}
 	}
+
 	require.NoError(t, json.Unmarshal(raw, &dashboard))
 	for _, p := range dashboard.Panels {
 		for i, target := range p.Targets {
-			all[fmt.Sprintf("panel %q %d", p.Title, i)] = strings.NewReplacer("$job", ".+", "$__rate_interval", "5m").Replace(target.Expr)
+			all[fmt.Sprintf("panel %q %d", p.Title,
+				i)] = strings.NewReplacer("$job", ".+", "$__rate_interval", "5m").Replace(target.Expr)
 		}
 	}
+
 	for _, v := range dashboard.Templating.List {
 		if m := labelValues.FindStringSubmatch(v.Definition); m != nil {
 			all["variable "+v.Name] = m[1]
 		}
 	}
+
 	return all
 }

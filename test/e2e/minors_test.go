@@ -25,14 +25,16 @@ const (
 // flagzSince is the first minor whose kubelets show their flags by default.
 const flagzSince plane.Minor = "1.36"
 
-// TestMinors installs on the API server of every supported minor: the chart with each set of values, without nodes; then by
-// csccm with nodes, as a DaemonSet: nodes are initialised, a Service gets its address, doctor is content, and the DaemonSet becomes
-// a Deployment and a DaemonSet again. Without CSCCM_MINORS only the newest is tested; make minors sets it to all, to built, or to names.
+// TestMinors installs on the API server of every supported minor: the chart with each set of values, without nodes;
+// then by csccm with nodes, as a DaemonSet: nodes are initialised, a Service gets its address, doctor is content, and
+// the DaemonSet becomes a Deployment and a DaemonSet again. Without CSCCM_MINORS only the newest is tested; make minors
+// sets it to all, to built, or to names.
 func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a time
 	t.Parallel()
 	if programs.skip != "" {
 		t.Skip(programs.skip)
 	}
+
 	policy, err := os.ReadFile("../../docs/support-policy.md")
 	require.NoError(t, err)
 	minors := plane.Minors() // the newest first
@@ -48,7 +50,8 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 			_, there, err := plane.Cached(t.Context(), minor)
 			require.NoError(t, err)
 			if asked != "all" && !strings.Contains(asked, string(minor)) && (asked != "built" || !there) {
-				const left = "NOT TESTED: Kubernetes %s (make minors tests all; each control plane is built once, in 6 to 12 minutes)"
+				const left = "NOT TESTED: Kubernetes %s (make minors tests all; each control plane is built once, in " +
+					"6 to 12 minutes)"
 				fmt.Fprintf(os.Stderr, left+"\n", minor)
 				t.Skipf(left, minor)
 			}
@@ -75,7 +78,8 @@ func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
 	e.service(t, "web", 80, 443)
 	// On every node, not only on control plane nodes.
 	everyNode := []string{"--set", "controlPlaneOnly=false"}
-	e.csccm(t, adminPassword+"\n", installArgs(e, append([]string{"--set", "kind=DaemonSet"}, everyNode...)...)...).want(t, 0, "3 running")
+	e.csccm(t, adminPassword+"\n", installArgs(e,
+		append([]string{"--set", "kind=DaemonSet"}, everyNode...)...)...).want(t, 0, "3 running")
 	ready := func(kind string) {
 		t.Helper()
 		nodes := []string{cp1.Name, worker1.Name, worker2.Name}
@@ -104,14 +108,15 @@ func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
 	}
 }
 
-// testChart has the API server take what the chart renders for it with each of its sets of values: without a warning, and all of
-// it can be deleted.
+// testChart has the API server take what the chart renders for it with each of its sets of values: without a warning,
+// and all of it can be deleted.
 func (e *clusterEnv) testChart(t *testing.T) {
 	kubectl := func(stdin string, args ...string) {
 		t.Helper()
 		out, err := e.kubectl(t.Context(), stdin, append(args, "--warnings-as-errors")...)
 		require.NoError(t, err, out)
 	}
+
 	kubectl("", "create", "namespace", "monitoring")
 	kubectl("", "create", "-f", definitionsFile)
 	kubectl("", "wait", "--for=condition=Established", "--timeout=5m", "-f", definitionsFile)

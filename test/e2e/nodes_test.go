@@ -42,7 +42,8 @@ func TestNodesThatWereThereBefore(t *testing.T) {
 		e.eventually(t, "Node "+name+" to be as wanted", func(ctx context.Context) {
 			n := must.Get(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
 			got := []string{n.Spec.ProviderID, n.Labels[corev1.LabelInstanceTypeStable]}
-			must.Be(!hasTaint(n, taint) && slices.Equal(got, []string{providerID, instanceType}), "taints %v, %q", n.Spec.Taints, got)
+			must.Be(!hasTaint(n, taint) && slices.Equal(got, []string{providerID, instanceType}), "taints %v, %q",
+				n.Spec.Taints, got)
 		})
 	}
 	has("w6", id("w6"), "Small_Instance")
@@ -52,7 +53,8 @@ func TestNodesThatWereThereBefore(t *testing.T) {
 	}
 	for _, name := range []string{"w1", "w3", "w5"} {
 		patch := fmt.Appendf(nil, `{"spec":{"taints":[{"key":%q,"value":"true","effect":"PreferNoSchedule"}]}}`, taint)
-		_, err := e.Client.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		_, err := e.Client.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, patch,
+			metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	has("w1", id("w1"), "Small_Instance")

@@ -59,7 +59,12 @@ func (e *auditEvent) forbidden() bool {
 }
 
 func (e *auditEvent) request() rights.Request {
-	r := rights.Request{Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Namespace: e.ObjectRef.Namespace}
+	r := rights.Request{
+		Verb:      e.Verb,
+		Group:     e.ObjectRef.APIGroup,
+		Resource:  e.ObjectRef.Resource,
+		Namespace: e.ObjectRef.Namespace,
+	}
 	if e.ObjectRef.Subresource != "" {
 		r.Resource += "/" + e.ObjectRef.Subresource
 	}
@@ -82,7 +87,8 @@ func (e *auditEvent) asks() string {
 // who returns "controller", "csccm", or "" for all other callers.
 func (e *auditEvent) who() string {
 	switch {
-	case strings.HasPrefix(e.User.Username, "system:serviceaccount:") && strings.HasSuffix(e.User.Username, "cloud-controller-manager"):
+	case strings.HasPrefix(e.User.Username, "system:serviceaccount:") &&
+		strings.HasSuffix(e.User.Username, "cloud-controller-manager"):
 		return "controller"
 	case strings.HasPrefix(e.UserAgent, "csccm/"):
 		return "csccm"
@@ -115,7 +121,9 @@ func (a *audited) read(lines []string) error {
 			events = append(events, e)
 		}
 	}
+
 	slices.SortStableFunc(events, func(a, b auditEvent) int { return a.at().Compare(b.at()) })
+
 	// The API server learns of a new role with a delay: a refused request that it allows later does not count.
 	allowed := map[string]int{}
 	for i := range events {
@@ -123,6 +131,7 @@ func (a *audited) read(lines []string) error {
 			allowed[events[i].asks()] = i
 		}
 	}
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	gone := map[string]bool{} // bindings that were deleted: a controller whose Pod is ending may still ask
@@ -138,10 +147,12 @@ func (a *audited) read(lines []string) error {
 				delete(gone, binding)
 			}
 		}
+
 		command := inUserAgent.FindStringSubmatch(e.UserAgent)
 		switch {
 		case forbidden && (who == "controller" && len(gone) > 0 || allowed[e.asks()] > i):
-		case forbidden && e.Verb == "patch" && slices.Contains(e.groups(), rights.Reader): // of a dry run, which a reader goes without
+			// of a dry run, which a reader goes without
+		case forbidden && e.Verb == "patch" && slices.Contains(e.groups(), rights.Reader):
 		case forbidden:
 			a.denied[fmt.Sprintf("%s: %s (%s)", who, r, e.RequestURI)]++
 		case who == "controller":
@@ -154,6 +165,7 @@ func (a *audited) read(lines []string) error {
 			a.asked[asked{command[1], r}]++
 		}
 	}
+
 	return nil
 }
 
@@ -194,6 +206,7 @@ func (u usage) judge(whole bool, granted []string, file string, excused map[stri
 	if err != nil {
 		return []error{err}
 	}
+
 	for line := range strings.Lines(string(raw)) {
 		if strings.HasPrefix(line, "#") {
 			continue
@@ -204,6 +217,7 @@ func (u usage) judge(whole bool, granted []string, file string, excused map[stri
 		}
 		excused[what] = reason
 	}
+
 	fmt.Printf("what is granted (see also testdata/%s), and how often it was used:\n", file)
 	for i, what := range granted {
 		if slices.Contains(granted[:i], what) {
@@ -211,9 +225,11 @@ func (u usage) judge(whole bool, granted []string, file string, excused map[stri
 		}
 		fmt.Printf("  %s %v  %s\n", what, u[what], excused[what])
 		if len(u[what]) == 0 && excused[what] == "" && whole {
-			errs = append(errs, fmt.Errorf("nothing used %q: take it away, or give the reason in testdata/%s", what, file))
+			errs = append(errs,
+				fmt.Errorf("nothing used %q: take it away, or give the reason in testdata/%s", what, file))
 		}
 	}
+
 	return errs
 }
 
@@ -258,7 +274,9 @@ func (a *audited) judge(whole bool) error {
 			}
 		}
 		if !found {
-			errs = append(errs, fmt.Errorf("csccm %s asked %d times to %s, which the table in installer/kube/rights does not have", x.command, n, x.request))
+			errs = append(errs,
+				fmt.Errorf("csccm %s asked %d times to %s, which the table in installer/kube/rights does not have",
+					x.command, n, x.request))
 		}
 	}
 	return errors.Join(append(errs, u.judge(whole, keys, "unused-rights.txt", excused)...)...)
@@ -268,5 +286,6 @@ func (a *audited) judge(whole bool) error {
 func allows(r *rights.Right, command string, x rights.Request, release string) bool {
 	return r.Group == x.Group && r.Resource == x.Resource && slices.Contains(r.Verbs, x.Verb) &&
 		(slices.Contains(r.Commands, command) || command == "install" && slices.Contains(r.Commands, "takeover")) &&
-		(slices.Contains([]rights.Place{rights.Everywhere, rights.Elsewhere, rights.Tested}, r.Place) || r.Place.Namespace(release) == x.Namespace)
+		(slices.Contains([]rights.Place{rights.Everywhere, rights.Elsewhere, rights.Tested}, r.Place) ||
+			r.Place.Namespace(release) == x.Namespace)
 }

@@ -37,8 +37,10 @@ func TestRecord(t *testing.T) {
 	}
 	workers := map[string]string{"pool": "workers"}
 	nodes := []processnode.Options{
-		{Name: "cp1", Address: "10.1.1.11", Labels: cp1.Labels}, {Name: "cp2", Address: "10.1.1.12", Labels: cp1.Labels},
-		{Name: "w1", Address: "10.1.1.21", Labels: workers}, {Name: "w2", Address: "10.1.1.22", Labels: workers}, {Name: "w3", Address: "10.1.1.23", Labels: workers},
+		{Name: "cp1", Address: "10.1.1.11", Labels: cp1.Labels},
+		{Name: "cp2", Address: "10.1.1.12", Labels: cp1.Labels},
+		{Name: "w1", Address: "10.1.1.21", Labels: workers}, {Name: "w2", Address: "10.1.1.22", Labels: workers},
+		{Name: "w3", Address: "10.1.1.23", Labels: workers},
 	}
 	e := newClusterEnv(t, worldOf(t, 64, nodes...))
 	e.join(t, nodes...)
@@ -55,7 +57,8 @@ func TestRecord(t *testing.T) {
 			}
 		}
 	}
-	namespaces, names := []string{"shop", "payments", "search", "media", "platform", "internal"}, []string{"web", "api", "admin", "grpc", "metrics", "auth", "cart", "feed", "events", "proxy"}
+	namespaces, names := []string{"shop", "payments", "search", "media", "platform",
+		"internal"}, []string{"web", "api", "admin", "grpc", "metrics", "auth", "cart", "feed", "events", "proxy"}
 	for _, namespace := range namespaces {
 		e.makeNamespace(t, namespace)
 		for i, name := range names {
@@ -66,7 +69,8 @@ func TestRecord(t *testing.T) {
 	wire := newLink(t, url)
 	config, err := os.ReadFile(e.Kubeconfig)
 	require.NoError(t, err)
-	e.environ = []string{"KUBECONFIG=" + e.file(t, "by-wire", strings.Replace(string(config), url, "https://"+wire.listener.Addr().String(), 1))}
+	e.environ = []string{"KUBECONFIG=" +
+		e.file(t, "by-wire", strings.Replace(string(config), url, "https://"+wire.listener.Addr().String(), 1))}
 	p := e.opens(t)
 
 	var states []map[string]any
@@ -86,13 +90,23 @@ func TestRecord(t *testing.T) {
 		return n
 	}
 	calm := func() bool {
-		return services(model.HealthPending, model.HealthWarning, model.HealthError) == 0 && !p.lacks("plans") && !p.lacks("checks") && len(p.now.Plans) == 0 && len(p.rules()) >= 78 && p.now.Controller.Ready == 2
+		return services(model.HealthPending, model.HealthWarning, model.HealthError) == 0 &&
+			!p.lacks("plans") &&
+			!p.lacks("checks") &&
+			len(p.now.Plans) == 0 &&
+			len(p.rules()) >= 78 &&
+			p.now.Controller.Ready == 2
 	}
 	p.until(t, "the 60 Services", calm)
 	healthy, last = p.now, p.now
-	slow := e.cloud.Inject(simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultDelay, Delay: 30 * time.Second})
+	slow := e.cloud.Inject(simulator.Fault{
+		Command: "createLoadBalancerRule",
+		Kind:    simulator.FaultDelay,
+		Delay:   30 * time.Second,
+	})
 	e.serviceIn(t, "shop", "checkout", nil, 443)
-	record("creating", func() bool { return p.health("service/shop/checkout") == model.HealthPending && len(p.now.Plans) == 1 })
+	record("creating",
+		func() bool { return p.health("service/shop/checkout") == model.HealthPending && len(p.now.Plans) == 1 })
 	slow()
 	p.until(t, "the new Service", calm)
 
@@ -102,8 +116,10 @@ func TestRecord(t *testing.T) {
 			e.admin(t, "deleteLoadBalancerRule", map[string]string{"id": strings.TrimPrefix(o.ID, "rule/")})
 		}
 	}
-	record("rule gone", func() bool { return p.health("service/shop/web") == model.HealthWarning && len(p.now.Plans) == 1 })
-	record("no leader", func() bool { c := p.now.Controller; return c != nil && p.now.At.Sub(c.Renewed) > 30*time.Second })
+	record("rule gone",
+		func() bool { return p.health("service/shop/web") == model.HealthWarning && len(p.now.Plans) == 1 })
+	record("no leader",
+		func() bool { c := p.now.Controller; return c != nil && p.now.At.Sub(c.Renewed) > 30*time.Second })
 	signal(syscall.SIGCONT) // who wakes up without the lease ends, and is started again
 	p.until(t, "the repair", calm)
 	e.nodes.Nodes()[4].Stop()
@@ -141,17 +157,21 @@ func TestRecordLarge(t *testing.T) {
 	if file == "" {
 		t.Skip("CSCCM_UI_RECORD_LARGE names no file")
 	}
+
 	const size = 1000
 	var nodes []processnode.Options
 	for i := range size {
-		nodes = append(nodes, processnode.Options{Name: fmt.Sprint("w", i+1), Address: testenv.VMAddress(i + 1), Labels: cp1.Labels})
+		nodes = append(nodes,
+			processnode.Options{Name: fmt.Sprint("w", i+1), Address: testenv.VMAddress(i + 1), Labels: cp1.Labels})
 	}
+
 	// Only the nodes of the controller's Pods have a kubelet.
 	e := newClusterEnvOn(t, borrow(t, plane.Options{NodeGrace: time.Hour}), worldOf(t, 1024, nodes...))
 	e.join(t, nodes[:2]...)
 	e.csccm(t, adminPassword+"\n", installArgs(e)...).want(t, 0)
 	others := testenv.Env{Client: e.Client}
-	require.NoError(t, others.Register(t.Context(), 3, size, func(n *corev1.Node) { n.Labels["pool"] = "pool-" + n.Name[1:2] }))
+	require.NoError(t,
+		others.Register(t.Context(), 3, size, func(n *corev1.Node) { n.Labels["pool"] = "pool-" + n.Name[1:2] }))
 	e.initialised(t, size)
 	for i := range size {
 		namespace := fmt.Sprintf("team-%02d", i/25)
@@ -160,10 +180,16 @@ func TestRecordLarge(t *testing.T) {
 		}
 		e.serviceIn(t, namespace, fmt.Sprintf("web-%d", i), nil, 443)
 	}
+
 	p := e.opens(t)
 	p.until(t, "all Services", func() bool {
-		return !p.lacks("plans") && !p.lacks("checks") && len(p.now.Plans) == 0 && len(p.rules()) == size && p.now.Controller.Ready == 2
+		return !p.lacks("plans") &&
+			!p.lacks("checks") &&
+			len(p.now.Plans) == 0 &&
+			len(p.rules()) == size &&
+			p.now.Controller.Ready == 2
 	})
+
 	write(t, file, map[string]any{"healthy": p.now})
 }
 
@@ -180,9 +206,12 @@ accounts:
 networks: [{name: k8s-net, account: k8s, cidr: 10.1.0.0/16}]
 virtualMachines:
 `, addresses)
+
 	for _, n := range nodes {
-		yaml += fmt.Sprintf("  - {name: %s, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: %s}]}\n", n.Name, n.Address)
+		yaml += fmt.Sprintf("  - {name: %s, account: k8s, offering: Small Instance, nics: [{network: k8s-net, "+
+			"ip: %s}]}\n", n.Name, n.Address)
 	}
+
 	world, err := simulator.LoadWorld(strings.NewReader(yaml))
 	require.NoError(t, err)
 	return world
@@ -199,7 +228,8 @@ func write(t *testing.T, file string, recording any) {
 
 func (e *env) makeNamespace(t *testing.T, name string) {
 	t.Helper()
-	if _, err := e.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := e.Client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -87,12 +87,14 @@ func (s *scene) fails(ts *testscript.TestScript, args []string) {
 		failed := found.Outcome == check.Failed || found.Outcome == check.Warning
 		must.Be(failed && strings.Contains(text, args[1]), "it is %s: %s", found.Outcome, text)
 	})
+
 	s.faults = append(s.faults, measured{code: args[0], seen: time.Since(began)})
 	must.Be(found.Remedy != "", "there is no remedy")
 	ours := regexp.MustCompile("`((?:csccm|kubectl) [^`]+)`") // others are for another machine
 	for _, c := range ours.FindAllStringSubmatch(found.Remedy, -1) {
 		ts.Logf("the remedy: %s", c[1])
-		testenv.Await(s.t.Context(), time.Minute, c[1], func(ctx context.Context) { s.line(ctx, ts, c[1]) }) // a new Pod has no log yet
+		// a new Pod has no log yet
+		testenv.Await(s.t.Context(), time.Minute, c[1], func(ctx context.Context) { s.line(ctx, ts, c[1]) })
 	}
 }
 
@@ -130,6 +132,7 @@ func (s *scene) line(ctx context.Context, ts *testscript.TestScript, line string
 			_, _ = person.WriteString("yes\n")
 		}
 	}
+
 	s.session.Write(screen.Bytes())
 	err = cmd.Wait()
 	must.Be(err == nil, "%s: %v\n%s", line, err, &screen)

@@ -75,7 +75,8 @@ func TestRestartedControllerReleases(t *testing.T) {
 	whens, tier := []string{"stopped", "running"}, map[string]string{annotations + "network": "k8s-tier"}
 	for _, when := range whens {
 		e.serviceIn(t, metav1.NamespaceDefault, "public-"+when, tier, 80, 443)
-		e.serviceIn(t, metav1.NamespaceDefault, "internal-"+when, map[string]string{annotations + "internal": "true"}, 80)
+		e.serviceIn(t, metav1.NamespaceDefault, "internal-"+when, map[string]string{annotations + "internal": "true"},
+			80)
 		e.address(t, "public-"+when)
 		e.address(t, "internal-"+when)
 	}

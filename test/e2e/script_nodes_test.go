@@ -36,15 +36,17 @@ import (
 
 // The commands of scripts whose cluster has nodes.
 
-// join starts nodes: NAME of the example, or NAME=ADDRESS, each with :joined for one that was there before a cloud provider,
-// :not-external for one whose kubelet runs without --cloud-provider=external, or :plain for one whose Pods have no sandbox. A
-// kubelet of the same name stops.
+// join starts nodes: NAME of the example, or NAME=ADDRESS, each with :joined for one that was there before a cloud
+// provider, :not-external for one whose kubelet runs without --cloud-provider=external, or :plain for one whose Pods
+// have no sandbox. A kubelet of the same name stops.
 func (s *scene) join(_ *testscript.TestScript, args []string) {
 	for _, arg := range args {
 		name, how, _ := strings.Cut(arg, ":")
 		name, address, _ := strings.Cut(name, "=")
 		o := processnode.Options{Name: name, Address: address}
-		if i := slices.IndexFunc(testenv.ExampleNodes(), func(n processnode.Options) bool { return n.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(testenv.ExampleNodes(), func(n processnode.Options) bool {
+			return n.Name == name
+		}); i >= 0 {
 			o = testenv.ExampleNodes()[i]
 		}
 		o.Joined, o.NotExternal, o.Plain = how == "joined", how == "not-external", how == "plain"
@@ -86,8 +88,13 @@ func (s *scene) addressOf(ts *testscript.TestScript, args []string) {
 func until(ts *testscript.TestScript, not bool, args []string) {
 	s := ts.Value("scene").(*scene)
 	commands := map[string]func(*scene, *testscript.TestScript, []string){
-		"kubectl": (*scene).kubernetes, "cloud": (*scene).call, "rules": (*scene).rulesOf, "logs": (*scene).podLogs, "ledger": (*scene).ledger,
+		"kubectl": (*scene).kubernetes,
+		"cloud":   (*scene).call,
+		"rules":   (*scene).rulesOf,
+		"logs":    (*scene).podLogs,
+		"ledger":  (*scene).ledger,
 	}
+
 	want := regexp.MustCompile("(?m)" + args[0])
 	s.eventually(s.t, strings.Join(args, " "), func(context.Context) {
 		var out bytes.Buffer
@@ -120,7 +127,8 @@ func (s *scene) podLogs(ts *testscript.TestScript, _ []string) {
 	_, _ = fmt.Fprintln(s.stdout(ts), strings.Join(slices.Collect(maps.Values(s.whole.logs(s.t.Context()))), ""))
 }
 
-// ledger prints who has made which call since the last time: the user, the command, and "refused" for a call that the role lacks.
+// ledger prints who has made which call since the last time: the user, the command, and "refused" for a call that the
+// role lacks.
 func (s *scene) ledger(ts *testscript.TestScript, _ []string) {
 	calls := s.cloud.Ledger().Calls()
 	for _, c := range calls[s.calls:] {
@@ -178,20 +186,25 @@ var proxied = regexp.MustCompile(`^/api/v1/namespaces/([^/]+)/pods/https:([^:]+)
 // pods sets SERVER to a proxy of the API server that connects to Pods itself, without credentials, because the API
 // server does not connect to loopback addresses.
 func (s *scene) pods(ts *testscript.TestScript, _ []string) {
-	direct := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // #nosec G402 -- as the API server
+	// #nosec G402 -- as the API server
+	direct := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	ts.Setenv("SERVER", between(s.t, s.url(), s.transport(), func(r *http.Response, body []byte) []byte {
 		to := proxied.FindStringSubmatch(r.Request.URL.Path)
 		if to == nil {
 			return body
 		}
+
 		pod, err := s.Client.CoreV1().Pods(to[1]).Get(s.t.Context(), to[2], metav1.GetOptions{})
 		if err != nil {
 			return body
 		}
-		ask, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "https://"+pod.Status.PodIP+":"+to[3]+to[4], nil)
+
+		ask, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet,
+			"https://"+pod.Status.PodIP+":"+to[3]+to[4], nil)
 		if err != nil {
 			return body
 		}
+
 		answer, err := direct.Do(ask)
 		if err != nil {
 			return body
@@ -217,7 +230,10 @@ func (s *scene) serve(_ *testscript.TestScript, args []string) {
 	s.serving = httptest.NewUnstartedServer(http.NotFoundHandler())
 	_ = s.serving.Listener.Close()
 	s.serving.Listener = must.Get(new(net.ListenConfig).Listen(s.t.Context(), "tcp", args[0]+":6443"))
-	s.serving.TLS = &tls.Config{Certificates: []tls.Certificate{must.Get(tls.X509KeyPair(crt, key))}, MinVersion: tls.VersionTLS12}
+	s.serving.TLS = &tls.Config{
+		Certificates: []tls.Certificate{must.Get(tls.X509KeyPair(crt, key))},
+		MinVersion:   tls.VersionTLS12,
+	}
 	s.serving.StartTLS()
 	s.t.Cleanup(s.serving.Close)
 }
@@ -235,8 +251,8 @@ func (s *scene) provider(ts *testscript.TestScript, args []string) {
 	s.file(s.t, args[0], must.Get(iso.Provider(s.t.Context(), must.Get(helm.Embedded()), values, "v1.37.1")))
 }
 
-// datapath starts the simulator's data path. As kube-proxy does on real nodes, it leads the node ports of the Services of csccm
-// test to their Pods.
+// datapath starts the simulator's data path. As kube-proxy does on real nodes, it leads the node ports of the Services
+// of csccm test to their Pods.
 func (s *scene) datapath(*testscript.TestScript, []string) {
 	members := &datapath.Members{}
 	o := datapath.Options{Mode: datapath.Direct, Members: members, HAProxy: datapath.FindHAProxy()}
@@ -255,7 +271,8 @@ func (s *scene) datapath(*testscript.TestScript, []string) {
 
 func (s *scene) nodePorts(ctx context.Context) map[string]string {
 	to := map[string]string{}
-	for _, svc := range must.Get(s.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})).Items {
+	for _, svc := range must.Get(s.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{})).Items {
 		if !strings.HasPrefix(svc.Namespace, "csccm-test-") {
 			continue
 		}
@@ -264,11 +281,13 @@ func (s *scene) nodePorts(ctx context.Context) map[string]string {
 			for _, p := range svc.Spec.Ports {
 				for _, node := range testenv.ExampleNodes() {
 					if ip := pod.Status.PodIP; ip != "" {
-						to[net.JoinHostPort(node.Address, fmt.Sprint(p.NodePort))] = net.JoinHostPort(ip, p.TargetPort.String())
+						to[net.JoinHostPort(node.Address, fmt.Sprint(p.NodePort))] = net.JoinHostPort(ip,
+							p.TargetPort.String())
 					}
 				}
 			}
 		}
 	}
+
 	return to
 }

@@ -36,13 +36,15 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// TestScripts runs the scripts in testdata/script: what csccm says and does on a real API server and a simulated CloudStack. A script
-// begins with its scene, the commands cluster and cloudstack. docs/contributing/testing.md has all commands.
+// TestScripts runs the scripts in testdata/script: what csccm says and does on a real API server and a simulated
+// CloudStack. A script begins with its scene, the commands cluster and cloudstack. docs/contributing/testing.md has all
+// commands.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	if programs.skip != "" {
 		t.Skip(programs.skip)
 	}
+
 	bin := t.TempDir()
 	require.NoError(t, os.Symlink(programs.CLI, filepath.Join(bin, "csccm")))
 	chart, err := filepath.Abs(chartDir)
@@ -50,6 +52,7 @@ func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	require.NoError(t, err)
 	size := func(file string) int64 { return must.Get(os.Stat(file)).Size() }
+
 	// Go starts the last parallel test first. The longest test must not start last, or it runs alone at the end.
 	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(size(a), size(b)) })
 	testscript.RunT(scriptT{t}, testscript.Params{
@@ -63,20 +66,50 @@ func TestScripts(t *testing.T) {
 			if err := os.CopyFS(v.WorkDir, os.DirFS("testdata/script/shared")); err != nil {
 				return err
 			}
-			v.Values["scene"] = &scene{t: v.T().(scriptT).T, env: env{Plane: &plane.Plane{}, home: v.WorkDir}, operator: map[int]bool{}}
+			v.Values["scene"] = &scene{
+				t:        v.T().(scriptT).T,
+				env:      env{Plane: &plane.Plane{}, home: v.WorkDir},
+				operator: map[int]bool{},
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"cluster": on((*scene).cluster), "cloudstack": on((*scene).cloudstack), "config": on((*scene).config), "server": on((*scene).server),
-			"csccm": on((*scene).run), "exits": on((*scene).exits), "kubectl": on((*scene).kubernetes), "cloud": on((*scene).call),
-			"fault": on((*scene).fault), "changes": on((*scene).changes), "find": on((*scene).find), "dialog": on((*scene).talk),
-			"declines": on((*scene).declines), "agrees": on((*scene).agrees), "kubelet": on((*scene).kubelet),
-			"mangle": on((*scene).mangle), "harmless": on((*scene).harmless), "initialised": on((*scene).nodesReady), "address": on((*scene).addressOf),
-			"join": on((*scene).join), "leave": on((*scene).leave), "secret": on((*scene).credentials), "provider": on((*scene).provider),
-			"until": until, "rules": on((*scene).rulesOf), "logs": on((*scene).podLogs), "ledger": on((*scene).ledger),
-			"fails": on((*scene).fails), "passes": on((*scene).passes), "behind": on((*scene).behind), "pods": on((*scene).pods), "serve": on((*scene).serve),
-			"killed": on((*scene).killed), "no-controller": on((*scene).noController), "pause-leader": on((*scene).pauseLeader),
-			"changing": on((*scene).changing), "certificate": on((*scene).certificate), "datapath": on((*scene).datapath),
+			"cluster":    on((*scene).cluster),
+			"cloudstack": on((*scene).cloudstack),
+			"config":     on((*scene).config),
+			"server":     on((*scene).server),
+			"csccm":      on((*scene).run),
+			"exits":      on((*scene).exits),
+			"kubectl":    on((*scene).kubernetes),
+			"cloud":      on((*scene).call),
+			"fault":      on((*scene).fault),
+			"changes":    on((*scene).changes),
+			"find":       on((*scene).find),
+			"dialog":     on((*scene).talk),
+			"declines":   on((*scene).declines), "agrees": on((*scene).agrees), "kubelet": on((*scene).kubelet),
+			"mangle":        on((*scene).mangle),
+			"harmless":      on((*scene).harmless),
+			"initialised":   on((*scene).nodesReady),
+			"address":       on((*scene).addressOf),
+			"join":          on((*scene).join),
+			"leave":         on((*scene).leave),
+			"secret":        on((*scene).credentials),
+			"provider":      on((*scene).provider),
+			"until":         until,
+			"rules":         on((*scene).rulesOf),
+			"logs":          on((*scene).podLogs),
+			"ledger":        on((*scene).ledger),
+			"fails":         on((*scene).fails),
+			"passes":        on((*scene).passes),
+			"behind":        on((*scene).behind),
+			"pods":          on((*scene).pods),
+			"serve":         on((*scene).serve),
+			"killed":        on((*scene).killed),
+			"no-controller": on((*scene).noController),
+			"pause-leader":  on((*scene).pauseLeader),
+			"changing":      on((*scene).changing),
+			"certificate":   on((*scene).certificate),
+			"datapath":      on((*scene).datapath),
 		},
 	})
 }
@@ -120,15 +153,19 @@ func on(method func(*scene, *testscript.TestScript, []string)) func(*testscript.
 func (s *scene) cluster(ts *testscript.TestScript, args []string) {
 	o, options := plane.Options{APIOnly: true}, testenv.ClusterOptions{Images: map[string]string{}}
 	if len(args) > 0 {
-		o, options.Controller, options.Heartbeat = plane.Options{NodeGrace: defaultGrace}, programs.Controller, time.Second
+		o, options.Controller, options.Heartbeat = plane.Options{
+			NodeGrace: defaultGrace,
+		}, programs.Controller, time.Second
 		for _, name := range args[1:] {
 			path := filepath.Join(s.t.TempDir(), name)
 			build := []string{"build", "-trimpath", "-buildvcs=false", "-o", path, "./testdata/" + name}
-			out, err := exec.CommandContext(s.t.Context(), "go", build...).CombinedOutput() // #nosec G204 -- of the script
+			// #nosec G204 -- of the script
+			out, err := exec.CommandContext(s.t.Context(), "go", build...).CombinedOutput()
 			must.Be(err == nil, "%v: %s", err, out)
 			options.Images["registry.example/csccm/"+name] = path
 		}
 	}
+
 	s.Plane = borrow(s.t, o)
 	nodes := must.Get(testenv.NewCluster(s.Plane, options))
 	s.Client = nodes.Client
@@ -136,7 +173,9 @@ func (s *scene) cluster(ts *testscript.TestScript, args []string) {
 		s.whole = newClusterEnvOf(s.t, s.Plane, nil, nodes)
 		s.t.Cleanup(func() { _, _ = s.session.WriteTo(&s.whole.session) }) // in which it looks for keys
 	}
+
 	ts.Setenv("PATH", ts.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(s.Kubectl))
+
 	// A separate user: the audit log then shows what csccm has changed.
 	must.OK(s.kubeconfigOf(filepath.Join(s.home, "kubeconfig"), "test", "csccm", s.url()))
 }
@@ -153,26 +192,32 @@ func (s *scene) cloudstack(ts *testscript.TestScript, args []string) {
 	default:
 		w = must.Get(simulator.LoadWorld(strings.NewReader(ts.ReadFile(args[0]))))
 	}
+
 	if s.Client != nil {
-		if web, err := s.Client.CoreV1().Services(metav1.NamespaceDefault).Get(s.t.Context(), "web", metav1.GetOptions{}); err == nil {
+		if web, err := s.Client.CoreV1().Services(metav1.NamespaceDefault).Get(s.t.Context(), "web",
+			metav1.GetOptions{}); err == nil {
 			balancer := cloudprovider.DefaultLoadBalancerName(web)
 			for _, ip := range w.PublicIPs {
 				for i := range ip.LoadBalancerRules {
-					ip.LoadBalancerRules[i].Name = strings.Replace(ip.LoadBalancerRules[i].Name, "a0123456789abcdef0123456789abcde", balancer, 1)
+					ip.LoadBalancerRules[i].Name = strings.Replace(ip.LoadBalancerRules[i].Name,
+						"a0123456789abcdef0123456789abcde", balancer, 1)
 				}
 			}
 			ts.Setenv("LB", balancer)
 		}
 	}
+
 	options := simulator.Options{World: w}
 	if len(args) > 1 {
 		options.Inside = &testenv.CKS{Cluster: s.whole.nodes}
 	}
+
 	s.cloud = must.Get(testenv.StartCloudStackWith(options))
 	s.t.Cleanup(s.cloud.Stop)
 	if s.whole != nil {
 		s.whole.cloud = s.cloud
 	}
+
 	c := must.Get(s.cloud.Config(owner))
 	s.secret = c.SecretKey
 	ts.Setenv("CLOUDSTACK", s.cloud.URL)
@@ -204,11 +249,13 @@ func (s *scene) server(ts *testscript.TestScript, args []string) {
 			w.Header().Set("Content-Type", "application/json")
 			if strings.HasPrefix(r.URL.Path, "/client") {
 				w.WriteHeader(http.StatusUnauthorized)
-				_, _ = io.WriteString(w, `{"listcapabilitiesresponse":{"errorcode":401,"errortext":"unable to verify user credentials"}}`)
+				_, _ = io.WriteString(w,
+					`{"listcapabilitiesresponse":{"errorcode":401,"errortext":"unable to verify user credentials"}}`)
 				return
 			}
 			w.WriteHeader(http.StatusForbidden)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)
+			_, _ = io.WriteString(w,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)
 		},
 		"hangs":     func(http.ResponseWriter, *http.Request) { <-over },
 		"untrusted": func(http.ResponseWriter, *http.Request) {},
@@ -216,10 +263,12 @@ func (s *scene) server(ts *testscript.TestScript, args []string) {
 			_, _ = io.WriteString(w, "<html><body>Please log in</body></html>")
 		},
 	}
+
 	start := httptest.NewServer
 	if args[0] == "untrusted" {
 		start = httptest.NewTLSServer
 	}
+
 	server := start(answers[args[0]])
 	s.t.Cleanup(func() { close(over); server.Close() })
 	ts.Setenv(args[1], server.URL)
@@ -231,7 +280,8 @@ func (s *scene) kubelet(ts *testscript.TestScript, args []string) {
 	flags, log := ts.ReadFile(args[1]), ts.ReadFile(args[2])
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /flagz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, flags) })
-	mux.HandleFunc("GET /containerLogs/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, log) })
+	mux.HandleFunc("GET /containerLogs/",
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, log) })
 	server := httptest.NewUnstartedServer(mux)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
@@ -255,6 +305,7 @@ func (s *scene) exits(ts *testscript.TestScript, args []string) {
 			return
 		}
 	}
+
 	code := 0
 	var exit *exec.ExitError
 	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
@@ -262,6 +313,7 @@ func (s *scene) exits(ts *testscript.TestScript, args []string) {
 	} else {
 		must.OK(err)
 	}
+
 	must.Be(code == want, "it ended with %d, want %d", code, want)
 	s.session.WriteString(ts.ReadFile("stdout") + ts.ReadFile("stderr"))
 	must.OK(s.said(args[2:], code, ts.ReadFile("stdout"), ts.ReadFile("stderr")))
@@ -306,8 +358,10 @@ func (s *scene) changing(ts *testscript.TestScript, args []string) {
 			s.exits(ts, slices.Concat([]string{way.code, "csccm"}, strings.Fields(command), args[1:], way.flags))
 			stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
 			must.Be(stdout != "" || len(way.flags) == 0, "%s %v: the plan is not shown", command, way.flags)
-			must.Be(!slices.Contains(way.flags, "json") || json.Valid([]byte(stdout)), "%s %v: this is no JSON: %s", command, way.flags, stdout)
-			must.Be(way.code == "0" || strings.Contains(stderr, "nothing has been changed: --yes"), "%s %v: %s", command, way.flags, stderr)
+			must.Be(!slices.Contains(way.flags, "json") || json.Valid([]byte(stdout)), "%s %v: this is no JSON: %s",
+				command, way.flags, stdout)
+			must.Be(way.code == "0" || strings.Contains(stderr, "nothing has been changed: --yes"), "%s %v: %s",
+				command, way.flags, stderr)
 		}
 	}
 }
@@ -331,7 +385,8 @@ func (s *scene) said(args []string, code int, stdout, stderr string) error {
 // talk runs csccm on a terminal, where it must end with a code. Each line of a file is a question, followed by " | "
 // and what to type.
 func (s *scene) talk(ts *testscript.TestScript, args []string) {
-	keys := strings.NewReplacer("<enter>", enter, "<down>", down, "<clear>", clearLine, "<^C>", interrupt, "<SIGTERM>", terminate)
+	keys := strings.NewReplacer("<enter>", enter, "<down>", down, "<clear>", clearLine, "<^C>", interrupt, "<SIGTERM>",
+		terminate)
 	var answers []answer
 	for line := range strings.Lines(os.Expand(ts.ReadFile(args[1]), ts.Getenv)) {
 		question, typed, _ := strings.Cut(strings.TrimSpace(line), " | ")
@@ -411,18 +466,24 @@ func (s *scene) changes(ts *testscript.TestScript, _ []string) {
 		}
 		s.calls = len(calls)
 	}
+
 	if s.Client == nil {
 		return
 	}
+
 	lines := must.Get(s.AuditLog())
 	for _, line := range lines[s.lines:] {
 		var r request
 		must.OK(json.Unmarshal([]byte(line), &r))
 		o := r.ObjectRef
-		if r.User.Username == "csccm" && slices.Contains(writes, r.Verb) && o.APIGroup != "authorization.k8s.io" && !strings.Contains(r.RequestURI, "dryRun") {
+		if r.User.Username == "csccm" &&
+			slices.Contains(writes, r.Verb) &&
+			o.APIGroup != "authorization.k8s.io" &&
+			!strings.Contains(r.RequestURI, "dryRun") {
 			_, _ = fmt.Fprintln(out, "cluster", r.Verb, o.Resource, o.Namespace+"/"+o.Name)
 		}
 	}
+
 	s.lines = len(lines)
 }
 

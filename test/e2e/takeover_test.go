@@ -48,17 +48,20 @@ func newOccupied(t *testing.T, p testenv.Predecessor) *occupied {
 	e.initialised(t, 2)
 	e.service(t, "web", 80)
 	e.service(t, "mail", 25)
-	e.serviceIn(t, metav1.NamespaceDefault, "documented", map[string]string{annotations + "proxy-protocol": "enabled"}, 8080)
+	e.serviceIn(t, metav1.NamespaceDefault, "documented", map[string]string{annotations + "proxy-protocol": "enabled"},
+		8080)
 	out, err := e.kubectl(t.Context(), "", "create", "-f", "testdata/app.yaml")
 	require.NoError(t, err, out)
 	e.eventually(t, "the Pods of app to be on nodes", func(ctx context.Context) {
 		e.apps = e.appPods(ctx)
 		must.Be(len(e.apps) == 4, "they are %v", e.apps)
 	})
+
 	for i, port := range []int{80, 25, 8080} {
 		e.ips = append(e.ips, e.address(t, []string{"web", "mail", "documented"}[i]))
 		e.wantRules(t, e.ips[i], fmt.Sprintf("%d:%s", port, worker1.Name))
 	}
+
 	require.NoError(t, testenv.RulesOfOld(t.Context(), e.api(t, owner), e.rulesAt(t, e.ips...)))
 	e.before = e.rulesAt(t, e.ips...)
 	return e
@@ -86,7 +89,8 @@ func (e *clusterEnv) appPods(ctx context.Context) (out []string) {
 func (e *clusterEnv) recorded(t *testing.T) {
 	t.Helper()
 	e.eventually(t, "the new controller to record its addresses", func(ctx context.Context) {
-		for _, s := range must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})).Items {
+		for _, s := range must.Get(e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx,
+			metav1.ListOptions{})).Items {
 			recorded := s.Annotations[annotations+"addresses"] != ""
 			must.Be(recorded || s.Spec.Type != corev1.ServiceTypeLoadBalancer, "Service %s has no record", s.Name)
 		}
@@ -103,15 +107,18 @@ func (e *occupied) taken(t *testing.T, w *witness) {
 	require.Len(t, after, len(e.before))
 	for id, was := range e.before {
 		now := after[id]
-		require.Equal(t, []any{was.PublicIP, was.Protocol, "Active", was.Members}, []any{now.PublicIP, now.Protocol, now.State, now.Members})
+		require.Equal(t, []any{was.PublicIP, was.Protocol, "Active", was.Members},
+			[]any{now.PublicIP, now.Protocol, now.State, now.Members})
 		require.Contains(t, now.Name, "-tcp-", "the name of rule %s", id)
 	}
+
 	old, err := e.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.True(t, *old.Spec.Replicas == 0 && old.Annotations[keptAnnotation] != "", "the old Deployment: %+v", old)
 	for _, command := range []string{"deleteLoadBalancerRule", "disassociateIpAddress", "removeFromLoadBalancerRule"} {
 		require.Empty(t, e.cloud.Ledger().Find(command, ""))
 	}
+
 	e.undisturbed(t, w, "cloudstack-ccm-self-test", "false")
 	w.check(t)
 }
@@ -139,8 +146,9 @@ func (e *clusterEnv) podsOf(ctx context.Context, name string) []corev1.Pod {
 // What csccm prints at the end of each step of a takeover, in order. When it is killed there, the next step has begun.
 var (
 	beforeChart = []string{"Record of what was: "}
-	swapping    = []string{"Holding lease kube-system/" + lease, "Stopping Deployment kube-system/" + oldName, ": renamed"}
-	afterSwap   = []string{"Waiting for the new controller to lead: ", "Rules and addresses: ids kept: 3"}
+	swapping    = []string{"Holding lease kube-system/" + lease, "Stopping Deployment kube-system/" + oldName,
+		": renamed"}
+	afterSwap = []string{"Waiting for the new controller to lead: ", "Rules and addresses: ids kept: 3"}
 )
 
 // TestTakeover replaces a running provider by csccm's, prepared by csccm takeover, which is killed while it switches:
@@ -178,9 +186,11 @@ func TestTakeoverUndo(t *testing.T) {
 		shows(t, 3, "default/documented: stop here", "--accept default/documented", "--pin default/documented")
 	answers := []answer{{changes, enter}, {"Go on in cluster ", enter}}
 	e.dialog(t, answers, append([]string{"install"}, processFlags...)...).shows(t, 0,
-		"found Deployment kube-system/"+oldName+", another provider", "the protocol of port 8080 changes from tcp to tcp-proxy",
+		"found Deployment kube-system/"+oldName+", another provider",
+		"the protocol of port 8080 changes from tcp to tcp-proxy",
 		changes+" keep the current state", "Go on in cluster ", "namespace kube-system? Yes",
-		"Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3", "Took the place of Deployment kube-system/"+oldName)
+		"Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3",
+		"Took the place of Deployment kube-system/"+oldName)
 	e.recorded(t)
 	deployments := e.Client.AppsV1().Deployments(metav1.NamespaceSystem)
 	_, err := deployments.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{})
@@ -193,7 +203,8 @@ func TestTakeoverUndo(t *testing.T) {
 	require.Equal(t, []string{"End", "Start", "Service", "Service"}, parts, s.out)
 	// On a busy machine the kill comes late: the rules and further steps may be finished by then.
 	e.undo(t, 2, []string{
-		"Holding lease kube-system/" + lease, "Ending csccm's controller", ": renamed", "Starting Deployment kube-system/" + oldName,
+		"Holding lease kube-system/" + lease, "Ending csccm's controller", ": renamed",
+		"Starting Deployment kube-system/" + oldName,
 	})
 	old, err := deployments.Get(t.Context(), oldName, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -204,7 +215,8 @@ func TestTakeoverUndo(t *testing.T) {
 	w := e.witness(t)
 	install = append(install, "--pin", "all")
 	e.killedInTurn(t, 4, slices.Concat(beforeChart, []string{
-		"Helm release kube-system/", "Waiting for the controller's Pods: ", "The controller's self-test in the cluster: passed",
+		"Helm release kube-system/", "Waiting for the controller's Pods: ",
+		"The controller's self-test in the cluster: passed",
 	}, swapping, afterSwap), install)
 	e.csccm(t, "", install...).want(t, 0)
 	e.taken(t, w)
@@ -218,7 +230,8 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	sets := e.Client.AppsV1().DaemonSets(metav1.NamespaceSystem)
 	was, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
 	require.NoError(t, err)
-	e.csccm(t, "", append([]string{"install", "--yes", "--pin", "all"}, processFlags...)...).want(t, 0, "Stopping DaemonSet kube-system/"+oldName)
+	e.csccm(t, "", append([]string{"install", "--yes", "--pin", "all"}, processFlags...)...).want(t, 0,
+		"Stopping DaemonSet kube-system/"+oldName)
 	e.recorded(t)
 	kept, err := sets.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{})
 	require.NoError(t, err)
@@ -247,8 +260,10 @@ func (e *occupied) undo(t *testing.T, least int, texts []string) {
 		holder := e.holder(ctx)
 		must.Be(strings.HasPrefix(holder, oldName+"-"), "%q leads", holder)
 	})
+
 	e.undisturbed(t, w, "cloudstack-ccm", "enabled")
 	require.Equal(t, e.before, e.rulesAt(t, e.ips...))
+
 	// Who held the lease: the new controller (n), csccm (c), the old controller (o).
 	led := ""
 	for _, holder := range w.reigns {
@@ -261,6 +276,7 @@ func (e *occupied) undo(t *testing.T, least int, texts []string) {
 			led += "n"
 		}
 	}
+
 	require.Regexp(t, "^[nc]*c[nc]*o+$", led, w.reigns)
 }
 
@@ -281,6 +297,7 @@ func (e *env) killedAt(t *testing.T, text string, args []string) (killed bool) {
 		}
 		kill()
 	})
+
 	err := cmd.Wait()
 	kill()
 	watching.Wait()

@@ -58,7 +58,12 @@ func newTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 // onScreen shows what is written to the other end of a terminal.
 func onScreen(t *testing.T, end *os.File, columns, rows int) *terminal {
 	t.Helper()
-	x := &terminal{end: end, screen: vt10x.New(vt10x.WithSize(columns, rows), vt10x.WithWriter(end)), closed: make(chan struct{})}
+	x := &terminal{
+		end:    end,
+		screen: vt10x.New(vt10x.WithSize(columns, rows), vt10x.WithWriter(end)),
+		closed: make(chan struct{}),
+	}
+
 	go func() {
 		defer close(x.closed)
 		buffer := make([]byte, 32<<10)
@@ -70,6 +75,7 @@ func onScreen(t *testing.T, end *os.File, columns, rows int) *terminal {
 			}
 		}
 	}()
+
 	t.Cleanup(func() { _ = end.Close(); <-x.closed })
 	return x
 }
@@ -124,10 +130,11 @@ func (x *terminal) press(t *testing.T, keys string) {
 		before := x.screen.String()
 		_, err = x.end.WriteString(keys)
 		require.NoError(t, err)
-		err = testenv.Wait(t.Context(), time.Minute, fmt.Sprintf("the screen to change by %q", keys), func(context.Context) error {
-			must.Be(x.screen.String() != before, "it has not")
-			return nil
-		})
+		err = testenv.Wait(t.Context(), time.Minute, fmt.Sprintf("the screen to change by %q", keys),
+			func(context.Context) error {
+				must.Be(x.screen.String() != before, "it has not")
+				return nil
+			})
 		if err == nil {
 			return
 		}
@@ -144,37 +151,44 @@ func (e *env) dialog(t *testing.T, answers []answer, args ...string) said {
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
 	x := newTerminal(t, cmd)
 	for _, a := range answers {
-		err := testenv.Wait(t.Context(), limit, fmt.Sprintf("csccm %s to ask %q", args[0], a.question), func(context.Context) error {
-			select {
-			case <-x.closed:
-			default:
-				x.asks(a.question)
-			}
-			return nil
-		})
+		err := testenv.Wait(t.Context(), limit, fmt.Sprintf("csccm %s to ask %q", args[0], a.question),
+			func(context.Context) error {
+				select {
+				case <-x.closed:
+				default:
+					x.asks(a.question)
+				}
+				return nil
+			})
+
 		require.NoError(t, err, x.text())
 		select {
 		case <-x.closed:
 			t.Fatalf("csccm %s ended before it asked %q:\n%s", args[0], a.question, x.text())
 		default:
 		}
+
 		if a.keys == terminate {
 			require.NoError(t, cmd.Process.Signal(unix.SIGTERM))
 			continue
 		}
+
 		text, entered := strings.CutSuffix(a.keys, enter)
 		if text != "" {
 			x.press(t, text)
 		}
+
 		if entered {
 			x.press(t, enter)
 		}
 	}
+
 	<-x.closed
 	var exit *exec.ExitError
 	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+
 	return e.record(said{args, x.text(), "", cmd.ProcessState.ExitCode()})
 }
 
@@ -210,6 +224,7 @@ func TestPlainSecretOnATerminal(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, keys, got)
 	}
+
 	require.Contains(t, shown.String(), "admin")
 	require.NotContains(t, shown.String(), "canary")
 }
@@ -233,12 +248,16 @@ func TestQuestionsLeaveNoTrace(t *testing.T) {
 				if kind == "Choose" {
 					q.Choices = []prompt.Choice{{Value: "a"}, {Value: "yes"}}
 				}
+
 				asked := make(chan error, 1)
 				go func() {
 					_, err := prompt.NewSurvey(tty, tty, false).Ask(t.Context(), q)
 					asked <- err
 				}()
-				require.NoError(t, testenv.Wait(t.Context(), limit, "the question", func(context.Context) error { x.asks(kind); return nil }))
+
+				require.NoError(t,
+					testenv.Wait(t.Context(), limit, "the question",
+						func(context.Context) error { x.asks(kind); return nil }))
 				x.press(t, keys)
 				x.press(t, enter)
 				require.NoError(t, <-asked)

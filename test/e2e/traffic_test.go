@@ -40,9 +40,11 @@ func TestTrafficFromUpstream(t *testing.T) {
 		e.join(t, o)
 	}
 	e.secret(t, string(e.config(t, leftby.Account).Render()))
-	e.precededBy(t, testenv.Predecessor{Image: "apache/cloudstack-kubernetes-provider:v1.2.0"}) // nodes do not know it: it never runs
+	// nodes do not know it: it never runs
+	e.precededBy(t, testenv.Predecessor{Image: "apache/cloudstack-kubernetes-provider:v1.2.0"})
 	targets := e.forwarded(t, state)
-	client := traffic.Start(t.Context(), "takeover", traffic.Options{Targets: targets, Open: true, Timeout: limit}) // a busy machine may be slow
+	// a busy machine may be slow
+	client := traffic.Start(t.Context(), "takeover", traffic.Options{Targets: targets, Open: true, Timeout: limit})
 	t.Cleanup(func() { client.Stop() })
 
 	install := []string{"install", "--yes", "--accept", "all", "--pin", "default/documented", "--skip-taint"}
@@ -57,13 +59,19 @@ func TestTrafficFromUpstream(t *testing.T) {
 // leave creates a Service with its ports and status, and renames its rules after its new UID.
 func (e *clusterEnv) leave(t *testing.T, state *leftby.State, s *corev1.Service) {
 	t.Helper()
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Annotations: s.Annotations, Finalizers: s.Finalizers}, Spec: s.Spec}
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Annotations: s.Annotations, Finalizers: s.Finalizers},
+		Spec:       s.Spec,
+	}
+
 	svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "", nil
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
 	made, err := services.Create(t.Context(), svc, metav1.CreateOptions{})
 	require.NoError(t, err)
 	made.Status = s.Status
-	_, err = services.UpdateStatus(t.Context(), made, metav1.UpdateOptions{FieldManager: "cloudstack-ccm"}) // upstream's program
+
+	// upstream's program
+	_, err = services.UpdateStatus(t.Context(), made, metav1.UpdateOptions{FieldManager: "cloudstack-ccm"})
 	require.NoError(t, err)
 	name := func(s *corev1.Service) string { return "a" + strings.ReplaceAll(string(s.UID), "-", "")[:31] }
 	for i := range state.CloudStack.LoadBalancerRule {
@@ -85,14 +93,17 @@ func (e *clusterEnv) forwarded(t *testing.T, state *leftby.State) (targets []str
 			to[net.JoinHostPort(v.NIC[0].IPAddress, r.PrivatePort)] = b.Address()
 		}
 	}
+
 	members, err := datapath.ParseMembers(to)
 	require.NoError(t, err)
-	path, err := datapath.Start(t.Context(), e.cloud.Simulator, datapath.Options{Mode: datapath.Loopback, Members: members})
+	path, err := datapath.Start(t.Context(), e.cloud.Simulator,
+		datapath.Options{Mode: datapath.Loopback, Members: members})
 	require.NoError(t, err)
 	t.Cleanup(path.Close)
 	for _, ip := range state.CloudStack.PublicIPAddress {
 		public[ip.ID] = ip.IPAddress
 	}
+
 	for _, r := range state.CloudStack.LoadBalancerRule {
 		if r.PublicPort == "5432" || r.PublicPort == "8443" { // Services restricted and cidrs
 			continue
@@ -101,5 +112,6 @@ func (e *clusterEnv) forwarded(t *testing.T, state *leftby.State) (targets []str
 		require.True(t, ok, r.Name)
 		targets = append(targets, at)
 	}
+
 	return targets
 }

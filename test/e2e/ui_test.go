@@ -47,7 +47,11 @@ func TestUI(t *testing.T) {
 	ip := e.address(t, "web")
 	const service = "service/default/web"
 	served := func() bool {
-		return p.leads(service, model.KindAddress, ip) && !p.lacks("plans") && len(p.now.Plans) == 0 && p.health(service) == model.HealthOK && len(p.rules()) == 1
+		return p.leads(service, model.KindAddress, ip) &&
+			!p.lacks("plans") &&
+			len(p.now.Plans) == 0 &&
+			p.health(service) == model.HealthOK &&
+			len(p.rules()) == 1
 	}
 	p.until(t, "the Service with its address and rule", served)
 	was, rule := e.holder(t.Context()), p.rules()[0]
@@ -59,8 +63,9 @@ func TestUI(t *testing.T) {
 		t.Helper()
 		require.NoError(t, p.Signal(s))
 	}
-	signal(next, syscall.SIGSTOP) // until the page has shown what happens while nobody leads, however slow the machine is
-	first.Stop(0)                 // SIGKILL
+	// until the page has shown what happens while nobody leads, however slow the machine is
+	signal(next, syscall.SIGSTOP)
+	first.Stop(0) // SIGKILL
 	e.admin(t, "deleteLoadBalancerRule", map[string]string{"id": strings.TrimPrefix(rule, "rule/")})
 	p.until(t, "the missing rule", func() bool {
 		return len(p.rules()) == 0 && len(p.now.Plans) == 1 && p.health(service) != model.HealthOK
@@ -92,7 +97,8 @@ type shown struct {
 // opens starts csccm ui and visits its page.
 func (e *env) opens(t *testing.T, args ...string) *shown {
 	t.Helper()
-	ctx, kill := context.WithTimeout(context.WithoutCancel(t.Context()), commandLimit) // the test's own ends before ^C below
+	// the test's own ends before ^C below
+	ctx, kill := context.WithTimeout(context.WithoutCancel(t.Context()), commandLimit)
 	cmd := e.command(ctx, append([]string{"ui", "--no-open", "--interval", "1s"}, args...)...)
 	said := &output{}
 	cmd.Stderr = said
@@ -100,10 +106,12 @@ func (e *env) opens(t *testing.T, args ...string) *shown {
 	if err == nil {
 		err = cmd.Start()
 	}
+
 	if err != nil {
 		kill()
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		defer kill()
 		_ = cmd.Process.Signal(os.Interrupt)
@@ -111,10 +119,12 @@ func (e *env) opens(t *testing.T, args ...string) *shown {
 			t.Errorf("csccm ui ended with %v: %s", err, said)
 		}
 	})
+
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
+
 	url := strings.TrimSpace(line)
 	base, _, _ := strings.Cut(url, "?")
 	jar, err := cookiejar.New(nil)
@@ -130,6 +140,7 @@ func (e *env) opens(t *testing.T, args ...string) *shown {
 		}
 		return resp
 	}
+
 	page := get(url)
 	_, _ = io.Copy(io.Discard, page.Body)
 	_ = page.Body.Close()
@@ -166,6 +177,7 @@ func (p *shown) until(t *testing.T, what string, holds func() bool) {
 			break
 		}
 	}
+
 	text, _ := json.MarshalIndent(p.now, "", " ")
 	t.Fatalf("the page never showed %s: %v\n%s", what, p.events.Err(), text)
 }

@@ -49,7 +49,9 @@ func (e *clusterEnv) witness(t *testing.T) *witness {
 			}
 		})
 	}
-	follow(e.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Watch, metav1.SingleObject(metav1.ObjectMeta{Name: lease}))
+
+	follow(e.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Watch,
+		metav1.SingleObject(metav1.ObjectMeta{Name: lease}))
 	follow(e.Client.CoreV1().Pods(metav1.NamespaceAll).Watch, metav1.ListOptions{})
 	w.end = func() { stop(); watches.Wait() }
 	t.Cleanup(w.end)
@@ -58,6 +60,7 @@ func (e *clusterEnv) witness(t *testing.T) *witness {
 		defer w.mu.Unlock()
 		must.Be(len(w.reigns) > 0 && len(w.pods) > 0, "not yet")
 	})
+
 	return w
 }
 
@@ -69,6 +72,7 @@ func (w *witness) see(event watch.Event) {
 		if holder := ptr.Deref(o.Spec.HolderIdentity, ""); len(w.reigns) == 0 || w.reigns[len(w.reigns)-1] != holder {
 			w.reigns = append(w.reigns, holder)
 		}
+
 	case *corev1.Pod:
 		switch {
 		case !strings.Contains(o.Namespace+" "+o.Name, "cloud-controller-manager"):
@@ -88,7 +92,8 @@ func (w *witness) check(t *testing.T) {
 	t.Helper()
 	w.end()
 	require.Zero(t, w.missing, "there was no Pod, so the old provider would have come back")
-	csccm := slices.IndexFunc(w.reigns, func(holder string) bool { return strings.HasPrefix(holder, "csccm-takeover_") })
+	csccm := slices.IndexFunc(w.reigns,
+		func(holder string) bool { return strings.HasPrefix(holder, "csccm-takeover_") })
 	require.True(t, csccm >= 1 && csccm < len(w.reigns)-1, "csccm did not hold the lease between the two: %v", w.reigns)
 }
 

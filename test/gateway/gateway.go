@@ -122,8 +122,8 @@ func filesOf(module, to string) map[string][]byte {
 	return files
 }
 
-// download returns the folder of a module: of the version that the module in dir requires, or of the named one, which must
-// be in its go.sum.
+// download returns the folder of a module: of the version that the module in dir requires, or of the named one, which
+// must be in its go.sum.
 func download(ctx context.Context, dir, path string) string {
 	var module struct{ Dir string }
 	must.OK(json.Unmarshal([]byte(must.Get(program.Go(ctx, dir, "mod", "download", "-json", path))), &module))

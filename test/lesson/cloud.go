@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// call makes a call as a user, or as the operator of the cloud for "admin", and waits for its job. Words with = are parameters.
-// The others are fields, which it returns: a line per object, sorted.
+// call makes a call as a user, or as the operator of the cloud for "admin", and waits for its job. Words with = are
+// parameters. The others are fields, which it returns: a line per object, sorted.
 func (l *lesson) call(ctx context.Context, _ string, args []string) string {
 	user, command := args[0], args[1]
 	params, fields, answer := map[string]string{}, []string(nil), map[string]any{}
@@ -30,6 +30,7 @@ func (l *lesson) call(ctx context.Context, _ string, args []string) string {
 			fields = append(fields, word)
 		}
 	}
+
 	if user == "admin" {
 		answer = must.Get(l.cloud.Admin(ctx, command, params))
 	} else {
@@ -40,12 +41,14 @@ func (l *lesson) call(ctx context.Context, _ string, args []string) string {
 			must.Get(client.Jobs().Wait(ctx, command, job))
 		}
 	}
+
 	rows, lines := []any{answer}, []string(nil)
 	for _, value := range answer {
 		if list, is := value.([]any); is {
 			rows = list
 		}
 	}
+
 	for _, row := range rows {
 		var cells []string
 		for _, f := range fields {
@@ -53,6 +56,7 @@ func (l *lesson) call(ctx context.Context, _ string, args []string) string {
 		}
 		lines = append(lines, strings.Join(cells, " "))
 	}
+
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
@@ -87,8 +91,8 @@ func (l *lesson) forget(context.Context, string, []string) string {
 	return ""
 }
 
-// calls returns a user's calls with their purposes. The same call several times in a row is one line. A call without a purpose and
-// one that was refused are errors.
+// calls returns a user's calls with their purposes. The same call several times in a row is one line. A call without a
+// purpose and one that was refused are errors.
 func (l *lesson) calls(_ context.Context, _ string, args []string) string {
 	calls := l.cloud.Ledger().Find("", args[0])
 	lines := []string{fmt.Sprintf("%d calls of user %s:", len(calls), args[0])}

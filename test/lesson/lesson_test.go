@@ -26,8 +26,8 @@ import (
 	"github.com/csccm/csccm/test/internal/console"
 )
 
-// TestScript: each function that a chapter names is in the file that it names, and the lesson can say what each call is for: calls
-// that only read may come at any time, for example in a drift round.
+// TestScript: each function that a chapter names is in the file that it names, and the lesson can say what each call is
+// for: calls that only read may come at any time, for example in a drift round.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	var s console.Script
@@ -75,9 +75,15 @@ func TestAddCluster(t *testing.T) {
 			Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: at}},
 		}
 	}
+
 	node := func(name string, spec corev1.NodeSpec, conditions ...corev1.NodeCondition) corev1.Node {
-		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec, Status: corev1.NodeStatus{Conditions: conditions}}
+		return corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       spec,
+			Status:     corev1.NodeStatus{Conditions: conditions},
+		}
 	}
+
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
 	addCluster(&s, "a", []corev1.Service{
 		service("web", corev1.ServiceTypeLoadBalancer, corev1.LoadBalancerIngress{IP: address.Address}),
@@ -87,16 +93,19 @@ func TestAddCluster(t *testing.T) {
 		node("n2", corev1.NodeSpec{Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}}, ready),
 		node("n3", corev1.NodeSpec{}),
 	})
+
 	health := map[string]model.Health{}
 	for _, o := range s.Objects {
 		if o.Group == "a" {
 			health[o.ID] = o.Health
 		}
 	}
+
 	assert.Equal(t, map[string]model.Health{
 		"service/a/web": model.HealthOK, "service/a/new": model.HealthPending,
 		"node/a/n1": model.HealthOK, "node/a/n2": model.HealthPending, "node/a/n3": model.HealthError,
 	}, health)
+
 	assert.Equal(t, []model.Link{
 		{From: "service/a/web", To: "address/" + address.ID}, {From: "node/a/n1", To: "vm/" + vm.ID},
 	}, s.Links[links:])

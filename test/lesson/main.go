@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lesson shows what a cloud controller manager does: two Kubernetes clusters in one simulated CloudStack, one without and
-// one with the controller, in six chapters. Each line that it prints as seen is a check.
+// Command lesson shows what a cloud controller manager does: two Kubernetes clusters in one simulated CloudStack, one
+// without and one with the controller, in six chapters. Each line that it prints as seen is a check.
 package main
 
 import (
@@ -53,17 +53,26 @@ func play(ctx context.Context, p *console.Player) {
 	p.Say(p.Script.Before)
 	l.start(ctx)
 	p.At = l.at
-	p.Verbs = map[string]console.Verb{"cloud": l.call, "rules": l.rules, "calls": l.calls, "forget": l.forget, "stop": l.stop}
+	p.Verbs = map[string]console.Verb{
+		"cloud":  l.call,
+		"rules":  l.rules,
+		"calls":  l.calls,
+		"forget": l.forget,
+		"stop":   l.stop,
+	}
+
 	p.Vars["api"], p.Vars["image"] = l.cloud.URL, testenv.ControllerImage
 	if *ui {
 		l.startPage(ctx)
 	}
+
 	if l.waits() {
 		c := p.Clusters[console.With]
 		p.Printf("\nFor the commands of \"Try\", in a second terminal:\n\nexport WITHOUT=%s WITH=%s PATH=%s:%s:$PATH\n",
 			p.Clusters[console.Without].Kubeconfig, c.Kubeconfig, filepath.Dir(c.Kubectl), filepath.Dir(p.Binaries.CLI))
 		l.wait(ctx, "Press Enter to begin.")
 	}
+
 	p.Play(ctx)
 }
 
@@ -77,7 +86,8 @@ func (l *lesson) start(ctx context.Context) {
 		for _, vm := range w.VirtualMachines {
 			o := processnode.Options{Name: vm.Name, Address: vm.NICs[0].IP}
 			if strings.HasSuffix(vm.Name, "-cp") {
-				// Without the label of a control plane node, as in a managed cluster: two Pods of the controller run, on any node.
+				// Without the label of a control plane node, as in a managed cluster: two Pods of the controller run,
+				// on any node.
 				o.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 			}
 			if vm.Account == name {

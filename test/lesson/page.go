@@ -30,8 +30,9 @@ import (
 // page is the simulator's page with the Services and Nodes of both clusters.
 type page struct {
 	*simpage.Page
-	clusters map[string]corev1client.CoreV1Interface // without client-go's rate limit: the page must not delay the lesson
-	story    atomic.Pointer[model.Story]             // the chapter that is shown
+	// without client-go's rate limit: the page must not delay the lesson
+	clusters map[string]corev1client.CoreV1Interface
+	story    atomic.Pointer[model.Story] // the chapter that is shown
 }
 
 // startPage serves the page and prints its address.
@@ -42,7 +43,8 @@ func (l *lesson) startPage(ctx context.Context) {
 		config.QPS = -1
 		p.clusters[name] = must.Get(kubernetes.NewForConfig(config)).CoreV1()
 	}
-	s := must.Get(server.Listen(ctx, server.Options{Source: p, Actions: p, Files: uipage.Files(), Interval: simpage.Interval}))
+	s := must.Get(server.Listen(ctx,
+		server.Options{Source: p, Actions: p, Files: uipage.Files(), Interval: simpage.Interval}))
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -74,6 +76,7 @@ func (p *page) Snapshot(ctx context.Context) (model.Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
+
 	s.Title = "Two clusters in one simulated CloudStack: without and with the controller"
 	s.Story = p.story.Load()
 	for name, core := range p.clusters {
@@ -87,13 +90,14 @@ func (p *page) Snapshot(ctx context.Context) (model.Snapshot, error) {
 		}
 		addCluster(&s, name, services.Items, nodes.Items)
 	}
+
 	return s.Sorted(), nil
 }
 
 func initialises(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider }
 
-// addCluster adds a cluster to a snapshot of its cloud: its Services with links to their addresses, and its Nodes with links to
-// their VMs. It is pure.
+// addCluster adds a cluster to a snapshot of its cloud: its Services with links to their addresses, and its Nodes with
+// links to their VMs. It is pure.
 func addCluster(s *model.Snapshot, cluster string, services []corev1.Service, nodes []corev1.Node) {
 	inCloud := map[string]string{} // IDs by address and by provider ID
 	for i := range s.Objects {
@@ -105,33 +109,46 @@ func addCluster(s *model.Snapshot, cluster string, services []corev1.Service, no
 		default: // has no object in Kubernetes
 		}
 	}
+
 	add := func(o model.Object, fact, value string) {
 		o.ID, o.Group = fmt.Sprintf("%s/%s/%s", o.Kind, cluster, o.Name), cluster
 		o.Facts = []model.Fact{{Name: "cluster", Value: cluster}, {Name: fact, Value: cmp.Or(value, "none")}}
-		o.Commands = []string{fmt.Sprintf("kubectl --kubeconfig $%s describe %s %s", strings.ToUpper(cluster), o.Kind, o.Name)}
+		o.Commands = []string{fmt.Sprintf("kubectl --kubeconfig $%s describe %s %s", strings.ToUpper(cluster), o.Kind,
+			o.Name)}
 		s.Objects = append(s.Objects, o)
 		if to := inCloud[value]; to != "" {
 			s.Links = append(s.Links, model.Link{From: o.ID, To: to})
 		}
 	}
+
 	for i := range services {
 		svc := &services[i]
 		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			continue
 		}
+
 		var ports []string
 		for _, p := range svc.Spec.Ports {
 			ports = append(ports, fmt.Sprint(p.Port))
 		}
-		o := model.Object{Kind: model.KindService, Name: svc.Name, Label: strings.Join(ports, " "), Health: model.HealthOK}
+
+		o := model.Object{
+			Kind:   model.KindService,
+			Name:   svc.Name,
+			Label:  strings.Join(ports, " "),
+			Health: model.HealthOK,
+		}
+
 		ip := ""
 		if in := svc.Status.LoadBalancer.Ingress; len(in) > 0 {
 			ip = in[0].IP
 		} else {
 			o.Health, o.Why = model.HealthPending, []string{"the Service has no address"}
 		}
+
 		add(o, "address", ip)
 	}
+
 	for i := range nodes {
 		n := &nodes[i]
 		o := model.Object{Kind: model.KindNode, Name: n.Name, Health: model.HealthOK}

@@ -36,7 +36,8 @@ func (p *Plane) apiServerArgs(o Options) []string {
 	args := []string{
 		"--etcd-servers=unix://" + p.file("etcd.sock"),
 		"--bind-address=" + p.Host,
-		// Without it, the API server looks for the interface of the default route, which a machine without network lacks.
+		// Without it, the API server looks for the interface of the default route, which a machine without network
+		// lacks.
 		"--advertise-address=" + p.Host,
 		fmt.Sprintf("--secure-port=%d", p.Port),
 		"--authorization-mode=Node,RBAC",
@@ -55,14 +56,17 @@ func (p *Plane) apiServerArgs(o Options) []string {
 		"--service-account-signing-key-file=" + p.pki.path("sa.key"),
 		"--service-cluster-ip-range=" + serviceCIDR,
 	}
+
 	if p.local() {
 		// A loopback address cannot be an endpoint of the kubernetes Service.
 		args = append(args, "--endpoint-reconciler-type=none", "--egress-selector-config-file="+p.file("egress.yaml"))
 	}
+
 	if o.Audit {
 		args = append(args, "--audit-policy-file="+p.file("audit.yaml"), "--audit-log-path="+p.file("audit.log"),
 			"--audit-log-maxsize=100000") // MB: one file, which many tests read
 	}
+
 	return args
 }
 

@@ -69,7 +69,9 @@ func builtIn(o object) bool {
 	case "services":
 		return o.namespace == "default" && o.name == "kubernetes"
 	case "configmaps":
-		return o.namespace == "kube-system" && slices.Contains([]string{"extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"}, o.name)
+		return o.namespace == "kube-system" &&
+			slices.Contains([]string{"extension-apiserver-authentication",
+				"kube-apiserver-legacy-service-account-token-tracking"}, o.name)
 	}
 	return false
 }
@@ -115,7 +117,9 @@ func (b *baseline) list(ctx context.Context) contents {
 		gv := must.Get(schema.ParseGroupVersion(list.GroupVersion))
 		for i := range list.APIResources {
 			r := &list.APIResources[i]
-			if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") || slices.Contains(unmanaged, r.Name) {
+			if !slices.Contains(r.Verbs, "list") ||
+				!slices.Contains(r.Verbs, "delete") ||
+				slices.Contains(unmanaged, r.Name) {
 				continue
 			}
 			found, err := b.metadata.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
@@ -129,11 +133,12 @@ func (b *baseline) list(ctx context.Context) contents {
 			}
 		}
 	}
+
 	return all
 }
 
-// restore deletes everything that is not part of the baseline. No controller of Kubernetes may run meanwhile. It fails when
-// an object of the baseline is missing or has other labels or annotations.
+// restore deletes everything that is not part of the baseline. No controller of Kubernetes may run meanwhile. It fails
+// when an object of the baseline is missing or has other labels or annotations.
 func (b *baseline) restore(ctx context.Context) (err error) {
 	defer must.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, restoreLimit)
@@ -147,31 +152,39 @@ func (b *baseline) restore(ctx context.Context) (err error) {
 				extra[o.collection] = append(extra[o.collection], o)
 				continue
 			}
+
 			kept[o.collection] = true
 			same := !ok || maps.Equal(want.Labels, has.Labels) && maps.Equal(want.Annotations, has.Annotations)
 			must.Be(same || o.Resource == "leases", "%s has changed from %v to %v", o, want, has)
 		}
+
 		for o := range b.objects {
-			must.Be(all[o] != nil || o.Resource == "events", "%s is missing", o) // two resources show an Event, and it expires
+			// two resources show an Event, and it expires
+			must.Be(all[o] != nil || o.Resource == "events", "%s is missing", o)
 		}
+
 		if len(extra) == 0 && policies {
 			b.policiesForgotten(ctx)
 		}
+
 		if len(extra) == 0 {
 			return nil
 		}
-		for _, c := range slices.SortedFunc(maps.Keys(extra), func(c, d collection) int { return order(c) - order(d) }) {
+
+		for _, c := range slices.SortedFunc(maps.Keys(extra),
+			func(c, d collection) int { return order(c) - order(d) }) {
 			policies = policies || strings.HasPrefix(c.Resource, "validatingadmissionpolic")
 			must.OK(b.remove(ctx, extra[c], all, kept[c]))
 		}
 	}
 }
 
-// order is the order of deletion: admission policies may refuse changes of the others, and namespaces and definitions hold
-// them.
+// order is the order of deletion: admission policies may refuse changes of the others, and namespaces and definitions
+// hold them.
 func order(c collection) int {
 	switch r := c.Resource; {
-	case strings.HasPrefix(r, "validatingadmission"), strings.HasPrefix(r, "validatingwebhook"), strings.HasPrefix(r, "mutatingwebhook"):
+	case strings.HasPrefix(r, "validatingadmission"), strings.HasPrefix(r, "validatingwebhook"),
+		strings.HasPrefix(r, "mutatingwebhook"):
 		return 0
 	case r == "customresourcedefinitions":
 		return 2
@@ -188,6 +201,7 @@ func (b *baseline) remove(ctx context.Context, objects []object, all contents, o
 	if c.namespace != "" {
 		api = b.metadata.Resource(c.GroupVersionResource).Namespace(c.namespace)
 	}
+
 	now, background := int64(0), metav1.DeletePropagationBackground
 	deletion := metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}
 	namespace := c.Resource == "namespaces" // a collection that cannot be deleted
@@ -195,12 +209,14 @@ func (b *baseline) remove(ctx context.Context, objects []object, all contents, o
 	if !othersStay && !namespace {
 		errs = append(errs, api.DeleteCollection(ctx, deletion, metav1.ListOptions{}))
 	}
+
 	for _, o := range objects {
 		if othersStay || namespace {
 			errs = append(errs, api.Delete(ctx, o.name, deletion))
 		}
 		if len(all[o].Finalizers) > 0 {
-			_, err := api.Patch(ctx, o.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			_, err := api.Patch(ctx, o.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+				metav1.PatchOptions{})
 			errs = append(errs, err)
 		}
 		if namespace {
@@ -209,12 +225,15 @@ func (b *baseline) remove(ctx context.Context, objects []object, all contents, o
 			errs = append(errs, err)
 		}
 	}
+
 	// A list may be older than a deletion, and one object may be in the lists of two resources, like an Event.
-	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) })...)
+	return errors.Join(slices.DeleteFunc(errs,
+		func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) })...)
 }
 
-// policiesForgotten waits until the API server no longer applies the deleted admission policies. It learns about policies in
-// the order of their changes, so they are forgotten when it applies a policy that is newer than their deletion.
+// policiesForgotten waits until the API server no longer applies the deleted admission policies. It learns about
+// policies in the order of their changes, so they are forgotten when it applies a policy that is newer than their
+// deletion.
 func (b *baseline) policiesForgotten(ctx context.Context) {
 	name := fmt.Sprintf("csccm-test-%d", time.Now().UnixNano())
 	admission := b.client.AdmissionregistrationV1()
@@ -229,8 +248,11 @@ func (b *baseline) policiesForgotten(ctx context.Context) {
 	must.Get(bindings.Create(ctx, binding, metav1.CreateOptions{}))
 	must.OK(wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		denied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		_, err := b.client.CoreV1().ConfigMaps("default").Create(ctx, denied, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := b.client.CoreV1().ConfigMaps("default").Create(ctx, denied,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsInvalid(err) || apierrors.IsForbidden(err), nil
 	}))
-	must.OK(errors.Join(bindings.Delete(ctx, name, metav1.DeleteOptions{}), policies.Delete(ctx, name, metav1.DeleteOptions{})))
+
+	must.OK(errors.Join(bindings.Delete(ctx, name, metav1.DeleteOptions{}),
+		policies.Delete(ctx, name, metav1.DeleteOptions{})))
 }

@@ -75,15 +75,18 @@ func Program(minor Minor) (_ program.Program, err error) {
 		Source: filepath.Join(module, "plane", minor.Folder()), Packages: []string{"."}, LDFlags: ldflags(minor),
 		Links: map[string]string{}, OwnCache: minor != Newest,
 	}
+
 	for _, name := range append([]string{"etcd"}, controlPlane...) {
 		p.Links[name] = minor.Folder()
 	}
+
 	released := controlPlane
 	if p.OwnCache {
 		p.Packages = append(p.Packages, "./node")
 		maps.Copy(p.Links, nodeLinks)
 		released = append(released, slices.Collect(maps.Keys(nodeLinks))...)
 	}
+
 	p.Released = official.fetcher(minor, append([]string{"etcd"}, released...)...)
 	return p, nil
 }

@@ -61,6 +61,7 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no node listens at "+r.Host, http.StatusBadGateway)
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(r.Context(), dialLimit)
 	defer cancel()
 	node, err := (&net.Dialer{}).DialContext(ctx, "tcp", to.(string)) //nolint:forcetypeassert // nothing else is stored
@@ -76,11 +77,14 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { _ = client.Close() }()
 	_, _ = io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n")
-	// The connections end with the API server or with the node. When one direction has ended, closing both ends the other.
+
+	// The connections end with the API server or with the node. When one direction has ended, closing both ends the
+	// other.
 	go func() {
 		_, _ = io.Copy(node, client)
 		_ = node.Close()
 	}()
+
 	_, _ = io.Copy(client, node)
 }
 

@@ -23,7 +23,8 @@ func TestMinorsAreGenerated(t *testing.T) {
 	for _, m := range Minors() {
 		assert.Equal(t, read("gen", "main.go.tmpl"), read(m.Folder(), "main.go"), "run go generate ./plane")
 		assert.Equal(t, read("gen", "node.go.tmpl"), read(m.Folder(), "node/main.go"), "run go generate ./plane")
-		assert.Contains(t, read(m.Folder(), "go.mod"), "\tk8s.io/kubernetes "+m.Release()+"\n", "run go generate ./plane")
+		assert.Contains(t, read(m.Folder(), "go.mod"), "\tk8s.io/kubernetes "+m.Release()+"\n",
+			"run go generate ./plane")
 	}
 	assert.Equal(t, Newest, Minors()[0])
 }

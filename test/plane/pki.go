@@ -52,9 +52,11 @@ func (a *authority) issue(user string, groups []string, hosts ...string) (certPE
 		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
+
 	if len(hosts) > 0 {
 		t.ExtKeyUsage = append(t.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
+
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
 			t.IPAddresses = append(t.IPAddresses, ip)
@@ -62,6 +64,7 @@ func (a *authority) issue(user string, groups []string, hosts ...string) (certPE
 			t.DNSNames = append(t.DNSNames, h)
 		}
 	}
+
 	der := must.Get(x509.CreateCertificate(rand.Reader, t, a.cert, key.Public(), a.key))
 	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
 	return encode(cert.CertificateBlockType, der), keyPEM, err
@@ -86,8 +89,10 @@ func newPKI(dir, host string) (_ *pki, err error) {
 	for name, key := range map[string]*ecdsa.PrivateKey{"ca.key": cluster.key, "sa.key": accounts.key} {
 		files[name] = must.Get(keyutil.MarshalPrivateKeyToPEM(key))
 	}
+
 	files["sa.pub"] = encode(keyutil.PublicKeyBlockType, must.Get(x509.MarshalPKIXPublicKey(accounts.key.Public())))
-	names := []string{loopback, host, serviceIP, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	names := []string{loopback, host, serviceIP, "localhost", "kubernetes", "kubernetes.default",
+		"kubernetes.default.svc"}
 	server, serverKey := must.Get2(cluster.issue("kube-apiserver", nil, names...))
 	client, clientKey := must.Get2(cluster.issue(KubeletClient, []string{masters}))
 	files["apiserver.crt"], files["apiserver.key"] = server, serverKey
@@ -96,6 +101,7 @@ func newPKI(dir, host string) (_ *pki, err error) {
 	for name, content := range files {
 		must.OK(os.WriteFile(p.path(name), content, 0o600))
 	}
+
 	return p, nil
 }
 

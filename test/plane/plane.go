@@ -70,7 +70,8 @@ type Plane struct {
 	egress   *egress
 	programs string
 
-	// Of a pool's control planes: what the API server held at first, and the size of the audit log when the plane was lent.
+	// Of a pool's control planes: what the API server held at first, and the size of the audit log when the plane was
+	// lent.
 	baseline *baseline
 	audited  int64
 
@@ -116,6 +117,7 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 	for _, sub := range []string{"pki", "log", "bin"} {
 		must.OK(os.Mkdir(p.file(sub), 0o700))
 	}
+
 	p.Kubectl = p.file("bin/kubectl")
 	must.OK(os.Symlink(filepath.Join(o.Programs, "kubectl"), p.Kubectl))
 	p.pki = must.Get(newPKI(p.file("pki"), p.Host))
@@ -131,9 +133,11 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 	} {
 		must.OK(os.WriteFile(file, text, 0o600))
 	}
+
 	if p.local() {
 		p.egress = must.Get(listenEgress(ctx, p.file("egress.sock")))
 	}
+
 	etcd := must.Get(p.run(ctx, "etcd", p.etcdArgs(peer)...))
 	must.OK(etcd.Ready(ctx, readyLimit, func(ctx context.Context) error {
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", p.file("etcd.sock"))
@@ -142,6 +146,7 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 		}
 		return err
 	}))
+
 	p.server = must.Get(p.run(ctx, "kube-apiserver", p.apiServerArgs(o)...))
 	api := must.Get(kubernetes.NewForConfig(must.Get(p.AdminConfig()))).CoreV1().RESTClient()
 	must.OK(p.server.Ready(ctx, readyLimit, func(ctx context.Context) error {
@@ -150,6 +155,7 @@ func start(ctx context.Context, o Options) (_ *Plane, err error) {
 	if !o.APIOnly {
 		must.OK(p.startControllers(ctx, o))
 	}
+
 	return p, nil
 }
 
@@ -174,8 +180,8 @@ func (p *Plane) stopControllers() {
 	}
 }
 
-// AuditLog returns the complete lines of the audit log, to which the API server may be writing. Of a pool's control plane it
-// returns those since the plane was lent.
+// AuditLog returns the complete lines of the audit log, to which the API server may be writing. Of a pool's control
+// plane it returns those since the plane was lent.
 func (p *Plane) AuditLog() (_ []string, err error) {
 	defer must.Return(&err)
 	f := must.Get(os.Open(p.file("audit.log")))
@@ -219,7 +225,10 @@ func (p *Plane) KubeconfigOf(user string, groups ...string) (_ []byte, err error
 	defer must.Return(&err)
 	const name = "csccm-test"
 	c := clientcmdapi.NewConfig()
-	c.Clusters[name] = &clientcmdapi.Cluster{Server: fmt.Sprintf("https://%s:%d", p.Host, p.Port), CertificateAuthorityData: p.CA()}
+	c.Clusters[name] = &clientcmdapi.Cluster{
+		Server:                   fmt.Sprintf("https://%s:%d", p.Host, p.Port),
+		CertificateAuthorityData: p.CA(),
+	}
 	cert, key := must.Get2(p.Certificate(user, groups))
 	c.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
 	c.Contexts[name], c.CurrentContext = &clientcmdapi.Context{Cluster: name, AuthInfo: user}, name

@@ -15,8 +15,8 @@ import (
 )
 
 // Pool lends control planes to tests that run at the same time. A returned control plane loses everything that its test
-// created and is lent again: etcd and the API server start once for many tests, the controller manager and the scheduler for
-// each.
+// created and is lent again: etcd and the API server start once for many tests, the controller manager and the
+// scheduler for each.
 type Pool struct {
 	// Programs is the folder of the newest minor's programs, as Ensure returns it.
 	Programs string
@@ -31,6 +31,7 @@ func (x *Pool) Take(ctx context.Context, o Options) (p *Plane, err error) {
 	if n := len(x.free); n > 0 {
 		p, x.free = x.free[n-1], x.free[:n-1]
 	}
+
 	x.mu.Unlock()
 	defer func() {
 		if err != nil && p != nil {
@@ -42,11 +43,13 @@ func (x *Pool) Take(ctx context.Context, o Options) (p *Plane, err error) {
 		p = must.Get(Start(ctx, Options{Programs: x.Programs, Audit: true, APIOnly: true}))
 		p.baseline = must.Get(p.newBaseline(ctx))
 	}
+
 	// The API server writes whole lines, and nobody makes requests now.
 	p.audited = must.Get(os.Stat(p.file("audit.log"))).Size()
 	if !o.APIOnly {
 		must.OK(p.startControllers(ctx, o))
 	}
+
 	return p, nil
 }
 

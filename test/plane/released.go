@@ -125,6 +125,7 @@ func (d *download) archived(ctx context.Context, minor Minor, dir string) (err e
 			sum = of
 		}
 	}
+
 	return d.file(ctx, fmt.Sprintf("%s/%s/%s.tar.gz", d.etcd, version, archive), sum, func(body io.Reader) error {
 		unzipped, err := gzip.NewReader(body)
 		if err != nil {
@@ -192,6 +193,7 @@ func (d *download) get(ctx context.Context, url string, use func(io.Reader) erro
 	if err != nil {
 		return err
 	}
+
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
@@ -200,15 +202,18 @@ func (d *download) get(ctx context.Context, url string, use func(io.Reader) erro
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", url, answer.Status)
 	}
+
 	progress := reader(func(p []byte) (int, error) {
 		n, err := answer.Body.Read(p)
 		silent.Reset(d.silence)
 		d.report(fmt.Sprintf("downloading %s: %d MB", path.Base(url), d.bytes.Add(int64(n))>>20))
 		return n, err
 	})
+
 	if err := use(progress); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", url, err), context.Cause(ctx))
 	}
+
 	return nil
 }
 
@@ -220,7 +225,8 @@ func (r reader) Read(p []byte) (int, error) { return r(p) }
 // write writes a program.
 func write(file string, content io.Reader) (err error) {
 	defer must.Return(&err)
-	f := must.Get(os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)) // #nosec G302 G304 -- a program, in our cache
+	// #nosec G302 G304 -- a program, in our cache
+	f := must.Get(os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700))
 	_, err = io.Copy(f, content)
 	return errors.Join(err, f.Close())
 }

@@ -49,9 +49,15 @@ func TestReleasedPrograms(t *testing.T) {
 		unreachable bool
 		says        string
 	}{
-		"all is there":     {},
-		"another program":  {change: func(f map[string]string) { f[folder+"kubectl"] = "something else" }, says: "kubectl: the sum is"},
-		"another archive":  {change: func(f map[string]string) { f["/etcd/"+version+"/SHA256SUMS"] = "" }, says: "etcd"},
+		"all is there": {},
+		"another program": {
+			change: func(f map[string]string) { f[folder+"kubectl"] = "something else" },
+			says:   "kubectl: the sum is",
+		},
+		"another archive": {
+			change: func(f map[string]string) { f["/etcd/"+version+"/SHA256SUMS"] = "" },
+			says:   "etcd",
+		},
 		"a download stops": {silent: folder + "kube-scheduler", says: "no byte for"},
 		"no answer":        {silent: folder + "kube-apiserver.sha256", unreachable: true},
 		"no such release":  {change: func(f map[string]string) { clear(f) }, unreachable: true},
@@ -83,7 +89,12 @@ func TestReleasedPrograms(t *testing.T) {
 			if c.address != "" {
 				at = c.address
 			}
-			p := publisher{kubernetes: at + "/kubernetes", etcd: at + "/etcd", patience: time.Minute, silence: time.Minute}
+			p := publisher{
+				kubernetes: at + "/kubernetes",
+				etcd:       at + "/etcd",
+				patience:   time.Minute,
+				silence:    time.Minute,
+			}
 			if c.silent != "" {
 				p.patience, p.silence = 200*time.Millisecond, 200*time.Millisecond
 			}

@@ -40,11 +40,13 @@ func (w *worker) runOnce(ctx context.Context, run int) (code int) {
 // follow probes a process until it ends, and stops it when the Pod ends. It returns the exit code.
 func (w *worker) follow(ctx context.Context, p *child.Process, run int, id string, started metav1.Time) (code int) {
 	c := w.container()
-	w.move(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}, func(s *corev1.ContainerStatus) {
-		w.process = p
-		s.ContainerID, s.ImageID, s.RestartCount = id, c.Image, int32(run) // #nosec G115 -- a few
-		s.Started, s.Ready = ptr.To(c.StartupProbe == nil), c.StartupProbe == nil && c.ReadinessProbe == nil
-	})
+	w.move(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
+		func(s *corev1.ContainerStatus) {
+			w.process = p
+			s.ContainerID, s.ImageID, s.RestartCount = id, c.Image, int32(run) // #nosec G115 -- a few
+			s.Started, s.Ready = ptr.To(c.StartupProbe == nil), c.StartupProbe == nil && c.ReadinessProbe == nil
+		})
+
 	probing, stopProbes := context.WithCancel(ctx)
 	probes := sync.WaitGroup{}
 	probes.Go(func() { w.probe(probing, p) })
@@ -53,6 +55,7 @@ func (w *worker) follow(ctx context.Context, p *child.Process, run int, id strin
 	case <-ctx.Done():
 		p.Stop(w.grace())
 	}
+
 	stopProbes()
 	probes.Wait()
 	return p.ExitCode()
@@ -70,7 +73,8 @@ func (w *worker) move(to corev1.ContainerState, change func(*corev1.ContainerSta
 }
 
 func (w *worker) wait(reason, message string) {
-	w.move(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}, func(*corev1.ContainerStatus) {})
+	w.move(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+		func(*corev1.ContainerStatus) {})
 }
 
 // set changes the status and wakes the reporter.
@@ -112,8 +116,12 @@ func (w *worker) publish(ctx context.Context) (err error) {
 	w.mu.Lock()
 	pod, s := w.pod, w.status
 	w.mu.Unlock()
-	patch := must.Get(json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": w.podStatus(pod, s)}))
-	_, err = w.node.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	patch := must.Get(json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   w.podStatus(pod, s),
+	}))
+	_, err = w.node.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -125,6 +133,7 @@ func (w *worker) podStatus(pod *corev1.Pod, s corev1.ContainerStatus) corev1.Pod
 		StartTime:         or(pod.Status.StartTime, ptr.To(metav1.Now())),
 		ContainerStatuses: []corev1.ContainerStatus{s},
 	}
+
 	ready, reason := corev1.ConditionTrue, ""
 	switch {
 	case status.Phase == corev1.PodSucceeded:
@@ -132,6 +141,7 @@ func (w *worker) podStatus(pod *corev1.Pod, s corev1.ContainerStatus) corev1.Pod
 	case !s.Ready:
 		ready, reason = corev1.ConditionFalse, "ContainersNotReady"
 	}
+
 	for _, c := range []corev1.PodCondition{
 		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
 		{Type: corev1.ContainersReady, Status: ready, Reason: reason},
@@ -145,6 +155,7 @@ func (w *worker) podStatus(pod *corev1.Pod, s corev1.ContainerStatus) corev1.Pod
 		}
 		status.Conditions = append(status.Conditions, c)
 	}
+
 	return status
 }
 

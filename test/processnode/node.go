@@ -113,6 +113,7 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	n.register(ctx)
 	n.wg.Go(func() { n.heartbeat(background) })
 	n.watchPods(background)
+
 	return n, nil
 }
 
@@ -178,13 +179,15 @@ func (n *Node) connect(ctx context.Context) {
 // serve starts the kubelet's API on a free loopback port and routes the node's address
 // to it.
 func (n *Node) serve(ctx context.Context) {
-	certificate := must.Get(n.o.ControlPlane.ServingCertificate("system:node:"+n.o.Name, []string{"system:nodes"}, n.o.Address, n.o.Name))
+	certificate := must.Get(n.o.ControlPlane.ServingCertificate("system:node:"+n.o.Name, []string{"system:nodes"},
+		n.o.Address, n.o.Name))
 	listener := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", n.serveLogs)
 	if !n.o.NoFlagz {
 		mux.HandleFunc("GET /flagz", n.serveFlagz)
 	}
+
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.TLS.VerifiedChains[0][0].Subject.CommonName != plane.KubeletClient {
@@ -197,15 +200,18 @@ func (n *Node) serve(ctx context.Context) {
 		ErrorLog:          log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate},
-			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: must.Get(cert.NewPoolFromBytes(n.o.ControlPlane.CA())),
+			ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs:  must.Get(cert.NewPoolFromBytes(n.o.ControlPlane.CA())),
 		},
 	}
+
 	n.wg.Go(func() { _ = server.ServeTLS(listener, "", "") })
 	remove := n.o.ControlPlane.Route(net.JoinHostPort(n.o.Address, fmt.Sprint(kubeletPort)), listener.Addr().String())
 	context.AfterFunc(ctx, func() { remove(); _ = server.Close() })
 }
 
-// serveFlagz answers with the one flag that csccm looks at. It knows only the structured form of Kubernetes 1.35 and later.
+// serveFlagz answers with the one flag that csccm looks at. It knows only the structured form of Kubernetes 1.35 and
+// later.
 func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
 	newest, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
 	media, params, _ := mime.ParseMediaType(newest)
@@ -219,7 +225,9 @@ func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", media)
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"kind": "Flagz", "apiVersion": "config.k8s.io/" + params["v"], "flags": map[string]string{"cloud-provider": provider},
+		"kind":       "Flagz",
+		"apiVersion": "config.k8s.io/" + params["v"],
+		"flags":      map[string]string{"cloud-provider": provider},
 	})
 }
 

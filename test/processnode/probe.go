@@ -31,6 +31,7 @@ func (w *worker) probe(ctx context.Context, p *child.Process) {
 		}
 		return success
 	}
+
 	if c.StartupProbe != nil {
 		started := false
 		w.watchProbe(ctx, "Startup", c.StartupProbe, func(success bool) (more bool) {
@@ -42,6 +43,7 @@ func (w *worker) probe(ctx context.Context, p *child.Process) {
 		}
 		w.set(func(s *corev1.ContainerStatus) { s.Started, s.Ready = ptr.To(true), c.ReadinessProbe == nil })
 	}
+
 	both := sync.WaitGroup{}
 	both.Go(func() { w.watchProbe(ctx, "Liveness", c.LivenessProbe, alive) })
 	both.Go(func() {
@@ -56,6 +58,7 @@ func (w *worker) probe(ctx context.Context, p *child.Process) {
 			return true
 		})
 	})
+
 	both.Wait()
 }
 
@@ -76,27 +79,33 @@ func (w *worker) watchProbe(ctx context.Context, kind string, p *corev1.Probe, d
 	if p == nil || !sleep(ctx, time.Duration(p.InitialDelaySeconds)*time.Second) {
 		return
 	}
+
 	run, last := int32(0), false
 	for {
 		err := w.tryProbe(ctx, p)
 		if ctx.Err() != nil {
 			return
 		}
+
 		if err != nil {
 			w.warn("Unhealthy", fmt.Sprintf("%s probe failed: %v", kind, err))
 		}
+
 		if success := err == nil; run == 0 || success != last {
 			run, last = 1, success
 		} else {
 			run++
 		}
+
 		threshold := max(p.FailureThreshold, 1)
 		if last {
 			threshold = max(p.SuccessThreshold, 1)
 		}
+
 		if run >= threshold && !decide(last) {
 			return
 		}
+
 		if !sleep(ctx, time.Duration(max(p.PeriodSeconds, 1))*time.Second) {
 			return
 		}
@@ -113,6 +122,7 @@ func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) (err error) {
 	if w.latest().Spec.HostNetwork {
 		host = "127.0.0.1"
 	}
+
 	must.Be(p.HTTPGet != nil, "process nodes support only httpGet probes")
 	port := p.HTTPGet.Port.String()
 	for _, named := range w.container().Ports {
@@ -120,7 +130,9 @@ func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) (err error) {
 			port = fmt.Sprint(named.ContainerPort)
 		}
 	}
-	url := fmt.Sprintf("%s://%s/%s", strings.ToLower(string(p.HTTPGet.Scheme)), net.JoinHostPort(host, port), strings.TrimPrefix(p.HTTPGet.Path, "/"))
+
+	url := fmt.Sprintf("%s://%s/%s", strings.ToLower(string(p.HTTPGet.Scheme)), net.JoinHostPort(host, port),
+		strings.TrimPrefix(p.HTTPGet.Path, "/"))
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
 	resp, err := probeClient.Do(req)
 	if err != nil {
@@ -131,6 +143,7 @@ func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) (err error) {
 	if resp.StatusCode < 200 || resp.StatusCode >= 400 {
 		return fmt.Errorf("HTTP probe failed with statuscode: %d", resp.StatusCode)
 	}
+
 	return nil
 }
 

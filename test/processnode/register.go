@@ -43,14 +43,23 @@ func (n *Node) register(ctx context.Context) {
 func (n *Node) newNode() *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: n.o.Name, Annotations: map[string]string{},
-		Labels: map[string]string{corev1.LabelHostname: n.o.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH},
+		Labels: map[string]string{
+			corev1.LabelHostname:   n.o.Name,
+			corev1.LabelOSStable:   runtime.GOOS,
+			corev1.LabelArchStable: runtime.GOARCH,
+		},
 	}, Spec: corev1.NodeSpec{ProviderID: n.o.ProviderID}}
+
 	if !n.o.NotExternal {
 		node.Annotations[providedIP] = n.o.Address
 	}
+
 	if !n.o.Joined && !n.o.NotExternal {
-		node.Spec.Taints = []corev1.Taint{{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+		node.Spec.Taints = []corev1.Taint{
+			{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule},
+		}
 	}
+
 	maps.Copy(node.Labels, n.o.Labels)
 	node.Status = n.status(nil)
 	node.Status.Addresses = n.addresses()
@@ -58,22 +67,35 @@ func (n *Node) newNode() *corev1.Node {
 }
 
 func (n *Node) addresses() []corev1.NodeAddress {
-	return []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.o.Address}, {Type: corev1.NodeHostName, Address: n.o.Name}}
+	return []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: n.o.Address},
+		{Type: corev1.NodeHostName, Address: n.o.Name},
+	}
 }
 
 // status returns the node's status without the addresses. Conditions whose status did
 // not change keep their transition time.
 func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
-	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now()}
+	ready := corev1.NodeCondition{
+		Type:              corev1.NodeReady,
+		Status:            corev1.ConditionTrue,
+		Reason:            "KubeletReady",
+		LastHeartbeatTime: metav1.Now(),
+	}
+
 	ready.LastTransitionTime = ready.LastHeartbeatTime
 	for _, o := range old {
 		if o.Type == ready.Type && o.Status == ready.Status {
 			ready.LastTransitionTime = o.LastTransitionTime
 		}
 	}
+
 	resources := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		corev1.ResourceCPU:    resource.MustParse("2"),
+		corev1.ResourceMemory: resource.MustParse("4Gi"),
+		corev1.ResourcePods:   resource.MustParse("110"),
 	}
+
 	return corev1.NodeStatus{
 		Capacity: resources, Allocatable: resources, Conditions: []corev1.NodeCondition{ready},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
@@ -88,7 +110,8 @@ func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
 // lifecycle controller has marked the node not ready.
 func (n *Node) heartbeat(ctx context.Context) {
 	const namespace = corev1.NamespaceNodeLease
-	c := lease.NewController(clock.RealClock{}, n.client, n.o.Name, leaseSeconds, nil, n.o.Heartbeat, n.o.Name, namespace, nil)
+	c := lease.NewController(clock.RealClock{}, n.client, n.o.Name, leaseSeconds, nil, n.o.Heartbeat, n.o.Name,
+		namespace, nil)
 	n.wg.Go(func() { c.Run(ctx) })
 	reported := time.Now()
 	for sleep(ctx, n.o.Heartbeat) {
@@ -107,7 +130,8 @@ func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) (err error) {
 		status.Addresses = n.addresses()
 	}
 	patch := must.Get(json.Marshal(map[string]any{"status": status}))
-	_, err = n.client.CoreV1().Nodes().Patch(ctx, n.o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = n.client.CoreV1().Nodes().Patch(ctx, n.o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{},
+		"status")
 	return err
 }
 

@@ -29,17 +29,21 @@ func (w *worker) launch(ctx context.Context, run int) (_ *child.Process, err err
 	if !pod.Spec.HostNetwork {
 		cmd.Hostname = pod.Name
 	}
+
 	values := w.environment(pod)
 	for name, value := range values {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
+
 	command := c.Command
 	if len(command) == 0 {
 		command = []string{w.program}
 	}
+
 	for _, a := range slices.Concat(command, c.Args) {
 		cmd.Args = append(cmd.Args, expand(a, values))
 	}
+
 	cmd.Path, cmd.Args = cmd.Args[0], cmd.Args[1:]
 	if attr := sandbox(w.root, w.uid, w.gid); attr != nil && !w.node.plain.Load() {
 		isolated := cmd
@@ -50,6 +54,7 @@ func (w *worker) launch(ctx context.Context, run int) (_ *child.Process, err err
 		}
 		w.node.plain.Store(true)
 	}
+
 	w.warn("NoSandbox", "This machine allows no user namespaces: the container sees the machine's files")
 	w.withoutSandbox(pod, &cmd)
 	return child.Start(ctx, cmd)
@@ -58,25 +63,28 @@ func (w *worker) launch(ctx context.Context, run int) (_ *child.Process, err err
 // forbidden reports whether an error means that the machine allows no user namespaces.
 func forbidden(err error) bool {
 	var errno syscall.Errno
-	return errors.As(err, &errno) && slices.Contains([]syscall.Errno{syscall.EPERM, syscall.EINVAL, syscall.ENOSPC, syscall.ENOSYS}, errno)
+	return errors.As(err, &errno) &&
+		slices.Contains([]syscall.Errno{syscall.EPERM, syscall.EINVAL, syscall.ENOSPC, syscall.ENOSYS}, errno)
 }
 
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// withoutSandbox makes the program see the machine's files: each mount path in arguments and environment becomes the volume's
-// path on this machine, and a kubeconfig replaces the in-cluster configuration, whose paths are fixed.
+// withoutSandbox makes the program see the machine's files: each mount path in arguments and environment becomes the
+// volume's path on this machine, and a kubeconfig replaces the in-cluster configuration, whose paths are fixed.
 func (w *worker) withoutSandbox(pod *corev1.Pod, cmd *child.Command) {
 	must.Be(cmd.Path == w.program, "exec: %q: the image contains only %s", cmd.Path, w.program)
 	for _, texts := range [][]string{cmd.Args, cmd.Env} {
 		for i, text := range texts {
 			for _, m := range pod.Spec.Containers[0].VolumeMounts {
-				if at := strings.Index(text, m.MountPath); at == 0 || at > 0 && strings.ContainsRune("=:,", rune(text[at-1])) {
+				if at := strings.Index(text, m.MountPath); at == 0 ||
+					at > 0 && strings.ContainsRune("=:,", rune(text[at-1])) {
 					texts[i] = text[:at] + filepath.Join(w.root, m.MountPath) + text[at+len(m.MountPath):]
 					break
 				}
 			}
 		}
 	}
+
 	if _, err := os.Stat(filepath.Join(w.root, serviceAccountDir)); err == nil {
 		kubeconfig := filepath.Join(filepath.Dir(w.root), "in-cluster.kubeconfig")
 		const all = "system:serviceaccounts"
@@ -85,11 +93,12 @@ func (w *worker) withoutSandbox(pod *corev1.Pod, cmd *child.Command) {
 		must.OK(os.WriteFile(kubeconfig, text, 0o600))
 		cmd.Args = append(cmd.Args, "--kubeconfig="+kubeconfig)
 	}
+
 	cmd.Path, cmd.Dir = w.binary, w.root
 }
 
-// environment returns a container's environment variables: those of the node first, then the container's own, each of which may
-// refer to earlier ones.
+// environment returns a container's environment variables: those of the node first, then the container's own, each of
+// which may refer to earlier ones.
 func (w *worker) environment(pod *corev1.Pod) map[string]string {
 	server := w.node.o.ControlPlane
 	values := map[string]string{
@@ -112,7 +121,11 @@ func (w *worker) environment(pod *corev1.Pod) map[string]string {
 
 // fieldValue returns the value of a field of the downward API.
 func (w *worker) fieldValue(pod *corev1.Pod, path string) string {
-	value, ok := map[string]string{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "status.podIP": w.podIP}[path]
+	value, ok := map[string]string{
+		"metadata.name":      pod.Name,
+		"metadata.namespace": pod.Namespace,
+		"status.podIP":       w.podIP,
+	}[path]
 	must.Be(ok, "process nodes do not support the field %q", path)
 	return value
 }
@@ -133,18 +146,23 @@ func (w *worker) buildRoot() {
 	if !w.readOnly() {
 		dirs = append(dirs, "tmp")
 	}
+
 	for _, dir := range dirs {
 		must.OK(os.MkdirAll(filepath.Join(w.root, dir), 0o700))
 	}
+
 	hosts := fmt.Sprintf("127.0.0.1\tlocalhost\n::1\tlocalhost\n%s\t%s\n", w.podIP, w.latest().Name)
 	must.OK(os.WriteFile(filepath.Join(w.root, "etc", "hosts"), []byte(hosts), 0o600))
 	if resolv, err := os.ReadFile("/etc/resolv.conf"); err == nil {
-		must.OK(os.WriteFile(filepath.Join(w.root, "etc", "resolv.conf"), resolv, 0o600)) // #nosec G703 -- a container's root
+		// #nosec G703 -- a container's root
+		must.OK(os.WriteFile(filepath.Join(w.root, "etc", "resolv.conf"), resolv, 0o600))
 	}
+
 	program := filepath.Join(w.root, w.program)
 	if os.Link(w.binary, program) == nil {
 		return
 	}
+
 	// A child that is forked meanwhile would inherit the open file until it calls exec: the program could not be run
 	// during that time (ETXTBSY).
 	syscall.ForkLock.RLock()

@@ -27,7 +27,8 @@ type payload map[string]string
 func (w *worker) mount(ctx context.Context) {
 	pod := w.latest()
 	for _, m := range pod.Spec.Containers[0].VolumeMounts {
-		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) // the API server requires it
+		// the API server requires it
+		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 		dir := filepath.Join(w.root, filepath.FromSlash(m.MountPath))
 		must.OK(os.MkdirAll(dir, 0o700))
 		if err := must.Catch(func() { w.write(dir, w.content(ctx, pod, &pod.Spec.Volumes[i])) }); err != nil {
@@ -46,6 +47,7 @@ func (w *worker) content(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 		}
 		return project(data, s.Items)
 	}
+
 	must.Be(v.Projected != nil, "process nodes support only secret and projected volumes")
 	all := payload{}
 	for _, source := range v.Projected.Sources {
@@ -61,22 +63,30 @@ func (w *worker) content(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 				all[item.Path] = w.fieldValue(pod, item.FieldRef.FieldPath)
 			}
 		default:
-			must.Fail("process nodes support only service account tokens, ConfigMaps and the downward API in projected volumes")
+			must.Fail("process nodes support only service account tokens, ConfigMaps and the downward API in " +
+				"projected volumes")
 		}
 	}
+
 	return all
 }
 
-// tokenOf returns the service account token of the Pod. The API server gives tokens that a kubelet requests for an hour a
-// lifetime of a year, so it is requested once.
+// tokenOf returns the service account token of the Pod. The API server gives tokens that a kubelet requests for an hour
+// a lifetime of a year, so it is requested once.
 func (w *worker) tokenOf(ctx context.Context, pod *corev1.Pod, seconds *int64) string {
 	if w.token == "" {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 			ExpirationSeconds: seconds,
-			BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
+			BoundObjectRef: &authenticationv1.BoundObjectReference{
+				Kind:       "Pod",
+				APIVersion: "v1",
+				Name:       pod.Name,
+				UID:        pod.UID,
+			},
 		}}
 		accounts := w.node.client.CoreV1().ServiceAccounts(pod.Namespace)
-		w.token = must.Get(accounts.CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})).Status.Token
+		w.token = must.Get(accounts.CreateToken(ctx, pod.Spec.ServiceAccountName, request,
+			metav1.CreateOptions{})).Status.Token
 	}
 	return w.token
 }
@@ -95,13 +105,14 @@ func project(data map[string]string, items []corev1.KeyToPath) payload {
 	return all
 }
 
-// write replaces the content of dir atomically, as the kubelet does: the files are links through ..data, a link to a folder,
-// which is replaced in one step. So programs that watch the files see changes as on a real node. Links of files that no longer
-// exist lead nowhere.
+// write replaces the content of dir atomically, as the kubelet does: the files are links through ..data, a link to a
+// folder, which is replaced in one step. So programs that watch the files see changes as on a real node. Links of files
+// that no longer exist lead nowhere.
 func (w *worker) write(dir string, content payload) {
 	if was, ok := w.written[dir]; ok && maps.Equal(was, content) {
 		return
 	}
+
 	fresh := must.Get(os.MkdirTemp(dir, "..v-"))
 	for name, data := range content {
 		file := filepath.Join(fresh, filepath.FromSlash(name))
@@ -112,6 +123,7 @@ func (w *worker) write(dir string, content payload) {
 			must.OK(err)
 		}
 	}
+
 	was, err := os.Readlink(filepath.Join(dir, "..data"))
 	must.OK(os.Symlink(filepath.Base(fresh), fresh+".link"))
 	must.OK(os.Rename(fresh+".link", filepath.Join(dir, "..data")))

@@ -111,6 +111,7 @@ func (w *worker) run(ctx context.Context) {
 	if silent {
 		return
 	}
+
 	// As a kubelet does when the containers of a deleted Pod have ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestLimit)
 	defer cancel()
@@ -124,6 +125,7 @@ func (w *worker) supervise(ctx context.Context) {
 	if !w.prepare(ctx) {
 		return
 	}
+
 	refreshed := sync.WaitGroup{}
 	defer refreshed.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -133,17 +135,21 @@ func (w *worker) supervise(ctx context.Context) {
 			_ = must.Catch(func() { w.mount(ctx) }) // the next try is soon
 		}
 	})
+
 	backoff := firstBackoff
 	for run := 0; ; run++ {
 		code := w.runOnce(ctx, run)
 		policy := w.latest().Spec.RestartPolicy
-		if ctx.Err() != nil || policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && code == 0 {
+		if ctx.Err() != nil ||
+			policy == corev1.RestartPolicyNever ||
+			policy == corev1.RestartPolicyOnFailure && code == 0 {
 			return
 		}
 		if run == 0 {
 			continue // the first restart is immediate
 		}
-		w.wait("CrashLoopBackOff", fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", backoff, w.container().Name, w.name()))
+		w.wait("CrashLoopBackOff",
+			fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", backoff, w.container().Name, w.name()))
 		if !sleep(ctx, backoff) {
 			return
 		}
@@ -160,6 +166,7 @@ func (w *worker) prepare(ctx context.Context) (ok bool) {
 		<-ctx.Done()
 		return false
 	}
+
 	for last := ""; ; {
 		err := must.Catch(func() {
 			w.buildRoot()
@@ -183,7 +190,8 @@ func (w *worker) prepare(ctx context.Context) (ok bool) {
 // imageUser is the user of every image, as in the Dockerfile.
 const imageUser int64 = 65532
 
-// refuses finds the image and the user. It returns why a process node cannot run the Pod, as the kubelet would write it.
+// refuses finds the image and the user. It returns why a process node cannot run the Pod, as the kubelet would write
+// it.
 func (w *worker) refuses() (reason, message string) {
 	spec, c := &w.latest().Spec, w.container()
 	repository := repositoryOf(c.Image)
@@ -191,8 +199,11 @@ func (w *worker) refuses() (reason, message string) {
 	if w.binary == "" {
 		w.binary = w.node.o.Images[repository]
 	}
-	inPod, own := ptr.Deref(spec.SecurityContext, corev1.PodSecurityContext{}), ptr.Deref(c.SecurityContext, corev1.SecurityContext{})
-	w.uid, w.gid = ptr.Deref(or(own.RunAsUser, inPod.RunAsUser), imageUser), ptr.Deref(or(own.RunAsGroup, inPod.RunAsGroup), imageUser)
+
+	inPod, own := ptr.Deref(spec.SecurityContext,
+		corev1.PodSecurityContext{}), ptr.Deref(c.SecurityContext, corev1.SecurityContext{})
+	w.uid, w.gid = ptr.Deref(or(own.RunAsUser, inPod.RunAsUser),
+		imageUser), ptr.Deref(or(own.RunAsGroup, inPod.RunAsGroup), imageUser)
 	switch {
 	case w.binary == "":
 		return "ErrImageNeverPull", fmt.Sprintf("process nodes pull no images and run only: %s; not %s",
@@ -200,8 +211,10 @@ func (w *worker) refuses() (reason, message string) {
 	case w.uid == 0 && ptr.Deref(or(own.RunAsNonRoot, inPod.RunAsNonRoot), false):
 		return "CreateContainerConfigError", "container's runAsUser breaks non-root policy"
 	case len(spec.InitContainers) > 0, len(spec.Containers) > 1, len(c.EnvFrom) > 0, c.Lifecycle != nil:
-		return "CreateContainerConfigError", "process nodes run Pods of one container, without envFrom and lifecycle hooks"
+		return "CreateContainerConfigError",
+			"process nodes run Pods of one container, without envFrom and lifecycle hooks"
 	}
+
 	return "", ""
 }
 

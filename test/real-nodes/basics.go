@@ -91,6 +91,7 @@ func localPolicy(ctx context.Context, e *env) string {
 		e.members(ctx, to, nodes...)
 		return nodes
 	}
+
 	follow()
 	r := e.steady(ctx, "scaled down", false, to)
 	e.scale(ctx, 1)
@@ -100,9 +101,11 @@ func localPolicy(ctx context.Context, e *env) string {
 	must.OK(down.Err())
 	for range 10 {
 		a := ask(ctx, client1, to)
-		must.Be(a.Node == nodes[0] && a.Client == router, "a Pod on %s answered and saw the client %s, want node %s and the router %s",
+		must.Be(a.Node == nodes[0] && a.Client == router,
+			"a Pod on %s answered and saw the client %s, want node %s and the router %s",
 			a.Node, a.Client, nodes[0], router)
 	}
+
 	e.scale(ctx, replicas)
 	follow()
 	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), lossless(r))
@@ -122,19 +125,24 @@ func ipMode(ctx context.Context, e *env) string {
 		must.Be(len(running) > 0, "no Pod of echo is running")
 		pod := running[0].Status.PodIP
 		var a answer
+
 		// kube-proxy sees the address some time after it is in the Service's status.
-		e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, mode), func(ctx context.Context) {
-			before := e.rule(to).Connections
-			query := url.QueryEscape("http://" + to.String() + "/")
-			a = get(ctx, e.place.gateway.Addr(), netip.AddrPortFrom(must.Get(netip.ParseAddr(pod)), 8080),
-				"http://"+routedHost+"/fetch?url="+query)
-			through := e.rule(to).Connections - before
-			must.Be(through == want, "it went through %d times", through)
-		})
-		must.Be(i == 0 || a.Client == pod, "for a request of Pod %s the answering Pod sees the client address %s", pod, a.Client)
+		e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, mode),
+			func(ctx context.Context) {
+				before := e.rule(to).Connections
+				query := url.QueryEscape("http://" + to.String() + "/")
+				a = get(ctx, e.place.gateway.Addr(), netip.AddrPortFrom(must.Get(netip.ParseAddr(pod)), 8080),
+					"http://"+routedHost+"/fetch?url="+query)
+				through := e.rule(to).Connections - before
+				must.Be(through == want, "it went through %d times", through)
+			})
+
+		must.Be(i == 0 || a.Client == pod, "for a request of Pod %s the answering Pod sees the client address %s", pod,
+			a.Client)
 		seen = append(seen, fmt.Sprintf("%s: %d through the balancer", mode, want))
 		e.deleteService(ctx, name)
 	}
+
 	return strings.Join(seen, "; ")
 }
 
@@ -158,7 +166,8 @@ type example struct {
 	file, namespace, service string
 	// hostPort is the port of the node on which it listens as well; 0 means none.
 	hostPort uint16
-	// forwarded is the port that is forwarded past the load balancer, for HTTP/3 and HTTP/2; without it, public are ports of rules.
+	// forwarded is the port that is forwarded past the load balancer, for HTTP/3 and HTTP/2; without it, public are
+	// ports of rules.
 	forwarded uint16
 	public    []uint16
 }

@@ -57,13 +57,15 @@ func chapters() []chapter {
 			{"node loses power and its VM is destroyed", nodeLost},
 		}},
 		{"taken over from Apache's provider", isolated, []scenario{
-			{"a cluster with the old controller", predecessor(testenv.Predecessor{Image: testenv.ControllerImage + ":" + imageVersion})},
+			{"a cluster with the old controller",
+				predecessor(testenv.Predecessor{Image: testenv.ControllerImage + ":" + imageVersion})},
 			{"takeover, no request lost", apacheTakenOver},
 		}},
 		{"taken over from Leaseweb's provider", isolated, []scenario{
 			// As its chart does: with its image, provider name and provider IDs.
-			{"a cluster with Leaseweb's controller", predecessor(testenv.Predecessor{Image: leasewebImage, Provider: "cloudstack",
-				Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})},
+			{"a cluster with Leaseweb's controller",
+				predecessor(testenv.Predecessor{Image: leasewebImage, Provider: "cloudstack",
+					Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})},
 			{"takeover from Leaseweb's by one command, no request lost", leasewebTakenOver},
 		}},
 		{"installed by the chart alone", isolated, []scenario{
@@ -93,7 +95,8 @@ func chapters() []chapter {
 func installed(flags ...string) func(context.Context, *env) string {
 	return func(ctx context.Context, e *env) string {
 		e.run(ctx, "password\n", e.programs.Binaries.CLI, append([]string{ // the password of the simulated world
-			"install", "--yes", "--api-url", e.cloud.URL, "--allow-http", "--admin-user", "admin", "--admin-password-stdin"}, flags...)...)
+			"install", "--yes", "--api-url", e.cloud.URL, "--allow-http", "--admin-user", "admin",
+			"--admin-password-stdin"}, flags...)...)
 		return e.ready(ctx)
 	}
 }
@@ -103,7 +106,8 @@ func (e *env) ready(ctx context.Context) string {
 	e.initialized(ctx, e.names()...)
 	e.until(ctx, "both Pods of the controller to be ready on two nodes", func(ctx context.Context) {
 		on := map[string]bool{}
-		pods := must.Get(e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel}))
+		pods := must.Get(e.Client.CoreV1().Pods(namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: controllerLabel}))
 		for _, p := range pods.Items {
 			for _, c := range p.Status.Conditions {
 				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
@@ -120,7 +124,8 @@ func (e *env) ready(ctx context.Context) string {
 func (e *env) secret(ctx context.Context) {
 	config := must.Get(e.cloud.Config(owner))
 	must.Get(e.Client.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{"cloud-config": string(config.Render())},
+		ObjectMeta: metav1.ObjectMeta{Name: secretName},
+		StringData: map[string]string{"cloud-config": string(config.Render())},
 	}, metav1.CreateOptions{}))
 }
 
@@ -151,7 +156,8 @@ func predecessor(old testenv.Predecessor) func(context.Context, *env) string {
 func adoptAll(ctx context.Context, e *env) string {
 	for _, name := range e.names() {
 		n := e.node(ctx, name)
-		must.Be(n.Spec.ProviderID == "" && !hasTaint(n, taintKey), "the kubelet of node %s has the flag: %+v", name, n.Spec)
+		must.Be(n.Spec.ProviderID == "" && !hasTaint(n, taintKey), "the kubelet of node %s has the flag: %+v", name,
+			n.Spec)
 	}
 	seen := installed("--account", account, "--skip-taint", "--set", "adoptNodes=true")(ctx, e)
 	for _, name := range e.names() {
@@ -182,10 +188,12 @@ func adoptLater(ctx context.Context, e *env) string {
 // adopted checks an adopted node: Event NodeAdopted, and the addresses that its kubelet reports.
 func (e *env) adopted(ctx context.Context, name string) {
 	got, want := e.node(ctx, name).Status.Addresses, []corev1.NodeAddress{
-		{Type: corev1.NodeInternalIP, Address: e.Node(name).Address.String()}, {Type: corev1.NodeHostName, Address: name}}
+		{Type: corev1.NodeInternalIP, Address: e.Node(name).Address.String()},
+		{Type: corev1.NodeHostName, Address: name}}
 	must.Be(slices.Equal(got, want), "node %s has the addresses %v, its kubelet reports %v", name, got, want)
 	e.until(ctx, "an Event NodeAdopted on "+name, func(ctx context.Context) {
-		seen := e.kubectl(ctx, "get", "events", "-o", "name", "--field-selector=reason=NodeAdopted,involvedObject.name="+name)
+		seen := e.kubectl(ctx, "get", "events", "-o", "name",
+			"--field-selector=reason=NodeAdopted,involvedObject.name="+name)
 		must.Be(seen != "", "there is none")
 	})
 }

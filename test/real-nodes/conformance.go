@@ -35,6 +35,7 @@ func conformanceChapters(forms string, rolling bool) (all []chapter) {
 		if forms != "all" && !slices.Contains(wanted, form.Name) {
 			continue
 		}
+
 		world := func() *place {
 			p := isolated()
 			if form.World == "tier" {
@@ -43,17 +44,21 @@ func conformanceChapters(forms string, rolling bool) (all []chapter) {
 			p.world.Version, p.latency = form.Server, must.Get(simulator.Profile(form.Latency))
 			return p
 		}
+
 		scenarios := []scenario{
 			{"csccm install", installed(append([]string{"--account", account}, form.Install...)...)},
 			{kubernetesTests, func(ctx context.Context, e *env) string { return e.conform(ctx, suite, form, rolling) }},
 		}
+
 		if !form.Direct() { // a forwarded port leads to one node
 			scenarios = append(scenarios,
 				scenario{"every node with Pods answers, policy Local", everyNode},
 				scenario{"no node port: what the Event says helps", noNodePort})
 		}
+
 		all = append(all, chapter{form.Name, world, scenarios})
 	}
+
 	known := forms == "all" || len(all) == len(wanted)
 	must.Be(known, "--conformance %q: the forms are in test/conformance/tests.yaml", forms)
 	return all

@@ -71,6 +71,7 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, thr
 			return e.dialOutside(ctx, "tcp4", from, to), nil
 		},
 	}
+
 	if three {
 		var socket net.PacketConn
 		e.outside.Do(ctx, from, func() {
@@ -84,6 +85,7 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, thr
 		defer func() { _ = errors.Join(h.Close(), q.Close(), socket.Close()) }()
 		transport = h
 	}
+
 	return request(ctx, &http.Client{Timeout: patiently, Transport: transport}, "https://"+routedHost+"/")
 }
 
@@ -91,11 +93,12 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, thr
 func (e *env) bothProtocols(ctx context.Context, to netip.AddrPort) string {
 	var seen []string
 	for _, three := range []bool{true, false} {
-		seesClient(outside1, e.answers(ctx, outside1, to, func(ctx context.Context, from netip.Addr, to netip.AddrPort) answer {
-			a, protocol := e.https(ctx, from, to, three)
-			seen = append(seen, protocol)
-			return a
-		}))
+		seesClient(outside1,
+			e.answers(ctx, outside1, to, func(ctx context.Context, from netip.Addr, to netip.AddrPort) answer {
+				a, protocol := e.https(ctx, from, to, three)
+				seen = append(seen, protocol)
+				return a
+			}))
 	}
 	text := strings.Join(seen, " and ")
 	must.Be(text == "HTTP/3.0 and HTTP/2.0", "the protocols were %s", text)
@@ -132,6 +135,7 @@ func keepAsking(pause time.Duration, ask func()) *questions {
 			}
 		}
 	})
+
 	return q
 }
 

@@ -74,7 +74,8 @@ func twoPorts(ctx context.Context, e *env) string {
 	seesClient(outside1, a)
 	seesClient(outside2, b)
 	vms := e.vmsOf(to.Addr())
-	must.Be(slices.Equal(vms, []string{a.Node}) && a.Node == b.Node, "%s and %s answered; forwards to %v", a.Node, b.Node, vms)
+	must.Be(slices.Equal(vms, []string{a.Node}) && a.Node == b.Node, "%s and %s answered; forwards to %v", a.Node,
+		b.Node, vms)
 	return fmt.Sprintf("%s answers on UDP ports 5300 and 53, Pod sees %s", a.Node, a.Client)
 }
 
@@ -86,7 +87,8 @@ func webProtocols(ctx context.Context, e *env) string {
 
 // udpRanges allows one client of a UDP port and refuses another, then the reverse.
 func udpRanges(ctx context.Context, e *env) string {
-	return e.ranges(ctx, outside1, outside2, e.direct(ctx, "ranges", []corev1.ServicePort{udp}, allow(outside1)), e.askUDP)
+	return e.ranges(ctx, outside1, outside2, e.direct(ctx, "ranges", []corev1.ServicePort{udp}, allow(outside1)),
+		e.askUDP)
 }
 
 // sysctl sets a limit of the router's connection tracking, in seconds, and returns the previous value.
@@ -103,6 +105,7 @@ func idleTCP(ctx context.Context, e *env) string {
 		clock     = 3 // the router's limit for idle TCP connections in this scenario
 		idle, tcp = (2*clock + 1) * time.Second, "tcp_timeout_established"
 	)
+
 	to := e.direct(ctx, "idle", []corev1.ServicePort{port(84, 8080, "")}, everyPort)
 	dial := func(ctx context.Context) (ask func()) {
 		c := e.dialOutside(ctx, "tcp4", outside1, to)
@@ -111,6 +114,7 @@ func idleTCP(ctx context.Context, e *env) string {
 			must.Be(strings.HasPrefix(string(b), "HTTP/1.1 200 OK"), "the answer is %q", b)
 		}
 	}
+
 	e.until(ctx, "an answer", func(ctx context.Context) { dial(ctx)() })
 	before := sysctl(tcp, clock)
 	defer func() { sysctl(tcp, before) }()
@@ -118,7 +122,8 @@ func idleTCP(ctx context.Context, e *env) string {
 	ask()
 	time.Sleep(idle)
 	ask()
-	return fmt.Sprintf("a connection that was idle for %.1f times the router's limit goes on; the limit was shortened from %s to "+
+	return fmt.Sprintf("a connection that was idle for %.1f times the router's limit goes on; the limit was "+
+		"shortened from %s to "+
 		"%d s", idle.Seconds()/clock, time.Duration(before)*time.Second, clock)
 }
 
@@ -147,14 +152,16 @@ func directDrained(ctx context.Context, e *env) string {
 	return fmt.Sprintf("%s to %v: %s; UDP: %s", from, e.vmsOf(to.Addr()), seen, sent)
 }
 
-// directLost kills the node that serves a direct Service. New flows are answered again when the controller has moved the
-// forwards; a flow that never pauses stays with the dead node.
+// directLost kills the node that serves a direct Service. New flows are answered again when the controller has moved
+// the forwards; a flow that never pauses stays with the dead node.
 func directLost(ctx context.Context, e *env) string {
 	const (
 		name, label  = "worker-5", "example.com/direct"
 		suspectAfter = 12 * time.Second // the default of direct-suspect-after
-		clock        = 2                // the limit of the router's connection tracking for UDP flows in this scenario, in seconds
+		// the limit of the router's connection tracking for UDP flows in this scenario, in seconds
+		clock = 2
 	)
+
 	n := e.Join(ctx, e.place.node(5))
 	e.initialized(ctx, name)
 	e.kubectl(ctx, "label", "node", name, label+"=yes")
@@ -164,9 +171,12 @@ func directLost(ctx context.Context, e *env) string {
 		before := sysctl(timeout, clock)
 		defer func() { sysctl(timeout, before) }()
 	}
+
 	flow := e.dialOutside(ctx, "udp4", outside2, to)
 	defer func() { _ = flow.Close() }()
-	e.until(ctx, "the flow to be answered", func(context.Context) { converse(flow, "?", quick) }) // the node has just come
+
+	// the node has just come
+	e.until(ctx, "the flow to be answered", func(context.Context) { converse(flow, "?", quick) })
 	vms := e.vmsOf(to.Addr())
 	must.Be(slices.Equal(vms, []string{name}), "the forwards lead to %v, want %s", vms, name)
 	sent := e.sendDatagrams(ctx, to, shortly)
@@ -183,7 +193,8 @@ func directLost(ctx context.Context, e *env) string {
 	converse(flow, "?", quick)
 	e.kubectl(ctx, "label", "node", "worker-1", label+"-")
 	e.destroyed(ctx, name)
-	return fmt.Sprintf("longest gap of new flows %s, %.2f s for each second of direct-suspect-after (%s); a flow that never "+
+	return fmt.Sprintf("longest gap of new flows %s, %.2f s for each second of direct-suspect-after (%s); a flow "+
+		"that never "+
 		"paused was answered only after a pause (the router's limit was shortened to %d s)",
 		sent.gap.Round(10*time.Millisecond), sent.gap.Seconds()/suspectAfter.Seconds(), suspectAfter, clock)
 }
@@ -206,10 +217,13 @@ func spread(ctx context.Context, e *env) string {
 			nodes[i] = a.Node
 		})
 	}
+
 	shares := map[string]int{}
 	for _, n := range nodes {
 		shares[n]++
 	}
+
 	must.Be(len(shares) == len(e.place.nodes), "not every node serves a client: %v", shares)
-	return fmt.Sprintf("%d clients, %d forwards: %v; each stays on its node", many, len(e.forwardsOf(to.Addr())), shares)
+	return fmt.Sprintf("%d clients, %d forwards: %v; each stays on its node", many, len(e.forwardsOf(to.Addr())),
+		shares)
 }

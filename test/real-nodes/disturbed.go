@@ -106,6 +106,7 @@ func nodeLife(ctx context.Context, e *env) string {
 	must.OK(joined.Err())
 	n.PowerOff()
 	must.Get(e.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": e.vmID(ctx, name), "forced": "true"}))
+
 	// A node that is not ready stays a member, as in Kubernetes' service controller; the load balancer's health check
 	// keeps requests away from it.
 	e.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) {
@@ -113,7 +114,8 @@ func nodeLife(ctx context.Context, e *env) string {
 	})
 	e.destroyed(ctx, name)
 	e.members(ctx, to, e.names()...)
-	return fmt.Sprintf("joined and drained: %s; power lost, VM stopped and destroyed: %s", brief(joined), brief(r.Stop()))
+	return fmt.Sprintf("joined and drained: %s; power lost, VM stopped and destroyed: %s", brief(joined),
+		brief(r.Stop()))
 }
 
 // nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to
@@ -132,10 +134,12 @@ func nodeLost(ctx context.Context, e *env) string {
 			e.Node(other).NoConnectionsTo(ctx, e.Node(name))
 		})
 	}
+
 	r.Next("after")
 	for range 1000 {
 		ask(ctx, client1, to)
 	}
+
 	return "afterwards " + lossless(r)
 }
 
@@ -151,7 +155,8 @@ type (
 	rename func(context.Context, *cloudstack.Client, rules) error
 )
 
-// renamed gives the rules of addresses old names, and returns a function that fails unless they have their own names again.
+// renamed gives the rules of addresses old names, and returns a function that fails unless they have their own names
+// again.
 func (e *env) renamed(ctx context.Context, age rename, addresses ...string) (check func()) {
 	client := must.Get(e.cloud.Client(owner))
 	before := must.Get(testenv.RulesByID(ctx, client, addresses...))
@@ -161,7 +166,8 @@ func (e *env) renamed(ctx context.Context, age rename, addresses ...string) (che
 		after := must.Get(testenv.RulesByID(ctx, client, addresses...))
 		for id, was := range before {
 			now, ok := after[id]
-			must.Be(ok && now.PublicIP == was.PublicIP && now.Name == was.Name, "rule %s was %+v and is %+v", id, was, now)
+			must.Be(ok && now.PublicIP == was.PublicIP && now.Name == was.Name, "rule %s was %+v and is %+v", id, was,
+				now)
 		}
 	}
 }
@@ -211,7 +217,8 @@ func (e *env) takenOver(ctx context.Context, age rename, steps ...string) string
 	e.until(ctx, "the new controller to record its addresses", func(ctx context.Context) {
 		for _, name := range []string{"web", "shop"} {
 			s := must.Get(e.services().Get(ctx, name, metav1.GetOptions{}))
-			must.Be(s.Annotations[prefix+"addresses"] != "", "service %s has no annotation %s", name, prefix+"addresses")
+			must.Be(s.Annotations[prefix+"addresses"] != "", "service %s has no annotation %s", name,
+				prefix+"addresses")
 		}
 	})
 	renamed()
@@ -219,7 +226,8 @@ func (e *env) takenOver(ctx context.Context, age rename, steps ...string) string
 	return lossless(r) + "; port forwardings of others kept"
 }
 
-// foreign creates port forwarding rules of somebody else on an address, and returns a function that fails if they have changed.
+// foreign creates port forwarding rules of somebody else on an address, and returns a function that fails if they have
+// changed.
 func (e *env) foreign(ctx context.Context, ip string) (check func()) {
 	id, vm := e.admin(ctx, "listPublicIpAddresses", "publicipaddress", "ipaddress", ip), e.vmID(ctx, "worker-1")
 	for _, protocol := range []string{"tcp", "udp"} {
@@ -254,7 +262,8 @@ func (e *env) vmID(ctx context.Context, name string) string {
 
 // admin returns the ID of the one object of a list in which a field has a value.
 func (e *env) admin(ctx context.Context, command, list, field, value string) string {
-	answer := must.Get(e.cloud.Admin(ctx, command, map[string]string{field: value, "listall": "true", "projectid": "-1"}))
+	answer := must.Get(e.cloud.Admin(ctx, command,
+		map[string]string{field: value, "listall": "true", "projectid": "-1"}))
 	for _, object := range answer[list].([]any) { //nolint:forcetypeassert // CloudStack's lists are
 		if fields := object.(map[string]any); fields[field] == value { //nolint:forcetypeassert // so are their objects
 			return fields["id"].(string) //nolint:forcetypeassert // every object has one

@@ -60,8 +60,8 @@ type place struct {
 	nodes   []realnode.NodeOptions
 }
 
-// newPlace returns a CloudStack with five VMs in a network. The first three are nodes; the others may join later. change
-// describes the network where it is not that of the example.
+// newPlace returns a CloudStack with five VMs in a network. The first three are nodes; the others may join later.
+// change describes the network where it is not that of the example.
 func newPlace(gateway, network string, vm simulator.VirtualMachine, change func(*simulator.World)) *place {
 	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix(gateway)}
 	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
@@ -81,7 +81,11 @@ func newPlace(gateway, network string, vm simulator.VirtualMachine, change func(
 func (p *place) node(number int) realnode.NodeOptions {
 	address := p.gateway.Addr().As4()
 	address[3] = byte(20 + number) // #nosec G115 -- up to 5
-	return realnode.NodeOptions{Name: fmt.Sprintf("worker-%d", number), Address: netip.AddrFrom4(address), Number: number}
+	return realnode.NodeOptions{
+		Name:    fmt.Sprintf("worker-%d", number),
+		Address: netip.AddrFrom4(address),
+		Number:  number,
+	}
 }
 
 // isolated returns an isolated network with three workers.
@@ -102,9 +106,17 @@ func notExternal() *place {
 // the controller.
 func tier() *place {
 	return newPlace("10.2.1.1/24", "k8s-tier", simulator.VirtualMachine{Account: account}, func(w *simulator.World) {
-		w.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account, ACLLists: []simulator.ACLList{{
-			Name: "k8s-acl", Items: []simulator.ACLItem{{Number: 1, Action: "Allow", Protocol: "all", TrafficType: "Egress"}}}}}}
-		w.Networks = []simulator.Network{{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "k8s-acl"}}
+		w.VPCs = []simulator.VPC{{
+			Name:    "k8s-vpc",
+			CIDR:    "10.2.0.0/16",
+			Account: account,
+			ACLLists: []simulator.ACLList{{
+				Name:  "k8s-acl",
+				Items: []simulator.ACLItem{{Number: 1, Action: "Allow", Protocol: "all", TrafficType: "Egress"}}}},
+		}}
+		w.Networks = []simulator.Network{
+			{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "k8s-acl"},
+		}
 	})
 }
 
@@ -116,7 +128,8 @@ func project() *place {
 	})
 }
 
-// env is the test environment of a chapter: a cluster of real nodes and its simulated CloudStack. It ends with the sandbox.
+// env is the test environment of a chapter: a cluster of real nodes and its simulated CloudStack. It ends with the
+// sandbox.
 type env struct {
 	*realnode.Cluster
 	place    *place
@@ -135,8 +148,13 @@ func newEnv(ctx context.Context, p *programs, at *place) *env {
 	dir, _ := realnode.Inside()
 	e := &env{place: at, programs: p, home: must.Get(os.MkdirTemp(dir, "home-"))}
 	e.Cluster = realnode.StartCluster(ctx, realnode.ClusterOptions{
-		Programs: p.Plane, NodePrograms: p.Node, Images: p.Images, Gateway: at.gateway, Public: []netip.Prefix{balancers, clients},
+		Programs:     p.Plane,
+		NodePrograms: p.Node,
+		Images:       p.Images,
+		Gateway:      at.gateway,
+		Public:       []netip.Prefix{balancers, clients},
 	})
+
 	address := netip.AddrPortFrom(at.gateway.Addr(), 0).String()
 	e.cloud = must.Get(testenv.StartCloudStackAt(ctx, address, simulator.Options{World: at.world, Latency: at.latency}))
 	e.path = must.Get(datapath.Start(ctx, e.cloud.Simulator, datapath.Options{
@@ -160,7 +178,8 @@ func (e *env) names(more ...string) []string {
 // run runs a program with the cluster's kubeconfig and returns its output.
 func (e *env) run(ctx context.Context, stdin, path string, args ...string) string {
 	cmd := exec.CommandContext(ctx, path, args...) // #nosec G204 -- ours
-	cmd.Env = []string{"KUBECONFIG=" + e.Kubeconfig, "HOME=" + e.home, "PATH=" + filepath.Dir(e.Kubectl) + ":" + os.Getenv("PATH")}
+	cmd.Env = []string{"KUBECONFIG=" + e.Kubeconfig, "HOME=" + e.home,
+		"PATH=" + filepath.Dir(e.Kubectl) + ":" + os.Getenv("PATH")}
 	cmd.Dir, cmd.Stdin = e.home, strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	must.Be(err == nil, "%s %s: %v\n%s", filepath.Base(path), strings.Join(args, " "), err, out)

@@ -42,24 +42,32 @@ type settings struct {
 func main() {
 	realnode.Stage()
 	s := settings{minors: []plane.Minor{plane.Newest}, only: regexp.MustCompile("")}
-	flag.Func("minor", "minor of Kubernetes, with --conformance several; the newest without it", func(text string) (err error) {
-		defer must.Return(&err)
-		s.minors = nil
-		for name := range strings.FieldsSeq(text) {
-			s.minors = append(s.minors, must.Get(plane.ParseMinor(name)))
-		}
-		return nil
-	})
+	flag.Func("minor", "minor of Kubernetes, with --conformance several; the newest without it",
+		func(text string) (err error) {
+			defer must.Return(&err)
+			s.minors = nil
+			for name := range strings.FieldsSeq(text) {
+				s.minors = append(s.minors, must.Get(plane.ParseMinor(name)))
+			}
+			return nil
+		})
+
 	flag.Func("only", "run the scenarios whose name matches this regular expression", func(text string) (err error) {
 		s.only, err = regexp.Compile(text)
 		return err
 	})
+
 	flag.StringVar(&s.out, "out", "", "write the results to this Markdown file; not written with --only")
-	flag.BoolVar(&s.check, "check", false, "check whether real nodes can run on this machine; print the reason in one line")
-	flag.BoolVar(&s.again, "again", false, "run failed scenarios a second time; those that succeed then do not count as failed")
-	flag.StringVar(&s.forms, "conformance", "", "run Kubernetes' own tests in these forms of test/conformance/tests.yaml, or in all")
-	flag.BoolVar(&s.rolling, "rolling", false, "with --conformance: also the rolling updates, which take a quarter of an hour")
-	flag.BoolVar(&s.traefik, "traefik", false, "run the examples of Traefik with Traefik itself, which is built once, in 3 to 8 minutes")
+	flag.BoolVar(&s.check, "check", false,
+		"check whether real nodes can run on this machine; print the reason in one line")
+	flag.BoolVar(&s.again, "again", false,
+		"run failed scenarios a second time; those that succeed then do not count as failed")
+	flag.StringVar(&s.forms, "conformance", "",
+		"run Kubernetes' own tests in these forms of test/conformance/tests.yaml, or in all")
+	flag.BoolVar(&s.rolling, "rolling", false,
+		"with --conformance: also the rolling updates, which take a quarter of an hour")
+	flag.BoolVar(&s.traefik, "traefik", false,
+		"run the examples of Traefik with Traefik itself, which is built once, in 3 to 8 minutes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := 1
@@ -70,6 +78,7 @@ func main() {
 		}
 		_, _ = fmt.Fprintln(os.Stderr, "real-nodes:", text)
 	}
+
 	stop()
 	os.Exit(code)
 }
@@ -84,10 +93,12 @@ func (s *settings) run(ctx context.Context) (code int) {
 		}
 		return 0
 	}
+
 	must.OK(realnode.Check(ctx, os.Getenv("INSTALL_PACKAGES") == "1"))
 	if s.check {
 		return must.Get(realnode.Enter(ctx, os.Stdout, os.Stderr))
 	}
+
 	if len(s.jobs(nil)) == 0 {
 		_, _ = fmt.Fprintln(os.Stderr, "No scenario has a name that --only matches. The scenarios:")
 		for _, c := range s.chapters() {
@@ -97,9 +108,11 @@ func (s *settings) run(ctx context.Context) (code int) {
 		}
 		return 2
 	}
+
 	if s.forms != "" {
 		return s.conformance(ctx)
 	}
+
 	p := s.prepare(ctx, s.minors[0])
 	before, start := realnode.ReadMachine(ctx, nil), time.Now()
 	all := runAll(s.jobs(nil), 2, func(j job) []result { return inSandbox(ctx, p, j) })
@@ -115,14 +128,17 @@ func (s *settings) run(ctx context.Context) (code int) {
 			}
 		}
 	}
+
 	text := page(s.minors[0], all, realnode.ReadMachine(context.WithoutCancel(ctx), before))
 	fmt.Printf("%s\nAll of it took %s.\n", text, time.Since(start).Round(time.Second))
 	if ctx.Err() != nil {
 		return 130
 	}
+
 	if s.out != "" && s.only.String() == "" && !s.traefik { // otherwise the page would lack scenarios
 		must.OK(os.WriteFile(s.out, []byte(text), 0o644)) // #nosec G306 -- documentation
 	}
+
 	return min(len(s.jobs(all)), 1)
 }
 
@@ -138,8 +154,8 @@ func (s *settings) chapters() []chapter {
 	}
 }
 
-// jobs returns a job for each chapter, with its scenarios that match --only and have not succeeded: they failed, or did not run
-// because the first scenario failed.
+// jobs returns a job for each chapter, with its scenarios that match --only and have not succeeded: they failed, or did
+// not run because the first scenario failed.
 func (s *settings) jobs(all []result) []job {
 	var jobs []job
 	for _, c := range s.chapters() {

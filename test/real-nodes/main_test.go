@@ -42,9 +42,14 @@ func TestJobs(t *testing.T) {
 	s := &settings{only: regexp.MustCompile("chart alone|in a project$")}
 	want := []job{
 		{Chapter: "installed by the chart alone", Scenarios: []string{"TCP Service, chart alone"}},
-		{Chapter: "project", Scenarios: []string{"csccm install, nodes in a project", "TCP Service, nodes in a project"}},
+		{
+			Chapter:   "project",
+			Scenarios: []string{"csccm install, nodes in a project", "TCP Service, nodes in a project"},
+		},
 	}
+
 	require.Equal(t, want, s.jobs(nil))
+
 	// Each job's results come back in its place.
 	all := runAll(want, 2, func(j job) []result { return []result{{Chapter: j.Chapter, Scenario: j.Scenarios[0]}} })
 	all[1].Fail = "the first failed, so the others did not run"

@@ -83,13 +83,23 @@ func page(minor plane.Minor, all []result, left []string) string {
 		}
 		r.Note = strings.ReplaceAll(cmp.Or(firstLine(r.Fail), r.Note), "|", "\\|")
 	}
+
 	round := func(d time.Duration) time.Duration { return d.Round(time.Second) }
 	var b strings.Builder
 	funcs := template.FuncMap{"traffic": trafficCell, "round": round}
 	must.OK(template.Must(template.New("").Funcs(funcs).Parse(pageText)).Execute(&b, map[string]any{
-		"Release": minor.Release(), "Results": all, "Count": len(all), "Failed": failed, "Requests": requests, "Took": round(took),
-		"PowerFailure": partPowerFailure, "NotReady": partNotReady, "Tracked": partTracked, "Left": strings.Join(left, ", "),
+		"Release":      minor.Release(),
+		"Results":      all,
+		"Count":        len(all),
+		"Failed":       failed,
+		"Requests":     requests,
+		"Took":         round(took),
+		"PowerFailure": partPowerFailure,
+		"NotReady":     partNotReady,
+		"Tracked":      partTracked,
+		"Left":         strings.Join(left, ", "),
 	}))
+
 	return b.String()
 }
 
@@ -104,7 +114,8 @@ func trafficCell(r traffic.Report) string {
 
 // brief formats a report for a note.
 func brief(r traffic.Report) string {
-	return fmt.Sprintf("%d requests, %d failures, longest gap %s", r.Requests, r.Failures, r.LongestGap.Round(time.Millisecond))
+	return fmt.Sprintf("%d requests, %d failures, longest gap %s", r.Requests, r.Failures,
+		r.LongestGap.Round(time.Millisecond))
 }
 
 func firstLine(text string) string {

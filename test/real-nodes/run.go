@@ -52,20 +52,25 @@ func (s *settings) prepare(ctx context.Context, minor plane.Minor) *programs {
 	p.Binaries = must.Get(testenv.Build(ctx, os.Stderr))
 	images := filepath.Join(filepath.Dir(p.Binaries.CLI), "images")
 	p.Images = realnode.BuildImages(ctx, module, images, imageVersion)
+
 	// Images with our programs and the names that manifests of other projects use.
 	standIns := map[string]string{leasewebImage: p.Binaries.Controller}
 	if s.traefik {
 		p.Gateway = must.Get(gateway.Ensure(ctx, os.Stderr))
 	}
+
 	for _, example := range examples {
 		text := must.Get(os.ReadFile(filepath.Join(p.Root, "docs/examples", example.file)))
-		standIns[imageLine.FindStringSubmatch(string(text))[1]] = cmp.Or(p.Gateway.Traefik, filepath.Join(images, "echo"))
+		standIns[imageLine.FindStringSubmatch(string(text))[1]] = cmp.Or(p.Gateway.Traefik,
+			filepath.Join(images, "echo"))
 	}
+
 	for ref, binary := range standIns {
 		archive := filepath.Join(images, strings.NewReplacer("/", "_", ":", "_").Replace(ref)+".tar")
 		realnode.WriteImage(archive, ref, binary, nil)
 		p.Images = append(p.Images, archive)
 	}
+
 	return p
 }
 
@@ -78,15 +83,15 @@ type chapter struct {
 	scenarios []scenario
 }
 
-// scenario is one thing that users do, with checks of the outcome: run ends at the first error, see package must. The note
-// that it returns is shown in the table.
+// scenario is one thing that users do, with checks of the outcome: run ends at the first error, see package must. The
+// note that it returns is shown in the table.
 type scenario struct {
 	name string
 	run  func(context.Context, *env) (note string)
 }
 
-// job is what the program in a sandbox runs. Each chapter runs in its own sandbox, and so in a network of its own: chapters that
-// run at the same time have the same addresses.
+// job is what the program in a sandbox runs. Each chapter runs in its own sandbox, and so in a network of its own:
+// chapters that run at the same time have the same addresses.
 type job struct {
 	Chapter   string
 	Scenarios []string
@@ -109,8 +114,8 @@ const (
 	scenarioLimit = 40 * time.Minute
 )
 
-// runAll runs the jobs, lanes of them at the same time, and returns their results in the order of the jobs. A chapter mostly
-// waits: for leases, grace periods, and connection tracking.
+// runAll runs the jobs, lanes of them at the same time, and returns their results in the order of the jobs. A chapter
+// mostly waits: for leases, grace periods, and connection tracking.
 func runAll(jobs []job, lanes int, run func(job) []result) []result {
 	all := make([][]result, len(jobs))
 	var group errgroup.Group
@@ -141,8 +146,8 @@ func inSandbox(ctx context.Context, p *programs, j job) (results []result) {
 	return results
 }
 
-// inside runs the job of this sandbox and writes its results. The first scenario, which installs the controller, always runs;
-// when it fails, the others do not.
+// inside runs the job of this sandbox and writes its results. The first scenario, which installs the controller, always
+// runs; when it fails, the others do not.
 func (s *settings) inside(ctx context.Context) {
 	var j job
 	must.OK(json.Unmarshal([]byte(os.Getenv(jobVariable)), &j))
@@ -170,6 +175,7 @@ func (s *settings) inside(ctx context.Context) {
 			break
 		}
 	}
+
 	must.OK(json.NewEncoder(os.Stdout).Encode(all))
 }
 
@@ -183,7 +189,8 @@ func (e *env) runScenario(ctx context.Context, s scenario) result {
 		c.Stop()
 		r.Traffic = append(r.Traffic, c.Reports()...)
 	}
-	err = errors.Join(err, must.Catch(func() { e.kubectl(ctx, "delete", "services", "-l", "app="+echo, "--timeout=300s") }))
+	err = errors.Join(err,
+		must.Catch(func() { e.kubectl(ctx, "delete", "services", "-l", "app="+echo, "--timeout=300s") }))
 	r.Took, r.Tests = time.Since(start), e.tests
 	if err != nil {
 		r.Fail = err.Error()

@@ -49,7 +49,8 @@ func (e *env) scale(ctx context.Context, n int) {
 
 // pods returns the Pods of echo; the terminating ones are those that a Deployment's status does not count.
 func (e *env) pods(ctx context.Context) (running, terminating []corev1.Pod) {
-	list := must.Get(e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echo}))
+	list := must.Get(e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx,
+		metav1.ListOptions{LabelSelector: "app=" + echo}))
 	for _, it := range list.Items {
 		p := it
 		if p.DeletionTimestamp != nil {
@@ -82,7 +83,11 @@ func port(public, echo int32, protocol corev1.Protocol) corev1.ServicePort {
 // service creates a Service of type LoadBalancer in front of echo.
 func (e *env) service(ctx context.Context, name string, changes ...change) {
 	s := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}, Labels: map[string]string{"app": echo}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Annotations: map[string]string{},
+			Labels:      map[string]string{"app": echo},
+		},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": echo},
 			Ports: []corev1.ServicePort{port(80, 8080, ""), port(steadyPort, 8080, "")},

@@ -83,7 +83,8 @@ func (h hierarchy) make(name string) {
 	must.OK(os.MkdirAll(dir, 0o755)) // #nosec G301 -- a cgroup
 	if h.v2 {
 		delegate(dir)
-	} else if slices.Contains(h.controllers, "cpuset") { // a new cpuset is empty, and no process can run in an empty one
+		// a new cpuset is empty, and no process can run in an empty one
+	} else if slices.Contains(h.controllers, "cpuset") {
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			b := must.Get(os.ReadFile(filepath.Join(filepath.Dir(dir), file))) // #nosec G304 -- a cgroup
 			must.OK(os.WriteFile(filepath.Join(dir, file), b, 0o600))

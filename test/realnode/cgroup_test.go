@@ -32,7 +32,8 @@ func TestHierarchies(t *testing.T) {
 		name, mounts  string
 		want, lacking []string
 	}{
-		{"v1 and hybrid", v1Mounts, []string{root + "/cpu,cpuacct", root + "/cpuset", root + "/memory"}, []string{"pids"}},
+		{"v1 and hybrid", v1Mounts, []string{root + "/cpu,cpuacct", root + "/cpuset", root + "/memory"},
+			[]string{"pids"}},
 		{"v2", v2Mounts, []string{root}, nil},
 		{"v2 beside systemd's own v1", v2Mounts + systemd, []string{root}, nil},
 		{"none", "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n", nil, needed},
@@ -45,6 +46,7 @@ func TestHierarchies(t *testing.T) {
 				got = append(got, h.path)
 				assert.Equal(t, c.want[0] == root, h.v2, h.path)
 			}
+
 			assert.Equal(t, c.want, got)
 			if c.want == nil || c.want[0] != root { // those of v2 depend on the machine
 				assert.Equal(t, c.lacking, lacking(all))
@@ -63,6 +65,7 @@ func TestV2(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "kubepods"), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpu cpuset memory"), 0o600))
 	}
+
 	assert.Equal(t, []string{"pids"}, lacking([]hierarchy{h}))
 	h.make(name)
 	for _, dir := range dirs {
@@ -73,6 +76,7 @@ func TestV2(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(dir, file)))
 		}
 	}
+
 	require.Error(t, h.remove(t.Context(), "kubepods"))
 	require.NoError(t, h.remove(t.Context(), name))
 	assert.DirExists(t, filepath.Join(root, "kubepods"))

@@ -25,19 +25,24 @@ var requirements = []struct{ path, pkg string }{
 	{"/bin/nc.openbsd", "netcat-openbsd"}, {ipProgram, "iproute2"}, {nsenter, "util-linux"},
 }
 
-// Check returns why real nodes cannot run on this machine; nil when they can. With install, it installs missing packages with
-// apt-get.
+// Check returns why real nodes cannot run on this machine; nil when they can. With install, it installs missing
+// packages with apt-get.
 func Check(ctx context.Context, install bool) error {
 	if os.Geteuid() != 0 {
-		return errors.New("real nodes need root: they use namespaces, mounts and cgroups (make demo needs none of them)")
+		return errors.New("real nodes need root: they use namespaces, mounts and cgroups (make demo needs " +
+			"none of them)")
 	}
+
 	if lack := lacking(hierarchies()); len(lack) > 0 {
-		return fmt.Errorf("the cgroup controllers %s are not mounted: real nodes need a machine or a container with its own cgroups "+
+		return fmt.Errorf("the cgroup controllers %s are not mounted: real nodes need a machine or a container with "+
+			"its own cgroups "+
 			"(cgroup v1 or v2)", strings.Join(lack, ", "))
 	}
+
 	missing := missingPackages()
 	if len(missing) > 0 && install {
-		for _, args := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, missing...)} {
+		for _, args := range [][]string{{"update"},
+			append([]string{"install", "-y", "--no-install-recommends"}, missing...)} {
 			cmd := exec.CommandContext(ctx, "apt-get", args...) // #nosec G204 -- names from the table above
 			// RUNLEVEL=1 keeps the package from starting containerd as a service of the machine.
 			cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
@@ -47,10 +52,13 @@ func Check(ctx context.Context, install bool) error {
 		}
 		missing = missingPackages()
 	}
+
 	if len(missing) > 0 {
-		return fmt.Errorf("programs of nodes are missing: run apt-get install --no-install-recommends %s, or set INSTALL_PACKAGES=1",
+		return fmt.Errorf("programs of nodes are missing: run apt-get install --no-install-recommends %s, or set "+
+			"INSTALL_PACKAGES=1",
 			strings.Join(missing, " "))
 	}
+
 	return nil
 }
 

@@ -62,7 +62,12 @@ func StartCluster(ctx context.Context, o ClusterOptions) *Cluster {
 // node returns a node that has not started.
 func (c *Cluster) node(o NodeOptions) *Node {
 	dir, _ := Inside()
-	n := &Node{NodeOptions: o, cluster: c, dir: filepath.Join(dir, o.Name), cgroup: filepath.Join(filepath.Base(dir), o.Name)}
+	n := &Node{
+		NodeOptions: o,
+		cluster:     c,
+		dir:         filepath.Join(dir, o.Name),
+		cgroup:      filepath.Join(filepath.Base(dir), o.Name),
+	}
 	c.nodes.Store(o.Name, n)
 	return n
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// configs are the configuration files of a node's programs, by name. That of containerd is for containerd 1.6 and 1.7, which
-// distributions ship: the OOM score settings and the hugetlb settings are for machines that are containers themselves, and every
-// user may bind ports below 1024, as in containerd 2. The fill level of the machine's disk must not evict Pods or remove images;
-// the kubelet reports often, for tests that wait until a node is marked not ready; and kube-proxy leaves the connection tracking
-// settings of the machine unchanged.
+// configs are the configuration files of a node's programs, by name. That of containerd is for containerd 1.6 and 1.7,
+// which distributions ship: the OOM score settings and the hugetlb settings are for machines that are containers
+// themselves, and every user may bind ports below 1024, as in containerd 2. The fill level of the machine's disk must
+// not evict Pods or remove images; the kubelet reports often, for tests that wait until a node is marked not ready; and
+// kube-proxy leaves the connection tracking settings of the machine unchanged.
 var configs = map[string]string{
 	"containerd.toml": `version = 2
 root = "{{.Dir}}/containerd"
@@ -83,7 +83,13 @@ metricsBindAddress: 127.0.0.1:10249
 }
 
 func (n *Node) writeConfigs() {
-	values := map[string]string{"Dir": n.dir, "Pause": pauseImage, "Cgroup": n.cgroup, "Name": n.Name, "Pods": n.podRange().String()}
+	values := map[string]string{
+		"Dir":    n.dir,
+		"Pause":  pauseImage,
+		"Cgroup": n.cgroup,
+		"Name":   n.Name,
+		"Pods":   n.podRange().String(),
+	}
 	for name, text := range configs {
 		var b bytes.Buffer
 		must.OK(template.Must(template.New(name).Parse(text)).Execute(&b, values))

@@ -29,8 +29,8 @@ import (
 
 const pauseImage = "localhost/csccm/pause:e2e"
 
-// BuildImages writes image archives to dir: the pause and the echo program, and the controller with the tag of the chart.
-// A release builds its image by ko: make release-rehearsal tests that one.
+// BuildImages writes image archives to dir: the pause and the echo program, and the controller with the tag of the
+// chart. A release builds its image by ko: make release-rehearsal tests that one.
 func BuildImages(ctx context.Context, module, dir, version string) (archives []string) {
 	must.OK(os.MkdirAll(dir, 0o750))
 	for _, b := range []struct{ image, dir, program string }{
@@ -79,13 +79,20 @@ func WriteImage(archive, ref, binary string, more map[string]string) {
 		must.OK(w.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(content))}))
 		must.Get(w.Write(content))
 	}
+
 	must.OK(w.Close())
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }
 	l := must.Get(tarball.LayerFromOpener(open))
 	img := must.Get(mutate.AppendLayers(empty.Image, l))
 	config := must.Get(img.ConfigFile()).DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config = v1.Config{Entrypoint: []string{"/" + program}, User: "65532:65532", WorkingDir: "/", Env: []string{"PATH=/:/bin"}}
+	config.Config = v1.Config{
+		Entrypoint: []string{"/" + program},
+		User:       "65532:65532",
+		WorkingDir: "/",
+		Env:        []string{"PATH=/:/bin"},
+	}
+
 	img = must.Get(mutate.ConfigFile(img, config))
 	must.OK(tarball.WriteToFile(archive, must.Get(name.NewTag(ref)), img))
 }

@@ -14,8 +14,9 @@ import (
 	"strings"
 )
 
-// ReadMachine returns the state of the machine that a sandbox could change, sorted, one object per line: "mount /x", "link eth0",
-// "nftables table inet x", "network namespace x", "cgroup /x", "folder /x", "process 12". before is left out.
+// ReadMachine returns the state of the machine that a sandbox could change, sorted, one object per line: "mount /x",
+// "link eth0", "nftables table inet x", "network namespace x", "cgroup /x", "folder /x", "process 12". before is left
+// out.
 func ReadMachine(ctx context.Context, before []string) []string {
 	var m []string
 	add := func(what string, names ...string) {
@@ -23,10 +24,12 @@ func ReadMachine(ctx context.Context, before []string) []string {
 			m = append(m, what+" "+filepath.Clean(n))
 		}
 	}
+
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	for _, line := range lines(text) {
 		add("mount", strings.Fields(line)[4]) // the mount point: proc_pid_mountinfo(5)
 	}
+
 	tables, _ := exec.CommandContext(ctx, "nft", "list", "tables").Output()
 	add("nftables", lines(tables)...)
 	add("link", glob("/sys/class/net/*")...)
@@ -34,6 +37,7 @@ func ReadMachine(ctx context.Context, before []string) []string {
 	for _, h := range allHierarchies() {
 		add("cgroup", glob(filepath.Join(h.path, folderPrefix+"*"))...)
 	}
+
 	add("folder", glob(filepath.Join(tmp(), folderPrefix+"*"))...)
 	for _, path := range glob("/proc/[0-9]*/environ") { // processes of sandboxes have dirVariable in their environment
 		environ, _ := os.ReadFile(path) // #nosec G304 -- of /proc; it may have ended
@@ -41,6 +45,7 @@ func ReadMachine(ctx context.Context, before []string) []string {
 			add("process", filepath.Base(filepath.Dir(path)))
 		}
 	}
+
 	slices.Sort(m)
 	return slices.DeleteFunc(m, func(line string) bool { return slices.Contains(before, line) })
 }

@@ -34,8 +34,8 @@ func (o NodeOptions) podRange() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(o.Number), 0}), 24) // #nosec G115 -- up to 254
 }
 
-// Node is a node, running or stopped: a process 1 with its own PID, mount, network, UTS and IPC namespaces, and the processes in
-// these. When process 1 is killed, the kernel ends all of them, as a power failure would.
+// Node is a node, running or stopped: a process 1 with its own PID, mount, network, UTS and IPC namespaces, and the
+// processes in these. When process 1 is killed, the kernel ends all of them, as a power failure would.
 type Node struct {
 	NodeOptions
 	cluster     *Cluster
@@ -57,15 +57,19 @@ func (n *Node) start(ctx context.Context) {
 	for _, archive := range n.cluster.o.Images {
 		must.OK(n.ctr(ctx, "images", "import", archive))
 	}
-	n.background(ctx, "kube-proxy", filepath.Join(n.cluster.o.NodePrograms, "kube-proxy"), "--config", n.file("kube-proxy.yaml"))
+
+	n.background(ctx, "kube-proxy", filepath.Join(n.cluster.o.NodePrograms, "kube-proxy"), "--config",
+		n.file("kube-proxy.yaml"))
 	kubelet := []string{
 		"--config=" + n.file("kubelet.yaml"), "--kubeconfig=" + n.file("kubelet.kubeconfig"),
 		"--root-dir=" + n.file("kubelet"), "--cert-dir=" + n.file("pki"), "--hostname-override=" + n.Name,
 		"--node-ip=" + n.Address.String(), "--v=2",
 	}
+
 	if !n.NotExternal {
 		kubelet = append(kubelet, "--cloud-provider=external")
 	}
+
 	n.background(ctx, "kubelet", filepath.Join(n.cluster.o.NodePrograms, "kubelet"), kubelet...)
 }
 
@@ -76,8 +80,12 @@ func (n *Node) power(ctx context.Context) {
 		h.make(n.cgroup)
 	}
 	n.process = must.Get(child.Start(ctx, child.Command{
-		Name: n.Name, Path: must.Get(os.Executable()), Argv0: nodeStage, Args: []string{n.dir, n.Name}, Log: n.log("machine"),
-		Attr: &syscall.SysProcAttr{Cloneflags: namespaces},
+		Name:  n.Name,
+		Path:  must.Get(os.Executable()),
+		Argv0: nodeStage,
+		Args:  []string{n.dir, n.Name},
+		Log:   n.log("machine"),
+		Attr:  &syscall.SysProcAttr{Cloneflags: namespaces},
 	}))
 	must.OK(n.process.Ready(ctx, startLimit, func(context.Context) error {
 		_, err := os.Stat(n.file(upFile))
@@ -99,8 +107,8 @@ func (n *Node) ctr(ctx context.Context, args ...string) error {
 // PowerOff kills all processes of the node at once, as a power failure would.
 func (n *Node) PowerOff() { n.process.Stop(0) }
 
-// NoConnectionsTo fails as long as the connection tracking of n holds a connection that waits for an answer of a Pod of the
-// node gone. Until then, for up to two minutes, a connection from the same port of the load balancer is sent to the
+// NoConnectionsTo fails as long as the connection tracking of n holds a connection that waits for an answer of a Pod of
+// the node gone. Until then, for up to two minutes, a connection from the same port of the load balancer is sent to the
 // same Pod.
 func (n *Node) NoConnectionsTo(ctx context.Context, gone *Node) {
 	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
@@ -126,7 +134,8 @@ func (n *Node) inside(name, path string, args []string) child.Command {
 	to := []string{"-m", "-u", "-i", "-n", "-p", "-t", fmt.Sprint(n.process.PID()), path}
 	return child.Command{
 		Name: name, Path: nsenter, Args: append(to, args...), Log: n.log(name),
-		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + n.dir, "TMPDIR=" + n.dir},
+		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + n.dir,
+			"TMPDIR=" + n.dir},
 	}
 }
 

@@ -53,7 +53,8 @@ func NewOutside(ctx context.Context) *Outside {
 
 // Command returns a command that runs a program in the namespace.
 func (o *Outside) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, ipProgram, append([]string{"netns", "exec", "outside", program}, args...)...) // #nosec G204 -- ours
+	// #nosec G204 -- ours
+	return exec.CommandContext(ctx, ipProgram, append([]string{"netns", "exec", "outside", program}, args...)...)
 }
 
 // Do runs a function in the namespace, in which a client has its address: sockets that it opens belong to it for good.
@@ -61,7 +62,8 @@ func (o *Outside) Do(ctx context.Context, client netip.Addr, f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.known[client] {
-		ip(ctx, fmt.Sprintf("route replace %s via 192.0.2.2", client), inOutside+fmt.Sprintf("route replace local %s dev lo", client))
+		ip(ctx, fmt.Sprintf("route replace %s via 192.0.2.2", client),
+			inOutside+fmt.Sprintf("route replace local %s dev lo", client))
 		o.known[client] = true
 	}
 	done := make(chan error)

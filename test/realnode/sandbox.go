@@ -25,7 +25,8 @@ const (
 	dirVariable  = "CSCCM_SANDBOX"
 	folderPrefix = "csccm-sandbox-"
 	lockFile     = "keeper.lock"
-	namespaces   = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+	namespaces   = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
+		syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 )
 
 // Inside returns the folder of the sandbox that this process runs in, if any.
@@ -35,12 +36,10 @@ func Inside() (dir string, inside bool) { return os.LookupEnv(dirVariable) }
 var entering sync.Mutex
 
 // Enter runs this program again, with the same arguments and more environment, in a sandbox: its own PID,
-// mount and network namespaces. Several sandboxes can run at the same time. However the program ends, the kernel ends all
-// processes of the sandbox and removes its mounts, links, addresses and nftables
-// rules. Cgroups and the folder belong to no namespace: they are recorded before they
-// are created, and Enter removes them. This process is the keeper of the sandbox; when
-// it is killed, the next Enter removes what remains. Enter returns the program's exit
-// code.
+// mount and network namespaces. Several sandboxes can run at the same time. However the program ends, the kernel ends
+// all processes of the sandbox and removes its mounts, links, addresses and nftables rules. Cgroups and the folder
+// belong to no namespace: they are recorded before they are created, and Enter removes them. This process is the keeper
+// of the sandbox; when it is killed, the next Enter removes what remains. Enter returns the program's exit code.
 func Enter(ctx context.Context, stdout, stderr io.Writer, env ...string) (code int, err error) {
 	defer must.Return(&err)
 	r := newRecord(ctx, stderr)
@@ -48,6 +47,7 @@ func Enter(ctx context.Context, stdout, stderr io.Writer, env ...string) (code i
 	for _, h := range hierarchies() {
 		h.make(filepath.Base(r.dir))
 	}
+
 	// The kernel sends the parent-death signal when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -60,12 +60,14 @@ func Enter(ctx context.Context, stdout, stderr io.Writer, env ...string) (code i
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("create namespaces (needs root, on a machine that allows namespaces): %w", err)
 	}
+
 	// Process 1 passes the signal on to the program.
 	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })()
 	err = cmd.Wait()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return exitCode(exit.Sys().(syscall.WaitStatus)), nil //nolint:forcetypeassert // what exec gives on Linux
 	}
+
 	return 0, err
 }
 

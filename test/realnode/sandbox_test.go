@@ -51,13 +51,19 @@ func keep(up string) int {
 	if _, inside := Inside(); !inside {
 		return must.Get(Enter(ctx, os.Stdout, os.Stderr))
 	}
+
 	n := bare(ctx)
+
 	// An orphaned process in its own cgroup, like a container.
-	script := "(sleep 7777 >/dev/null 2>&1 &) ; nft add table inet csccm-test; touch /var/lib/kubelet/x /run/netns/x; hostname"
+	script := "(sleep 7777 >/dev/null 2>&1 &) ; nft add table inet csccm-test; touch /var/lib/kubelet/x " +
+		"/run/netns/x; hostname"
 	for _, h := range allHierarchies() { // like runc, also in hierarchies without controllers
-		script = fmt.Sprintf("mkdir -p %[1]s/pod && echo $$ > %[1]s/pod/cgroup.procs; ", filepath.Join(h.path, n.cgroup)) + script
+		script = fmt.Sprintf("mkdir -p %[1]s/pod && echo $$ > %[1]s/pod/cgroup.procs; ",
+			filepath.Join(h.path, n.cgroup)) + script
 	}
+
 	must.OK(n.run(ctx, "/bin/sh", "-c", script))
+
 	// Nothing listens on the port: a refused connection proves that the node is on the network.
 	_, err := (&net.Dialer{Timeout: time.Minute}).DialContext(ctx, "tcp", "10.1.1.21:9")
 	must.Be(errors.Is(err, syscall.ECONNREFUSED), "the node is not on the network: %v", err)
@@ -66,12 +72,13 @@ func keep(up string) int {
 	return 7
 }
 
-// TestSandbox ends a sandbox by each signal and looks for what is left of it. sweep removes it when its keeper was killed, and
-// not while it runs.
+// TestSandbox ends a sandbox by each signal and looks for what is left of it. sweep removes it when its keeper was
+// killed, and not while it runs.
 func TestSandbox(t *testing.T) {
 	if err := Check(t.Context(), false); err != nil {
 		t.Skip(err)
 	}
+
 	t.Setenv("TMPDIR", t.TempDir())
 	before := traces(t)
 	for end, code := range map[syscall.Signal]int{syscall.SIGTERM: 7, syscall.SIGINT: 7, syscall.SIGKILL: 128 + 9} {
@@ -97,7 +104,10 @@ func startKeeper(t *testing.T) *child.Process {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	p, err := child.Start(t.Context(), child.Command{
-		Name: "keeper", Path: self, Env: append(os.Environ(), roleVariable+"="+up), Log: filepath.Join(t.TempDir(), "log"),
+		Name: "keeper",
+		Path: self,
+		Env:  append(os.Environ(), roleVariable+"="+up),
+		Log:  filepath.Join(t.TempDir(), "log"),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Stop(0) })
@@ -108,8 +118,8 @@ func startKeeper(t *testing.T) *child.Process {
 	return p
 }
 
-// traces returns what a sandbox could leave behind: what ReadMachine returns, files in the machine's own folders, a process
-// and the hostname.
+// traces returns what a sandbox could leave behind: what ReadMachine returns, files in the machine's own folders, a
+// process and the hostname.
 func traces(t *testing.T) []string {
 	t.Helper()
 	all := slices.DeleteFunc(ReadMachine(t.Context(), nil), func(line string) bool {

@@ -40,8 +40,8 @@ func Stage() {
 	os.Exit(1)
 }
 
-// sandboxInit is process 1 of the sandbox: it sets up the namespaces, runs the program and ends when the program ends. Like
-// every process 1 of a PID namespace it also reaps processes whose parents have ended.
+// sandboxInit is process 1 of the sandbox: it sets up the namespaces, runs the program and ends when the program ends.
+// Like every process 1 of a PID namespace it also reaps processes whose parents have ended.
 func sandboxInit() {
 	privateMounts()
 	self := must.Get(os.Executable())
@@ -55,6 +55,7 @@ func sandboxInit() {
 			_ = program.Signal(syscall.SIGTERM)
 		}
 	}()
+
 	for {
 		var status syscall.WaitStatus
 		switch pid, err := syscall.Wait4(-1, &status, 0, nil); {
@@ -83,8 +84,8 @@ var nodeFolders = []string{
 }
 
 // privateMounts sets up mounts that only this mount namespace sees: the /proc of its
-// PID namespace, an empty /run, and for each folder to which programs of a node write files whose path cannot be configured a
-// tmpfs with links to the entries of the machine's folder. Files written there vanish with the namespace.
+// PID namespace, an empty /run, and for each folder to which programs of a node write files whose path cannot be
+// configured a tmpfs with links to the entries of the machine's folder. Files written there vanish with the namespace.
 func privateMounts() {
 	mount("", "/", "", syscall.MS_PRIVATE|syscall.MS_REC)
 	mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC)
@@ -98,6 +99,7 @@ func privateMounts() {
 			must.OK(os.Symlink(filepath.Join(original, e.Name()), filepath.Join(folder, e.Name())))
 		}
 	}
+
 	for _, folder := range nodeFolders {
 		// With a link to the machine's folder, the node would write its files there.
 		if err := os.Remove(folder); !errors.Is(err, fs.ErrNotExist) {
@@ -118,12 +120,19 @@ func nodeInit(dir, hostname string) {
 	for _, folder := range nodeFolders {
 		mount("tmpfs", folder, "tmpfs", 0)
 	}
-	// Settings that a kubelet requires and would set for the whole machine. Here the files hold these values, so it writes nothing.
-	for name, value := range map[string]string{"vm/overcommit_memory": "1", "kernel/panic": "10", "kernel/panic_on_oops": "1"} {
+
+	// Settings that a kubelet requires and would set for the whole machine. Here the files hold these values, so it
+	// writes nothing.
+	for name, value := range map[string]string{
+		"vm/overcommit_memory": "1",
+		"kernel/panic":         "10",
+		"kernel/panic_on_oops": "1",
+	} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "."))
 		must.OK(os.WriteFile(file, []byte(value+"\n"), 0o600))
 		mount(file, "/proc/sys/"+name, "", syscall.MS_BIND)
 	}
+
 	// Containers must see the mounts of Pod volumes, also those that are mounted later.
 	mount("", "/", "", syscall.MS_SHARED|syscall.MS_REC)
 	signal.Ignore(syscall.SIGCHLD) // so the kernel reaps processes whose parents have ended

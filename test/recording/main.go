@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command recording runs a program in a pseudo-terminal and writes its output as an animated SVG: `make demo RECORD=FILE` records
-// the demo for the README. The SVG shows the output unchanged; only pauses are shortened.
+// Command recording runs a program in a pseudo-terminal and writes its output as an animated SVG: `make demo
+// RECORD=FILE` records the demo for the README. The SVG shows the output unchanged; only pauses are shortened.
 package main
 
 import (
@@ -86,9 +86,11 @@ func record(ctx context.Context, args ...string) (lines []line, err error) {
 		all = append(all, content)
 		lines = append(lines, wrapped(content, time.Since(begun))...)
 	}
+
 	if failed := cmd.Wait(); failed != nil {
 		err = fmt.Errorf("%s: %w; it ended with:\n%s", args[0], failed, strings.Join(all[max(0, len(all)-15):], "\n"))
 	}
+
 	return lines, err
 }
 
@@ -100,13 +102,14 @@ var (
 	classes = map[string]string{"1": "b", "2": "f", "31": "r", "32": "g", "33": "y"}
 )
 
-// wrapped returns the lines that a line of output takes on the screen. Their texts end at gaps of two or more spaces, because
-// some renderers collapse spaces.
+// wrapped returns the lines that a line of output takes on the screen. Their texts end at gaps of two or more spaces,
+// because some renderers collapse spaces.
 func wrapped(content string, at time.Duration) (lines []line) {
 	type cell struct {
 		char  rune
 		class string
 	}
+
 	var cells []cell
 	class := ""
 	for content != "" {
@@ -122,6 +125,7 @@ func wrapped(content string, at time.Duration) (lines []line) {
 		}
 		content = content[len(before):]
 	}
+
 	for part := range slices.Chunk(cells, columns) {
 		var texts []text
 		gap := 2
@@ -139,13 +143,16 @@ func wrapped(content string, at time.Duration) (lines []line) {
 		}
 		lines = append(lines, line{at, texts})
 	}
+
 	if lines == nil {
 		lines = []line{{at: at}}
 	}
+
 	return lines
 }
 
-// A CloudStack key has 86 characters without separators. Names of Pods and leases are long as well, but consist of short words.
+// A CloudStack key has 86 characters without separators. Names of Pods and leases are long as well, but consist of
+// short words.
 var (
 	long  = regexp.MustCompile(`[A-Za-z0-9_-]{64,}`)
 	words = regexp.MustCompile(`^[a-z0-9]{1,16}(?:[-_][a-z0-9]{1,16})+$`)

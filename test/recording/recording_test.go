@@ -28,6 +28,7 @@ func TestRecord(t *testing.T) {
 
 func TestNamesAreNotSuspicious(t *testing.T) {
 	t.Parallel()
-	assert.Empty(t, suspicious("held by cloudstack-cloud-controller-manager-6795875979-bjspl_46e0dbb4-1200-4a35-a1b7-e6b89c9ed61c"))
+	assert.Empty(t,
+		suspicious("held by cloudstack-cloud-controller-manager-6795875979-bjspl_46e0dbb4-1200-4a35-a1b7-e6b89c9ed61c"))
 	assert.Empty(t, suspicious(strings.Repeat("-", 80)))
 }

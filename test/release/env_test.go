@@ -46,15 +46,17 @@ func pull(t *testing.T, reference, arch string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), name)
 	require.NoError(t, must.Catch(func() {
-		image := must.Get(crane.Pull(reference, crane.Insecure, crane.WithPlatform(&v1.Platform{OS: "linux", Architecture: arch})))
+		image := must.Get(crane.Pull(reference, crane.Insecure,
+			crane.WithPlatform(&v1.Platform{OS: "linux", Architecture: arch})))
 		layers := mutate.Extract(image)
 		defer func() { _ = layers.Close() }()
 		files := tar.NewReader(layers)
 		for header := must.Get(files.Next()); header.Typeflag != tar.TypeReg || path.Base(header.Name) != name; {
 			header = must.Get(files.Next())
 		}
-		out := must.Get(os.OpenFile(program, os.O_WRONLY|os.O_CREATE, 0o755)) // #nosec G302 G304 -- a program of the test
-		must.Get(io.Copy(out, files))                                         // #nosec G110 -- an image of this test
+		// #nosec G302 G304 -- a program of the test
+		out := must.Get(os.OpenFile(program, os.O_WRONLY|os.O_CREATE, 0o755))
+		must.Get(io.Copy(out, files)) // #nosec G110 -- an image of this test
 		must.OK(out.Close())
 	}), reference)
 	return program
@@ -89,6 +91,7 @@ func newEnv(t *testing.T, images map[string]string) *env {
 		}
 		must.Get(e.Client.CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), secret, metav1.CreateOptions{}))
 	}))
+
 	return e
 }
 
@@ -104,7 +107,8 @@ func (e *env) runs(image string) {
 		pods := e.Client.CoreV1().Pods(metav1.NamespaceSystem)
 		list := must.Get(pods.List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})).Items
 		must.Be(len(list) == 1 && list[0].Spec.Containers[0].Image == image, "the Pods are %v", list)
-		must.Be(len(list[0].Status.ContainerStatuses) == 1 && list[0].Status.ContainerStatuses[0].Ready, "%v", list[0].Status)
+		must.Be(len(list[0].Status.ContainerStatuses) == 1 && list[0].Status.ContainerStatuses[0].Ready, "%v",
+			list[0].Status)
 	})
 }
 

@@ -34,7 +34,8 @@ import (
 // keys creates the keys of a rehearsal. Its signatures need none of Sigstore's services.
 func (s *source) keys() {
 	s.t.Helper()
-	s.key, s.public, s.signing = filepath.Join(s.work, "cosign.key"), filepath.Join(s.work, "cosign.pub"), filepath.Join(s.work, "signing.json")
+	s.key, s.public, s.signing = filepath.Join(s.work,
+		"cosign.key"), filepath.Join(s.work, "cosign.pub"), filepath.Join(s.work, "signing.json")
 	s.step("cosign", "generate-key-pair", "--output-key-prefix", strings.TrimSuffix(s.key, ".key"))
 	s.step("cosign", "signing-config", "create", "--out", s.signing)
 	s.env = append(s.env, "COSIGN_KEY="+s.key, "SIGNING_CONFIG="+s.signing, "NO_RELEASE_PAGE=true", "LINUX_ONLY=true")
@@ -75,7 +76,8 @@ func (s *source) verify(host, digest string) {
 	s.say("The key of somebody else is refused.")
 	other := filepath.Join(s.work, "other")
 	s.step("cosign", "generate-key-pair", "--output-key-prefix", other)
-	s.refused("failed to verify signature", "cosign", "verify-blob", "--bundle", sums+".sigstore.json", sums, "--insecure-ignore-tlog", "--key", other+".pub")
+	s.refused("failed to verify signature", "cosign", "verify-blob", "--bundle", sums+".sigstore.json", sums,
+		"--insecure-ignore-tlog", "--key", other+".pub")
 	s.refused("", "cosign", "verify", image, "--insecure-ignore-tlog", "--key", other+".pub")
 
 	s.keyless(sums)
@@ -86,17 +88,24 @@ func (s *source) keyless(file string) {
 	s.t.Helper()
 	defer func(env []string) { s.env = env }(s.env)
 	s.env = append(slices.Clone(s.env), "COSIGN_KEY=") // cosign reads the variable as --key
-	s.say("Without a key, by the identity of a job, which another authority on loopback certifies here. Another identity is refused.")
-	const workflow, issuer = "https://github.com/csccm/csccm/.github/workflows/release.yml@refs/tags/v" + final, "https://token.actions.githubusercontent.com"
+	s.say("Without a key, by the identity of a job, which another authority on loopback certifies here. Another " +
+		"identity is refused.")
+	const workflow, issuer = "https://github.com/csccm/csccm/.github/workflows/release.yml@refs/tags/v" +
+		final, "https://token.actions.githubusercontent.com"
 	address, chain := authority(s.t, s.work, workflow, issuer)
-	signing, trusted, bundle := filepath.Join(s.work, "keyless.json"), filepath.Join(s.work, "trusted.json"), filepath.Join(s.work, "keyless.sigstore.json")
-	s.step("cosign", "signing-config", "create", "--fulcio", "url="+address+",api-version=1,start-time=2026-01-01T00:00:00Z,operator=rehearsal", "--out", signing)
+	signing, trusted, bundle := filepath.Join(s.work,
+		"keyless.json"), filepath.Join(s.work, "trusted.json"), filepath.Join(s.work, "keyless.sigstore.json")
+	s.step("cosign", "signing-config", "create", "--fulcio",
+		"url="+address+",api-version=1,start-time=2026-01-01T00:00:00Z,operator=rehearsal", "--out", signing)
 	s.step("cosign", "trusted-root", "create", "--fulcio", "url="+address+",certificate-chain="+chain, "--out", trusted)
-	s.step("cosign", "sign-blob", "--yes", "--identity-token", token(issuer), "--signing-config", signing, "--bundle", bundle, file)
+	s.step("cosign", "sign-blob", "--yes", "--identity-token", token(issuer), "--signing-config", signing, "--bundle",
+		bundle, file)
 	by := func(identity string) []string {
-		return []string{"verify-blob", "--trusted-root", trusted, "--insecure-ignore-sct", "--insecure-ignore-tlog", "--certificate-identity", identity,
+		return []string{"verify-blob", "--trusted-root", trusted, "--insecure-ignore-sct", "--insecure-ignore-tlog",
+			"--certificate-identity", identity,
 			"--certificate-oidc-issuer", issuer, "--bundle", bundle, file}
 	}
+
 	s.step("cosign", by(workflow)...)
 	s.refused("no matching CertificateIdentity", "cosign", by("https://github.com/somebody/else")...)
 }
@@ -112,14 +121,15 @@ func (s *source) change(file string) string {
 	return changed
 }
 
-// reproduce makes the release again, from a clone at another path, and compares all files and the images. Only SBOMs may
-// differ: syft writes the time and a random number into them.
+// reproduce makes the release again, from a clone at another path, and compares all files and the images. Only SBOMs
+// may differ: syft writes the time and a random number into them.
 func (s *source) reproduce() {
 	s.t.Helper()
 	s.say("The release, made again in a clone: only SBOMs differ.")
 	again := &shell{t: s.t, dir: filepath.Join(s.work, "somewhere", "else"), programs: s.programs}
 	host := serve(s.t, s.t.TempDir())
-	registry := strings.TrimPrefix(s.env[slices.IndexFunc(s.env, func(v string) bool { return strings.HasPrefix(v, "REGISTRY=") })], "REGISTRY=")
+	registry := strings.TrimPrefix(s.env[slices.IndexFunc(s.env,
+		func(v string) bool { return strings.HasPrefix(v, "REGISTRY=") })], "REGISTRY=")
 	// ko writes the name of the base image into the manifest: both builds must use the same registry for it.
 	base := registry + "/base@" + strings.TrimSpace(s.step("crane", "digest", registry+"/base:latest"))
 	again.env = append(slices.Clone(s.env), "REGISTRY="+host+"/csccm", "BASE="+base, "TZ=Asia/Tokyo")
@@ -140,7 +150,11 @@ func token(issuer string) string {
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
 	return part(map[string]string{"alg": "RS256"}) + "." + part(map[string]any{
-		"iss": issuer, "sub": "repo:csccm/csccm", "aud": "sigstore", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(),
+		"iss": issuer,
+		"sub": "repo:csccm/csccm",
+		"aud": "sigstore",
+		"exp": time.Now().Add(time.Hour).Unix(),
+		"iat": time.Now().Unix(),
 	}) + ".c2lnbmF0dXJl"
 }
 
@@ -156,6 +170,7 @@ func authority(t *testing.T, dir, identity, issuer string) (address, chain strin
 			NotBefore: now, NotAfter: now.Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
 			KeyUsage: x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
 		}
+
 		root := must.Get(x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key))
 		ca = must.Get(x509.ParseCertificate(root))
 		leaf := &x509.Certificate{
@@ -163,9 +178,11 @@ func authority(t *testing.T, dir, identity, issuer string) (address, chain strin
 			URIs:     []*url.URL{must.Get(url.Parse(identity))},
 			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
 			ExtraExtensions: []pkix.Extension{{
-				Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}, Value: must.Get(asn1.MarshalWithParams(issuer, "utf8")),
+				Id:    asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8},
+				Value: must.Get(asn1.MarshalWithParams(issuer, "utf8")),
 			}},
 		}
+
 		encoded := func(der []byte) string {
 			return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 		}
@@ -178,18 +195,23 @@ func authority(t *testing.T, dir, identity, issuer string) (address, chain strin
 				must.OK(json.NewDecoder(r.Body).Decode(&request))
 				block, _ := pem.Decode([]byte(request.PublicKeyRequest.PublicKey.Content))
 				must.Be(block != nil, "no public key")
-				der := must.Get(x509.CreateCertificate(rand.Reader, leaf, ca, must.Get(x509.ParsePKIXPublicKey(block.Bytes)), key))
+				der := must.Get(x509.CreateCertificate(rand.Reader, leaf, ca,
+					must.Get(x509.ParsePKIXPublicKey(block.Bytes)), key))
 				w.Header().Set("Content-Type", "application/json")
-				must.OK(json.NewEncoder(w).Encode(map[string]any{"signedCertificateEmbeddedSct": map[string]any{"chain": map[string]any{
-					"certificates": []string{encoded(der), encoded(root)},
-				}}}))
+				must.OK(json.NewEncoder(w).Encode(map[string]any{
+					"signedCertificateEmbeddedSct": map[string]any{"chain": map[string]any{
+						"certificates": []string{encoded(der), encoded(root)},
+					}},
+				}))
 			})
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 			}
 		}))
+
 		t.Cleanup(server.Close)
 		address = server.URL
 	}))
+
 	return address, chain
 }

@@ -24,7 +24,8 @@ const (
 )
 
 // rehearse needs goreleaser, syft, cosign, crane and helm in bin/ (make release-rehearsal builds them).
-var rehearse = flag.Bool("rehearse", false, "make the releases with goreleaser, sign and verify them, and write bin/rehearsal.txt")
+var rehearse = flag.Bool("rehearse", false,
+	"make the releases with goreleaser, sign and verify them, and write bin/rehearsal.txt")
 
 // A pre-release and its release are made and published on loopback, and then installed from both kinds of chart
 // repository, upgraded and rolled back in a cluster. With -rehearse, goreleaser, ko, syft and cosign make them as
@@ -62,7 +63,8 @@ func TestReleaseIntoACluster(t *testing.T) {
 		env: []string{"HOME=" + home, "KUBECONFIG=" + e.Kubeconfig, "PATH=/usr/bin:/bin", "COLUMNS=100"},
 	}
 	u.text.WriteString(strings.ReplaceAll(s.text.String(), s.work, "/home/maintainer"))
-	values := "# Process nodes have no network of their own.\nhostNetwork: false\nbindAddress: $(POD_IP)\nreplicaCount: 1\n" +
+	values := "# Process nodes have no network of their own.\nhostNetwork: false\nbindAddress: " +
+		"$(POD_IP)\nreplicaCount: 1\n" +
 		"image: {repository: " + host + "/csccm/" + name + "}\n"
 	require.NoError(t, os.WriteFile(filepath.Join(home, "values.yaml"), []byte(values), 0o600))
 	s.run("cp", s.keyring, filepath.Join(home, "chart.gpg"))

@@ -40,6 +40,7 @@ func newSource(t *testing.T) *source {
 	if testing.Short() {
 		t.Skip("with -short: this test makes releases, and builds the control plane and helm when they are not cached")
 	}
+
 	program, err := helm()
 	require.NoError(t, err)
 	module, err := plane.ModuleDir()
@@ -50,14 +51,20 @@ func newSource(t *testing.T) *source {
 	require.NoError(t, os.WriteFile(passphrase, []byte(password), 0o600))
 	s := &source{root: root, work: work, keyring: public, shell: shell{
 		t: t, dir: filepath.Join(work, "tree"),
-		programs: map[string]string{"helm": program, "cosign": filepath.Join(bin, "cosign"), "crane": filepath.Join(bin, "crane")},
+		programs: map[string]string{
+			"helm":   program,
+			"cosign": filepath.Join(bin, "cosign"),
+			"crane":  filepath.Join(bin, "crane"),
+		},
 		// Without cgo, like the product, so that both use the same entries of the build cache.
 		env: append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath",
 			"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "COSIGN_PASSWORD="+password,
 			"PATH="+filepath.Dir(program)+":"+bin+":"+os.Getenv("PATH"),
 			"CHART_SIGN=--sign --key release --keyring "+secret+" --passphrase-file "+passphrase),
 	}}
+
 	require.NoError(t, os.Mkdir(s.dir, 0o750))
+
 	// All files that git would commit, without test/, which a release does not need.
 	s.run("sh", "-c", `cd "$0" && git ls-files -z --cached --others --exclude-standard -- . ':!test' |
 		tar --null --files-from=- --ignore-failed-read -cf - | tar -xf - -C "$1"`, root, s.dir)
@@ -112,6 +119,7 @@ func (s *source) publish(host string) (digest string) {
 		s.step("release/steps", "all")
 		return strings.TrimSpace(s.step("crane", "digest", image))
 	}
+
 	// The image is the program alone.
 	program := filepath.Join(s.work, name)
 	flags := "-s -w -X github.com/csccm/csccm/pkg/version.Version=" + version
@@ -121,6 +129,7 @@ func (s *source) publish(host string) (digest string) {
 		must.OK(crane.Push(layers, image, crane.Insecure))
 		digest = must.Get(layers.Digest()).String()
 	}))
+
 	s.env = append(s.env, "IMAGE_DIGEST="+digest, "UNSIGNED=true")
 	s.step("release/steps", "package")
 	s.step("release/steps", "publish")

@@ -30,14 +30,19 @@ type act struct {
 }
 
 var acts = []act{
-	{"controller killed", 2, func(r *run) bool { r.start(); return true }}, // the first, which the second half leaves out
+	// the first, which the second half leaves out
+	{"controller killed", 2, func(r *run) bool { r.start(); return true }},
 	{"Service made", 10, (*run).create},
 	{"Service deleted", 5, service((*run).remove)},
 	{"port added", 10, edit("+8000", "+8001", "+8002", "+8003", "+8004", "+8005")},
 	{"port removed", 10, edit("-8000", "-8001", "-8002", "-8003", "-8004", "-8005")},
 	{"PROXY protocol toggled", 5, edit("proxy-protocol=true", "-proxy-protocol")},
-	{"source ranges changed", 6, edit("source-cidrs=10.0.0.0/8", "source-cidrs=192.0.2.0/24,198.51.100.0/24", "source-cidrs=203.0.113.7/32", "-source-cidrs")},
-	{"algorithm changed", 3, edit("affinity=None algorithm=leastconn", "algorithm=source", "affinity=None algorithm=roundrobin", "-algorithm")},
+	{"source ranges changed", 6,
+		edit("source-cidrs=10.0.0.0/8", "source-cidrs=192.0.2.0/24,198.51.100.0/24", "source-cidrs=203.0.113.7/32",
+			"-source-cidrs")},
+	{"algorithm changed", 3,
+		edit("affinity=None algorithm=leastconn", "algorithm=source", "affinity=None algorithm=roundrobin",
+			"-algorithm")},
 	{"session affinity toggled", 5, edit("affinity=ClientIP -algorithm", "affinity=None")},
 	{"traffic policy toggled", 4, edit("policy=Local", "policy=Cluster")},
 	{"endpoints moved", 3, service((*run).placeEndpoints)},
@@ -79,12 +84,15 @@ func edit(changes ...string) func(*run) bool {
 			if changed = !equality.Semantic.DeepEqual(was, svc); !changed {
 				return nil
 			}
+
 			_, err := services.Update(r.Context(), svc, metav1.UpdateOptions{})
 			return err
 		})
+
 		if apierrors.IsInvalid(err) { // without a port
 			return false
 		}
+
 		must.OK(err)
 		return changed
 	})
@@ -95,7 +103,10 @@ func (r *run) create() bool {
 		return false
 	}
 	r.made++
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web", r.made)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web", r.made)},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+	}
 	words := []string{[]string{"8000", "8001,8002", "8003-8005"}[r.random.IntN(3)], "source-cidrs=203.0.113.7/32"}
 	must.OK(script.Change(svc, words[:1+r.random.IntN(2)], port))
 	must.Get(r.env.Client.CoreV1().Services(testenv.Namespace).Create(r.Context(), svc, metav1.CreateOptions{}))
@@ -104,13 +115,14 @@ func (r *run) create() bool {
 
 func (r *run) remove(name string) bool {
 	delete(r.services, name)
-	must.OK(r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
+	must.OK(r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace).Delete(r.Context(), name,
+		metav1.DeleteOptions{}))
 	must.OK(r.env.Client.CoreV1().Services(testenv.Namespace).Delete(r.Context(), name, metav1.DeleteOptions{}))
 	return true
 }
 
-// service does something to one of the Services. It sorts the names: with the random order of a map, runs with the same seed would
-// differ.
+// service does something to one of the Services. It sorts the names: with the random order of a map, runs with the same
+// seed would differ.
 func service(do func(*run, string) bool) func(*run) bool {
 	return func(r *run) bool {
 		names := slices.Sorted(maps.Keys(r.services))
@@ -118,22 +130,29 @@ func service(do func(*run, string) bool) func(*run) bool {
 	}
 }
 
-// placeEndpoints chooses nodes at random among those that are never removed: the members of rules with externalTrafficPolicy Local.
+// placeEndpoints chooses nodes at random among those that are never removed: the members of rules with
+// externalTrafficPolicy Local.
 func (r *run) placeEndpoints(name string) bool {
 	r.services[name] = [][]string{{"w1"}, {"w2"}, {"w1", "w2"}}[r.random.IntN(3)]
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
 	}
+
 	for i, node := range r.services[name] {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-			Addresses: []string{fmt.Sprintf("10.244.0.%d", i+1)}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+			Addresses:  []string{fmt.Sprintf("10.244.0.%d", i+1)},
+			NodeName:   &node,
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
 		})
 	}
+
 	slices := r.env.Client.DiscoveryV1().EndpointSlices(testenv.Namespace)
 	_, err := slices.Update(r.Context(), slice, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = slices.Create(r.Context(), slice, metav1.CreateOptions{})
 	}
+
 	must.OK(err)
 	return true
 }
@@ -155,7 +174,8 @@ func node(remove func(*run, string)) func(*run) bool {
 		if len(r.nodes) <= fewestNodes {
 			return false
 		}
-		names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.nodes)), func(n string) bool { return n == "w1" || n == "w2" })
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.nodes)),
+			func(n string) bool { return n == "w1" || n == "w2" })
 		name := names[r.random.IntN(len(names))]
 		delete(r.nodes, name)
 		remove(r, name)

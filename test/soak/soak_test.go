@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak creates, changes and deletes Services, nodes and VMs at random, with the controller as a process, a real API server
-// and a simulated CloudStack in which one call in twenty fails. It looks for broken promises all the time, and at the end compares
-// CloudStack with the Services exactly.
+// Package soak creates, changes and deletes Services, nodes and VMs at random, with the controller as a process, a real
+// API server and a simulated CloudStack in which one call in twenty fails. It looks for broken promises all the time,
+// and at the end compares CloudStack with the Services exactly.
 package soak
 
 import (
@@ -31,8 +31,9 @@ import (
 )
 
 var (
-	duration = flag.Duration("duration", 0, "how long to make changes; the checks at the end take a minute or two more; 0: not at all")
-	seed     = flag.Uint64("seed", 20260102, "of the random changes")
+	duration = flag.Duration("duration", 0,
+		"how long to make changes; the checks at the end take a minute or two more; 0: not at all")
+	seed = flag.Uint64("seed", 20260102, "of the random changes")
 )
 
 const (
@@ -69,7 +70,8 @@ type run struct {
 	*testing.T
 	env    *testenv.Env
 	random *rand.Rand
-	host   string // the address of the controller's metrics, used by nothing else, so that its port stays free between two processes
+	// the address of the controller's metrics, used by nothing else, so that its port stays free between two processes
+	host string
 
 	services map[string][]string // the nodes with ready endpoints, by the name of the Service
 	made     int
@@ -96,6 +98,7 @@ func soak(t *testing.T, plane string) {
 		Programs: must.Get(testenv.Build(t.Context(), t.Output())), Plane: plane,
 		VMs: vms, Nodes: firstNodes, Profile: "simulator", Extra: foreign, Seed: *seed,
 	}))
+
 	t.Cleanup(r.env.Stop)
 	for i := 1; i <= vms; i++ {
 		if name := fmt.Sprintf("w%d", i); i <= firstNodes {
@@ -104,19 +107,23 @@ func soak(t *testing.T, plane string) {
 			r.spare = append(r.spare, name)
 		}
 	}
+
 	w := r.watch()
 	r.start()
 	var disarm []func()
-	kinds := strings.Fields("error error:code=530 cut-before cut-after job-fails router-refuses throttled:delay=200ms delay:delay=500ms")
+	kinds := strings.Fields("error error:code=530 cut-before cut-after job-fails router-refuses " +
+		"throttled:delay=200ms delay:delay=500ms")
 	for _, k := range kinds {
 		f := must.Get(simulator.ParseFault("*:" + k))
 		f.Caller, f.Probability = testenv.User, faults/float64(len(kinds))
 		disarm = append(disarm, r.env.Cloud.Inject(f))
 	}
+
 	early, late := r.change(w)
 	for _, f := range disarm {
 		f()
 	}
+
 	r.finish(w)
 	t.Logf("seed %d: changes %v, %d looks, %d calls failed of %v", *seed, r.done, w.looks, w.failed, w.calls)
 	t.Logf("the controller used %v, at the end %v", early, late)
@@ -130,11 +137,12 @@ func soak(t *testing.T, plane string) {
 // Nodes, is short because this test destroys VMs all the time.
 func (r *run) start() {
 	must.OK(r.env.Spawn(r.Context(), 0, "--drift-period=10s", "--node-deletion-window=10s", "--bind-address="+r.host,
-		fmt.Sprintf("--secure-port=%d", metricsPort), "--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez"))
+		fmt.Sprintf("--secure-port=%d", metricsPort),
+		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez"))
 }
 
-// change makes random changes for the duration, while the watch looks. The controller is killed only in the first half; then it
-// returns what the process used soon after, and at the end.
+// change makes random changes for the duration, while the watch looks. The controller is killed only in the first half;
+// then it returns what the process used soon after, and at the end.
 func (r *run) change(w *watch) (early, late map[string]float64) {
 	stop := make(chan struct{})
 	var looks sync.WaitGroup
@@ -155,6 +163,7 @@ func (r *run) change(w *watch) (early, late map[string]float64) {
 			r.act(acts)
 		}
 	}
+
 	do(0.5, acts)
 	do(0.15, acts[1:])
 	early = r.usage()
@@ -163,12 +172,17 @@ func (r *run) change(w *watch) (early, late map[string]float64) {
 }
 
 // gauges are the metrics that must not grow with the process's age, apart from a quarter and some slack.
-var gauges = map[string]float64{"go_goroutines": 50, "go_memstats_heap_inuse_bytes": 16 << 20, "process_resident_memory_bytes": 32 << 20}
+var gauges = map[string]float64{
+	"go_goroutines":                 50,
+	"go_memstats_heap_inuse_bytes":  16 << 20,
+	"process_resident_memory_bytes": 32 << 20,
+}
 
 // usage returns the least of several readings of the controller's metrics.
 func (r *run) usage() map[string]float64 {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- the controller's self-signed certificate, on loopback
+		// #nosec G402 -- the controller's self-signed certificate, on loopback
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
 	defer client.CloseIdleConnections()
 	least := map[string]float64{}
@@ -188,5 +202,6 @@ func (r *run) usage() map[string]float64 {
 		})
 		time.Sleep(time.Second)
 	}
+
 	return least
 }

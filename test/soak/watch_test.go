@@ -76,9 +76,11 @@ func (w *watch) texts(ctx context.Context, c cloud, of func(id string) bool) map
 	for _, ip := range c.ips {
 		out[ip.ID] = fmt.Sprintf("address %+v", ip)
 	}
+
 	for _, f := range c.firewall {
 		out[f.ID] = fmt.Sprintf("firewall rule %+v", f)
 	}
+
 	for _, r := range c.rules {
 		if of(r.ID) {
 			var names []string
@@ -89,21 +91,23 @@ func (w *watch) texts(ctx context.Context, c cloud, of func(id string) bool) map
 			out[r.ID] = fmt.Sprintf("rule %+v to %v", r, names)
 		}
 	}
+
 	maps.DeleteFunc(out, func(id, _ string) bool { return !of(id) })
 	return out
 }
 
 func (w *watch) services(ctx context.Context) []corev1.Service {
 	list := must.Get(w.env.Client.CoreV1().Services(testenv.Namespace).List(ctx, metav1.ListOptions{}))
-	return slices.DeleteFunc(list.Items, func(s corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeLoadBalancer })
+	return slices.DeleteFunc(list.Items,
+		func(s corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeLoadBalancer })
 }
 
 // look looks once. It sees nothing while CloudStack is unavailable.
 func (w *watch) look(ctx context.Context) {
 	w.count()
 	_ = must.Catch(func() {
-		// The Services are read before CloudStack: what their status says must already be true in CloudStack. A second list shows which
-		// were deleted meanwhile: those have released their address, not lost it.
+		// The Services are read before CloudStack: what their status says must already be true in CloudStack. A second
+		// list shows which were deleted meanwhile: those have released their address, not lost it.
 		services := w.services(ctx)
 		c := w.read(ctx)
 		is := w.texts(ctx, c, func(id string) bool { return w.foreign[id] != "" })
@@ -120,8 +124,8 @@ func (w *watch) look(ctx context.Context) {
 
 func (w *watch) breaks(format string, a ...any) { w.broken[fmt.Sprintf(format, a...)]++ }
 
-// compare looks for two rules of a name on an address, since a name identifies the Service and the port; for Services that have lost
-// their address or have another; and for more addresses than Services.
+// compare looks for two rules of a name on an address, since a name identifies the Service and the port; for Services
+// that have lost their address or have another; and for more addresses than Services.
 func (w *watch) compare(services, later []corev1.Service, c cloud) {
 	names := map[string]bool{}
 	for _, r := range c.rules {
@@ -131,16 +135,20 @@ func (w *watch) compare(services, later []corev1.Service, c cloud) {
 		}
 		names[name] = true
 	}
-	unshown := map[string]string{} // addresses that are in the status of no Service: those that are being acquired, and leaked ones
+
+	// addresses that are in the status of no Service: those that are being acquired, and leaked ones
+	unshown := map[string]string{}
 	for _, ip := range c.ips {
 		if !slices.Contains(w.before, ip.Address) {
 			unshown[ip.Address] = ip.Tags[plan.TagService]
 		}
 	}
+
 	ours, living, kept := len(unshown), map[types.UID]bool{}, map[types.UID]bool{}
 	for _, it := range later {
 		living[it.UID], kept[it.UID] = true, it.DeletionTimestamp == nil
 	}
+
 	for _, s := range services {
 		living[s.UID] = true
 		if len(s.Status.LoadBalancer.Ingress) == 0 {
@@ -159,6 +167,7 @@ func (w *watch) compare(services, later []corev1.Service, c cloud) {
 			w.breaks("Service %s has lost its address %s", s.Name, ip)
 		}
 	}
+
 	if ours > len(living) {
 		w.breaks("%d addresses for %d Services; in the status of none: %v", ours, len(living), unshown)
 	}
@@ -174,9 +183,11 @@ func (w *watch) count() {
 		if c.Status != 200 || c.JobStatus == 2 {
 			w.failed++
 		}
+
 		if strings.HasPrefix(c.Command, "list") || strings.HasPrefix(c.Command, "query") {
 			continue
 		}
+
 		for _, value := range c.Params {
 			for id := range strings.SplitSeq(value, ",") {
 				if w.foreign[id] != "" {
@@ -187,9 +198,11 @@ func (w *watch) count() {
 	}
 }
 
-// finish waits until CloudStack's state matches the Services, deletes the Services, and waits until its state is the initial one.
+// finish waits until CloudStack's state matches the Services, deletes the Services, and waits until its state is the
+// initial one.
 func (r *run) finish(w *watch) {
-	testenv.Await(r.Context(), settle, "CloudStack's rules to match the Services", func(ctx context.Context) { r.converged(ctx, w) })
+	testenv.Await(r.Context(), settle, "CloudStack's rules to match the Services",
+		func(ctx context.Context) { r.converged(ctx, w) })
 	w.look(r.Context())
 	must.OK(r.env.Clear(r.Context()))
 	r.services = map[string][]string{}
@@ -197,7 +210,8 @@ func (r *run) finish(w *watch) {
 		r.converged(ctx, w)
 		must.OK(differences(w.foreign, w.texts(ctx, w.read(ctx), func(string) bool { return true })))
 		for _, state := range []string{"Allocating", "Releasing"} {
-			list := must.Get(r.env.Cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"allocatedonly": "false", "state": state, "listall": "true"}))
+			list := must.Get(r.env.Cloud.Admin(ctx, "listPublicIpAddresses",
+				map[string]string{"allocatedonly": "false", "state": state, "listall": "true"}))
 			must.Be(list["count"] == nil, "%v addresses are still in state %s", list["count"], state)
 		}
 	})
@@ -245,7 +259,8 @@ func (r *run) converged(ctx context.Context, w *watch) {
 			members = append(members, m.VM)
 		}
 		slices.Sort(members)
-		is[l.Public.String()] = served(l.Algorithm, int32(l.Members[0].Address.Port()), members, l.ProxyHeader, admitted(l.Admits))
+		is[l.Public.String()] = served(l.Algorithm, int32(l.Members[0].Address.Port()), members, l.ProxyHeader,
+			admitted(l.Admits))
 	}
 	must.OK(differences(want, is))
 }
@@ -254,7 +269,8 @@ func served(algorithm string, port int32, members []string, proxy bool, clients 
 	return fmt.Sprintf("%s to %d of %v, PROXY header %t, for %v", algorithm, port, members, proxy, clients)
 }
 
-// admitted are those that come in of one client of each range that a Service may use, in the order of acts, and one that is in none.
+// admitted are those that come in of one client of each range that a Service may use, in the order of acts, and one
+// that is in none.
 func admitted(by func(netip.Addr) bool) []string {
 	all := strings.Fields("10.1.2.3 192.0.2.9 198.51.100.9 203.0.113.7 203.0.113.8")
 	return slices.DeleteFunc(all, func(ip string) bool { return !by(netip.MustParseAddr(ip)) })
@@ -288,9 +304,11 @@ func TestBrokenPromisesAreSeen(t *testing.T) {
 		for _, ip := range strings.Fields(c.has) {
 			is.ips = append(is.ips, cloudstack.PublicIP{Address: ip})
 		}
+
 		for _, name := range strings.Fields(c.rules) {
 			is.rules = append(is.rules, cloudstack.LoadBalancerRule{Name: name, PublicIP: c.has})
 		}
+
 		w.compare([]corev1.Service{s}, []corev1.Service{s}, is)
 		require.Equal(t, want == "", len(w.broken) == 0, want)
 		for text := range w.broken {

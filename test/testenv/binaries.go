@@ -26,9 +26,9 @@ const ControllerImage = "ghcr.io/csccm/cloudstack-ccm"
 // Binaries are the paths of the product's programs.
 type Binaries struct{ Controller, CLI, Simulator string }
 
-// Build returns the product's programs. It builds them, with the linker flags CSCCM_LDFLAGS, unless CSCCM_BIN_DIR names a folder
-// that holds them, and names to out what it builds. They are linked statically, so that they run in an otherwise empty root
-// directory.
+// Build returns the product's programs. It builds them, with the linker flags CSCCM_LDFLAGS, unless CSCCM_BIN_DIR names
+// a folder that holds them, and names to out what it builds. They are linked statically, so that they run in an
+// otherwise empty root directory.
 func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	defer must.Return(&err)
 	root, given := filepath.Dir(must.Get(plane.ModuleDir())), os.Getenv("CSCCM_BIN_DIR")
@@ -54,12 +54,14 @@ func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 		name := filepath.Base(path)
 		_, _ = fmt.Fprintln(out, "  building", name)
 		flags := os.Getenv("CSCCM_LDFLAGS")
-		must.Get(program.Go(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", path, "./cmd/"+name))
+		must.Get(program.Go(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", path,
+			"./cmd/"+name))
 	}
 	return b, nil
 }
 
-// Helm returns the path of the helm program in the version of release/tools/helm. The first call on a machine builds it.
+// Helm returns the path of the helm program in the version of release/tools/helm. The first call on a machine builds
+// it.
 func Helm(ctx context.Context, out io.Writer) (_ string, err error) {
 	defer must.Return(&err)
 	source := filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "release", "tools", "helm")

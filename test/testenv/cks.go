@@ -21,9 +21,10 @@ import (
 // cksSecret is the name of the Secret that CloudStack creates in its clusters.
 const cksSecret = "cloudstack-secret" // #nosec G101 -- a name
 
-// CKS plays what CloudStack Kubernetes Service installs inside the VMs of a cluster: a process node for each VM, whose kubelet
-// runs without --cloud-provider=external, kubeadm's ConfigMap, the Secret with the keys of CloudStack's own user, and Apache's
-// provider unless the name of a Pod holds "cloud-controller-manager". It implements simulator.ClusterInside for one cluster.
+// CKS plays what CloudStack Kubernetes Service installs inside the VMs of a cluster: a process node for each VM, whose
+// kubelet runs without --cloud-provider=external, kubeadm's ConfigMap, the Secret with the keys of CloudStack's own
+// user, and Apache's provider unless the name of a Pod holds "cloud-controller-manager". It implements
+// simulator.ClusterInside for one cluster.
 type CKS struct {
 	Cluster *Cluster
 
@@ -35,10 +36,16 @@ type CKS struct {
 func (k *CKS) Start(ctx context.Context, c *simulator.InsideCluster) (_ string, err error) {
 	defer must.Return(&err)
 	core := k.Cluster.Client.CoreV1()
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kubeadm-config"}, Data: map[string]string{"ClusterConfiguration": "kubernetesVersion: v" + c.Version + "\n"}}
+	config := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubeadm-config"},
+		Data:       map[string]string{"ClusterConfiguration": "kubernetesVersion: v" + c.Version + "\n"},
+	}
 	_, err = core.ConfigMaps(metav1.NamespaceSystem).Create(ctx, config, metav1.CreateOptions{})
 	must.OK(unless(apierrors.IsAlreadyExists, err))
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: cksSecret}, StringData: map[string]string{"cloud-config": c.Provider}}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: cksSecret},
+		StringData: map[string]string{"cloud-config": c.Provider},
+	}
 	_, err = core.Secrets(metav1.NamespaceSystem).Create(ctx, secret, metav1.CreateOptions{})
 	must.OK(unless(apierrors.IsAlreadyExists, err)) // CKS keeps a Secret that is there
 	must.OK(k.Join(ctx, c, c.Nodes))
@@ -108,7 +115,8 @@ func (k *CKS) Delete(context.Context, *simulator.InsideCluster) error {
 	return nil
 }
 
-// provider deploys Apache's provider as CKS does: unless a line of "kubectl get pods -A" holds cloud-controller-manager.
+// provider deploys Apache's provider as CKS does: unless a line of "kubectl get pods -A" holds
+// cloud-controller-manager.
 func (k *CKS) provider(ctx context.Context) (err error) {
 	defer must.Return(&err)
 	pods := must.Get(k.Cluster.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{}))

@@ -54,8 +54,10 @@ func StartCloudStackAt(ctx context.Context, address string, o simulator.Options)
 	mux.Handle("/client/api", sim.Handler())
 	mux.Handle("/integration/", http.StripPrefix("/integration", sim.IntegrationHandler()))
 	c := &CloudStack{
-		Simulator: sim, URL: "http://" + l.Addr().String() + "/client/api", admin: "http://" + l.Addr().String() + "/integration/client/api",
-		server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second},
+		Simulator: sim,
+		URL:       "http://" + l.Addr().String() + "/client/api",
+		admin:     "http://" + l.Addr().String() + "/integration/client/api",
+		server:    &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second},
 	}
 	go func() { _ = c.server.Serve(l) }()
 	return c, nil
@@ -87,13 +89,16 @@ func (c *CloudStack) Client(user string) (_ *cloudstack.Client, err error) {
 // Admin runs a command as the operator of the cloud, through the integration port and
 // without credentials, and waits for its job. It returns the content of the answer or
 // the result of the job.
-func (c *CloudStack) Admin(ctx context.Context, command string, params map[string]string) (_ map[string]any, err error) {
+func (c *CloudStack) Admin(
+	ctx context.Context, command string, params map[string]string,
+) (_ map[string]any, err error) {
 	defer must.Return(&err)
 	answer := must.Get(c.call(ctx, command, params))
 	id, ok := answer["jobid"].(string)
 	if !ok {
 		return answer, nil
 	}
+
 	var result map[string]any
 	err = wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
 		job, err := c.call(ctx, "queryAsyncJobResult", map[string]string{"jobid": id})
@@ -103,6 +108,7 @@ func (c *CloudStack) Admin(ctx context.Context, command string, params map[strin
 		result, _ = job["jobresult"].(map[string]any)
 		return job["jobstatus"] == 1.0, err
 	})
+
 	return result, err
 }
 
@@ -112,6 +118,7 @@ func (c *CloudStack) call(ctx context.Context, command string, params map[string
 	for k, v := range params {
 		query.Set(k, v)
 	}
+
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, c.admin+"?"+query.Encode(), nil))
 	resp, err := http.DefaultClient.Do(req)
 	must.OK(err)
@@ -120,11 +127,13 @@ func (c *CloudStack) call(ctx context.Context, command string, params map[string
 	if err := json.NewDecoder(resp.Body).Decode(&envelope); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", command, resp.Status, err)
 	}
+
 	for _, content := range envelope {
 		if text, bad := content["errortext"]; bad {
 			return nil, fmt.Errorf("%s: %v", command, text)
 		}
 		return content, nil
 	}
+
 	return nil, errors.New(command + ": the answer is empty")
 }

@@ -49,11 +49,15 @@ const (
 	rolePrefix       = "node-role.kubernetes.io/"
 )
 
-// ExampleNodes returns nodes for the VMs of the simulator's example world: one of the control plane, with kubeadm's labels, and two
-// workers.
+// ExampleNodes returns nodes for the VMs of the simulator's example world: one of the control plane, with kubeadm's
+// labels, and two workers.
 func ExampleNodes() []processnode.Options {
 	return []processnode.Options{
-		{Name: "demo-cp-1", Address: "10.1.1.11", Labels: map[string]string{rolePrefix + "control-plane": "", corev1.LabelNodeExcludeBalancers: ""}},
+		{
+			Name:    "demo-cp-1",
+			Address: "10.1.1.11",
+			Labels:  map[string]string{rolePrefix + "control-plane": "", corev1.LabelNodeExcludeBalancers: ""},
+		},
 		{Name: "demo-worker-1", Address: "10.1.1.21"},
 		{Name: "demo-worker-2", Address: "10.1.1.22"},
 	}
@@ -97,6 +101,7 @@ func (c *Cluster) Join(ctx context.Context, o processnode.Options) (_ *processno
 			own[k] = v
 		}
 	}
+
 	o.Labels = own
 	n := must.Get(processnode.Start(ctx, o))
 	c.mu.Lock()
@@ -105,6 +110,7 @@ func (c *Cluster) Join(ctx context.Context, o processnode.Options) (_ *processno
 	if len(roles) == 0 {
 		return n, nil
 	}
+
 	patch := must.Get(json.Marshal(map[string]any{"metadata": map[string]any{"labels": roles}}))
 	_, err = c.Client.CoreV1().Nodes().Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return n, err

@@ -48,7 +48,8 @@ type Options struct {
 	VMs, Nodes int
 	// Profile is how long CloudStack's calls and jobs take: instant, simulator or production.
 	Profile string
-	// World is YAML that replaces the simulator's world of VMs, which must have the users of this package; empty means that world.
+	// World is YAML that replaces the simulator's world of VMs, which must have the users of this package; empty means
+	// that world.
 	World string
 	// Extra is YAML that is appended to the simulator's world.
 	Extra string
@@ -56,8 +57,8 @@ type Options struct {
 	Seed uint64
 }
 
-// Env is a test environment with only what the controller sees: an API server whose Nodes have no kubelet, so that they are
-// ready or not as the test says, a simulated CloudStack in this process, and the controller as a child process.
+// Env is a test environment with only what the controller sees: an API server whose Nodes have no kubelet, so that they
+// are ready or not as the test says, a simulated CloudStack in this process, and the controller as a child process.
 type Env struct {
 	*plane.Plane
 	Client     kubernetes.Interface
@@ -86,18 +87,23 @@ func New(ctx context.Context, o Options) (_ *Env, err error) {
 	env.CloudConfig = filepath.Join(env.dir, "cloud-config")
 	env.Latency = must.Get(simulator.Profile(o.Profile))
 	w := must.Get(simulator.LoadWorld(strings.NewReader(cmp.Or(o.World, world(o.VMs)) + o.Extra)))
-	if env.Cloud, err = StartCloudStackWith(simulator.Options{World: w, Latency: env.Latency, Seed: o.Seed}); err != nil { //nolint:contextcheck // the server outlives the call
+	//nolint:contextcheck // the server outlives the call
+	env.Cloud, err = StartCloudStackWith(simulator.Options{World: w, Latency: env.Latency, Seed: o.Seed})
+	if err != nil {
 		return nil, err
 	}
+
 	must.OK(env.configure(0))
 	client := must.Get(env.Cloud.Client("inspector"))
 	list := must.Get(client.ListVirtualMachines(ctx, cloudstack.VMQuery{}))
 	for _, image := range list {
 		env.vms[image.Name] = image.ID
 	}
+
 	if !env.borrowed {
 		env.Plane = must.Get(plane.Start(ctx, plane.Options{Programs: o.Plane, APIOnly: true}))
 	}
+
 	config := must.Get(env.AdminConfig())
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	env.Client = must.Get(kubernetes.NewForConfig(config))
@@ -122,9 +128,12 @@ networks:
   - {name: k8s-net, account: k8s, cidr: 10.1.0.0/16}
 virtualMachines:
 `)
+
 	for i := 1; i <= vms; i++ {
-		fmt.Fprintf(&w, "  - {name: w%d, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: %s}]}\n", i, VMAddress(i))
+		fmt.Fprintf(&w, "  - {name: w%d, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: %s}]}\n",
+			i, VMAddress(i))
 	}
+
 	return w.String()
 }
 
@@ -151,7 +160,8 @@ func (env *Env) Kill() {
 	env.Controller = nil
 }
 
-// configure writes the controller's cloud-config; rate is its rate-limit: calls per second, 0 for none, or cloudconfig.AutoRate.
+// configure writes the controller's cloud-config; rate is its rate-limit: calls per second, 0 for none, or
+// cloudconfig.AutoRate.
 func (env *Env) configure(rate float64) (err error) {
 	defer must.Return(&err)
 	config := must.Get(env.Cloud.Config(User))
@@ -159,8 +169,8 @@ func (env *Env) configure(rate float64) (err error) {
 	return os.WriteFile(env.CloudConfig, config.Render(), 0o600)
 }
 
-// Start starts the controller and waits until it is idle. rate is its rate-limit in calls per second, 0 for none. The ledger
-// must not be reset meanwhile.
+// Start starts the controller and waits until it is idle. rate is its rate-limit in calls per second, 0 for none. The
+// ledger must not be reset meanwhile.
 func (env *Env) Start(ctx context.Context, rate float64, args ...string) (err error) {
 	defer must.Return(&err)
 	env.Kill()
@@ -176,9 +186,14 @@ func (env *Env) Spawn(ctx context.Context, rate float64, args ...string) (err er
 	env.Kill()
 	must.OK(env.configure(rate))
 	env.Controller, err = child.Start(ctx, child.Command{
-		Name: "cloudstack-ccm", Path: env.programs.Controller, Log: filepath.Join(env.dir, "controller.log"), Dir: env.dir, Env: []string{"TMPDIR=" + env.dir},
+		Name: "cloudstack-ccm",
+		Path: env.programs.Controller,
+		Log:  filepath.Join(env.dir, "controller.log"),
+		Dir:  env.dir,
+		Env:  []string{"TMPDIR=" + env.dir},
 		Args: append([]string{
-			"--cloud-provider=external-cloudstack", "--cloud-config=" + env.CloudConfig, "--kubeconfig=" + env.Kubeconfig,
+			"--cloud-provider=external-cloudstack", "--cloud-config=" + env.CloudConfig,
+			"--kubeconfig=" + env.Kubeconfig,
 			"--leader-elect=false", "--secure-port=0", "--v=1",
 		}, args...),
 	})
@@ -188,9 +203,13 @@ func (env *Env) Spawn(ctx context.Context, rate float64, args ...string) (err er
 // Services creates the Services web<from> to web<to> with n ports each.
 func (env *Env) Services(ctx context.Context, from, to, n int) error {
 	return each(from, to, func(i int) {
-		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web%d", i)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+		svc := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web%d", i)},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+		}
 		for p := range n {
-			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("p%d", p), Port: int32(8000 + p)})
+			svc.Spec.Ports = append(svc.Spec.Ports,
+				corev1.ServicePort{Name: fmt.Sprintf("p%d", p), Port: int32(8000 + p)})
 		}
 		must.Get(env.Client.CoreV1().Services(Namespace).Create(ctx, svc, metav1.CreateOptions{}))
 	})
@@ -229,7 +248,9 @@ func (env *Env) Clear(ctx context.Context) (err error) {
 	}
 	return env.Until(ctx, "the Services to be deleted", func() bool {
 		list, err := env.Client.CoreV1().Services(Namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		return err == nil && !slices.ContainsFunc(list.Items, func(s corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeLoadBalancer })
+		return err == nil &&
+			!slices.ContainsFunc(list.Items,
+				func(s corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeLoadBalancer })
 	})
 }
 

@@ -48,13 +48,17 @@ func (p Predecessor) Create(ctx context.Context, client kubernetes.Interface) (e
 	defer must.Return(&err)
 	meta := metav1.ObjectMeta{Name: PredecessorName, Namespace: metav1.NamespaceSystem}
 	all := []string{"*"}
-	must.Get(client.CoreV1().ServiceAccounts(meta.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}))
+	must.Get(client.CoreV1().ServiceAccounts(meta.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta},
+		metav1.CreateOptions{}))
 	role := metav1.ObjectMeta{Name: "system:" + PredecessorName}
-	must.Get(client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}, metav1.CreateOptions{}))
+	must.Get(client.RbacV1().ClusterRoles().Create(ctx,
+		&rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}},
+		metav1.CreateOptions{}))
 	must.Get(client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: PredecessorName}},
 	}, metav1.CreateOptions{}))
+
 	labels, replicas := map[string]string{"k8s-app": PredecessorName}, int32(1)
 	selector, template := &metav1.LabelSelector{MatchLabels: labels}, p.template(labels)
 	if p.DaemonOn != "" {
@@ -64,6 +68,7 @@ func (p Predecessor) Create(ctx context.Context, client kubernetes.Interface) (e
 		}, metav1.CreateOptions{})
 		return err
 	}
+
 	_, err = client.AppsV1().Deployments(meta.Namespace).Create(ctx, &appsv1.Deployment{
 		ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: template},
 	}, metav1.CreateOptions{})
@@ -75,19 +80,35 @@ func (p Predecessor) template(labels map[string]string) corev1.PodTemplateSpec {
 	if p.HostNetwork {
 		dns = corev1.DNSDefault
 	}
+
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 		ServiceAccountName: PredecessorName, HostNetwork: p.HostNetwork, DNSPolicy: dns,
-		Tolerations: []corev1.Toleration{{Key: uninitialized, Operator: corev1.TolerationOpExists}, {Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}},
+		Tolerations: []corev1.Toleration{
+			{Key: uninitialized, Operator: corev1.TolerationOpExists},
+			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists},
+		},
 		Containers: []corev1.Container{{
 			Name: PredecessorName, Image: p.Image, Command: []string{"/cloudstack-ccm"},
 			Args: append([]string{
-				"--leader-elect=true", "--cloud-provider=" + cmp.Or(p.Provider, "external-cloudstack"), "--cloud-config=/config/cloud-config",
-				"--bind-address=$(POD_IP)", "--secure-port=" + p.Port, "--webhook-secure-port=0", "--instance-type-format=upstream",
+				"--leader-elect=true", "--cloud-provider=" + cmp.Or(p.Provider, "external-cloudstack"),
+				"--cloud-config=/config/cloud-config",
+				"--bind-address=$(POD_IP)", "--secure-port=" + p.Port, "--webhook-secure-port=0",
+				"--instance-type-format=upstream",
 			}, p.Flags...),
-			Env:          []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}},
+			Env: []corev1.EnvVar{
+				{
+					Name:      "POD_IP",
+					ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}},
+				},
+			},
 			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/config", ReadOnly: true}},
 		}},
-		Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: p.Secret}}}},
+		Volumes: []corev1.Volume{
+			{
+				Name:         "config",
+				VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: p.Secret}},
+			},
+		},
 	}}
 }
 
@@ -100,11 +121,13 @@ func RulesOfOld(ctx context.Context, client *cloudstack.Client, rules map[string
 		name, protocol := r.Name, r.Protocol
 		switch r.PublicPort {
 		case 80:
-			name = strings.Replace(name, "-tcp-80", "-80", 1) // names of providers without support for the PROXY protocol
+			// names of providers without support for the PROXY protocol
+			name = strings.Replace(name, "-tcp-80", "-80", 1)
 		case 8080:
 			name, protocol = strings.Replace(name, "-tcp-proxy-", "-tcp-", 1), "tcp"
 		}
-		s := must.Get(client.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: protocol, Algorithm: r.Algorithm}))
+		s := must.Get(client.UpdateLoadBalancerRule(ctx,
+			cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: protocol, Algorithm: r.Algorithm}))
 		must.Get(client.Jobs().Wait(ctx, "updateLoadBalancerRule", s.JobID))
 	}
 	return nil

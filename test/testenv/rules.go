@@ -38,6 +38,7 @@ func Rules(ctx context.Context, client *cloudstack.Client, address string) (_ []
 		slices.Sort(names)
 		rules = append(rules, Rule{r, names})
 	}
+
 	slices.SortFunc(rules, func(a, b Rule) int {
 		return cmp.Or(strings.Compare(a.PublicIP, b.PublicIP), cmp.Compare(a.PublicPort, b.PublicPort))
 	})

@@ -25,22 +25,30 @@ type Simulator struct {
 	Page string `json:"pageURL"`
 }
 
-// StartSimulator starts cloudstack-sim on a free loopback port and returns when it answers. dir is the folder of its log and
-// its ready file.
+// StartSimulator starts cloudstack-sim on a free loopback port and returns when it answers. dir is the folder of its
+// log and its ready file.
 func StartSimulator(ctx context.Context, binary, dir string, args ...string) (_ *Simulator, err error) {
 	defer must.Return(&err)
 	ready := filepath.Join(dir, "ready.json")
 	s := &Simulator{Process: must.Get(child.Start(ctx, child.Command{
-		Name: "cloudstack-sim", Path: binary, Log: filepath.Join(dir, "cloudstack-sim.log"), Dir: dir, Env: []string{"TMPDIR=" + dir},
-		Args: append([]string{"--listen", "127.0.0.1:0", "--print-keys=false", "--log-calls", "--ready-file", ready}, args...),
+		Name: "cloudstack-sim",
+		Path: binary,
+		Log:  filepath.Join(dir, "cloudstack-sim.log"),
+		Dir:  dir,
+		Env:  []string{"TMPDIR=" + dir},
+		Args: append([]string{"--listen", "127.0.0.1:0", "--print-keys=false", "--log-calls", "--ready-file", ready},
+			args...),
 	}))}
+
 	err = s.Ready(ctx, 2*time.Minute, func(context.Context) error {
 		return must.Catch(func() { must.OK(json.Unmarshal(must.Get(os.ReadFile(ready)), s)) }) // #nosec G304 -- ours
 	})
+
 	// The ready file holds keys: it is removed when it has been read.
 	if err = errors.Join(err, os.RemoveAll(ready)); err != nil {
 		s.Stop()
 	}
+
 	return s, err
 }
 

@@ -15,8 +15,8 @@ import (
 // pollPeriod is short, because only processes of this machine are polled.
 const pollPeriod = 100 * time.Millisecond
 
-// Wait polls until try succeeds; what package must ends in it is its error. After limit it returns an error with what was waited
-// for and the last error of try.
+// Wait polls until try succeeds; what package must ends in it is its error. After limit it returns an error with what
+// was waited for and the last error of try.
 func Wait(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -28,10 +28,12 @@ func Wait(ctx context.Context, limit time.Duration, what string, try func(contex
 		if err == nil {
 			return nil
 		}
+
 		// The error of a try that was interrupted by the time-out is less useful than the one before.
 		if last == nil || ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			last = err
 		}
+
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {

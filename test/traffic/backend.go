@@ -22,7 +22,8 @@ type Backend struct {
 	server   *http.Server
 }
 
-// StartBackend starts a backend that listens on an address; port 0 chooses a free port. Its clients may use the PROXY protocol.
+// StartBackend starts a backend that listens on an address; port 0 chooses a free port. Its clients may use the PROXY
+// protocol.
 func StartBackend(ctx context.Context, name, address string) (*Backend, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -65,7 +66,11 @@ func (l Proxied) Accept() (net.Conn, error) {
 	for _, p := range l.Trusted {
 		if p.Contains(peer.Addr().Unmap()) {
 			in := bufio.NewReader(c)
-			return &proxied{Conn: c, in: in, source: sync.OnceValues(func() (net.Addr, error) { return header(c, in) })}, nil
+			return &proxied{
+				Conn:   c,
+				in:     in,
+				source: sync.OnceValues(func() (net.Addr, error) { return header(c, in) }),
+			}, nil
 		}
 	}
 	return c, nil
@@ -92,7 +97,8 @@ func (c *proxied) RemoteAddr() net.Addr {
 	return source
 }
 
-// header returns the source address of "PROXY TCP4 source destination port port", or that of the connection without a header.
+// header returns the source address of "PROXY TCP4 source destination port port", or that of the connection without a
+// header.
 func header(c net.Conn, in *bufio.Reader) (net.Addr, error) {
 	const start = "PROXY "
 	if b, err := in.Peek(len(start)); err != nil || string(b) != start {

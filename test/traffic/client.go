@@ -23,8 +23,8 @@ import (
 // Options configures a client.
 type Options struct {
 	Targets []string // addresses of Services' ports
-	// Open keeps a connection to each target open and sends requests on it all the time. Connections that a load balancer closes
-	// after a response are opened again.
+	// Open keeps a connection to each target open and sends requests on it all the time. Connections that a load
+	// balancer closes after a response are opened again.
 	Open bool
 	// Timeout is the time-out of a request; 0 means 5 s.
 	Timeout time.Duration
@@ -124,6 +124,7 @@ func (c *Client) send(begin, ctx context.Context) {
 			if due-sent > c.o.rate { // requests that are more than a second late are skipped
 				sent = due - c.o.rate
 			}
+
 			for ; sent < due; sent++ {
 				t := c.o.Targets[sent%len(c.o.Targets)]
 				select {
@@ -163,19 +164,23 @@ func (c *Client) keep(ctx context.Context, t string) {
 		if s == nil {
 			s, _ = c.open(ctx, t) // errors are ignored: request counts failures to connect
 		}
+
 		if s != nil {
 			_, err := s.ask(c.o.Timeout)
 			if err == nil {
 				c.kept.Add(1)
 			}
+
 			if err != nil && s.asked > 1 { // an error of the first request is not a cut of an open connection
 				c.part().cut(t, withoutPorts(err))
 			}
+
 			if err != nil || s.ended {
 				s.close()
 				s = nil
 			}
 		}
+
 		select {
 		case <-ctx.Done():
 			return
@@ -217,16 +222,19 @@ func (s *session) ask(limit time.Duration) (backend string, err error) {
 	if err != nil {
 		return "", err
 	}
+
 	s.ended = resp.Close
 	body, err := io.ReadAll(resp.Body)
 	must.OK(errors.Join(err, resp.Body.Close()))
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("answer %s", resp.Status)
 	}
+
 	backend, echo, _ := strings.Cut(strings.TrimSpace(string(body)), " ")
 	if echo != question {
 		return "", fmt.Errorf("the answer %q does not belong to the request %q", body, question)
 	}
+
 	return backend, nil
 }
 

@@ -43,8 +43,8 @@ func steady(t *testing.T, targets ...string) (*Client, func(func(Report) bool)) 
 	}
 }
 
-// TestFailures: a connection that is closed after a response with "Connection: close" does not count as cut; an error status is a
-// failure.
+// TestFailures: a connection that is closed after a response with "Connection: close" does not count as cut; an error
+// status is a failure.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	var failing atomic.Bool
@@ -55,6 +55,7 @@ func TestFailures(t *testing.T) {
 		}
 		Handler("web").ServeHTTP(w, r)
 	}))
+
 	t.Cleanup(s.Close)
 	web, one := s.Listener.Addr().String(), backend(t).Address()
 	c, until := steady(t, web, one)
@@ -83,7 +84,8 @@ func TestLoss(t *testing.T) {
 	require.ErrorContains(t, r.Err(), "1 connections were cut")
 }
 
-// TestProxied: the header tells the client's address; without one, or from a client that is not trusted, it is the connection's.
+// TestProxied: the header tells the client's address; without one, or from a client that is not trusted, it is the
+// connection's.
 func TestProxied(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -120,14 +122,17 @@ func TestRecord(t *testing.T) {
 	for _, ms := range []int{10, 20, 15, 400, 410} { // answers may be recorded out of order
 		r.answered("a", "one", at(ms))
 	}
+
 	for ms := 10; ms <= 900; ms += 10 {
 		r.answered("b", "one", at(ms))
 	}
+
 	r.failed("a", errors.New("refused"))
 	got := r.end(at(1000))
 	if got.LongestGap != 590*time.Millisecond || got.Requests != 96 || got.Failures != 1 || got.Took != time.Second {
 		t.Errorf("%+v: want the gap from a's last answer to the end", got)
 	}
+
 	late := newRecord("x", []string{"a"}, t0)
 	late.answered("a", "one", at(10))
 	late.endGaps(at(30))

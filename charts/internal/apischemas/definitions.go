@@ -19,9 +19,11 @@ import (
 type source struct {
 	module, file string   // file is the name of the output file
 	definitions  []string // files of the module
-	reduced      bool     // without status and versions that are not served, and without rules in CEL unless rules is set
-	rules        bool     // for an API server, which evaluates rules in CEL
-	// types is the folder of Go types from which controller-gen generates the definitions, for a module that does not hold them.
+	// without status and versions that are not served, and without rules in CEL unless rules is set
+	reduced bool
+	rules   bool // for an API server, which evaluates rules in CEL
+	// types is the folder of Go types from which controller-gen generates the definitions, for a module that does not
+	// hold them.
 	types string
 }
 
@@ -30,18 +32,27 @@ const generator = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.20.1"
 
 // sources are what the chart, the pages of docs/clusters and docs/examples use, by a short name.
 var sources = map[string]source{
-	"prometheus-operator": {module: "github.com/prometheus-operator/prometheus-operator", file: "prometheus-operator.yaml", definitions: []string{
-		"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
-		"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
-	}},
+	"prometheus-operator": {
+		module: "github.com/prometheus-operator/prometheus-operator",
+		file:   "prometheus-operator.yaml",
+		definitions: []string{
+			"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+			"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+		},
+	},
 	"cluster-api": {module: "sigs.k8s.io/cluster-api", file: "cluster-api.yaml", definitions: []string{
 		"bootstrap/kubeadm/config/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates.yaml",
 		"controlplane/kubeadm/config/crd/bases/controlplane.cluster.x-k8s.io_kubeadmcontrolplanes.yaml",
 		"core/config/crd/bases/addons.cluster.x-k8s.io_clusterresourcesets.yaml",
 	}, reduced: true},
-	"helm-controller": {module: "github.com/k3s-io/helm-controller", file: "helm-controller.yaml", definitions: []string{
-		"pkg/crds/yaml/generated/helm.cattle.io_helmcharts.yaml",
-	}, reduced: true},
+	"helm-controller": {
+		module: "github.com/k3s-io/helm-controller",
+		file:   "helm-controller.yaml",
+		definitions: []string{
+			"pkg/crds/yaml/generated/helm.cattle.io_helmcharts.yaml",
+		},
+		reduced: true,
+	},
 	"argo-cd": {module: "github.com/argoproj/argo-cd/v3", file: "argo-cd.yaml", definitions: []string{
 		"manifests/crds/application-crd.yaml",
 	}, reduced: true, rules: true},
@@ -57,7 +68,13 @@ var sources = map[string]source{
 		"charts/gateway-helm/charts/crds/crds/generated/gateway.envoyproxy.io_clienttrafficpolicies.yaml",
 		"charts/gateway-helm/charts/crds/crds/generated/gateway.envoyproxy.io_envoyproxies.yaml",
 	}, reduced: true, rules: true},
-	"flux-helm": {module: "github.com/fluxcd/helm-controller/api", file: "flux-helm.yaml", types: "v2", reduced: true, rules: true},
+	"flux-helm": {
+		module:  "github.com/fluxcd/helm-controller/api",
+		file:    "flux-helm.yaml",
+		types:   "v2",
+		reduced: true,
+		rules:   true,
+	},
 }
 
 // write writes the CustomResourceDefinitions of a version to a file in dir.
@@ -66,19 +83,23 @@ func (s source) write(ctx context.Context, dir, version string) error {
 	if err != nil {
 		return err
 	}
+
 	definitions, err := s.read(ctx, folder)
 	if err != nil {
 		return err
 	}
+
 	var out bytes.Buffer
 	less := "without descriptions"
 	if s.reduced {
 		less += " and status"
 	}
+
 	fmt.Fprintf(&out, "# Written by charts/internal/apischemas from %s %s, %s.\n", s.module, version, less)
 	if s.reduced {
 		out.WriteString("# Licence: Apache License 2.0.\n")
 	}
+
 	for _, raw := range definitions {
 		definition, err := s.less(raw)
 		if err != nil {
@@ -86,6 +107,7 @@ func (s source) write(ctx context.Context, dir, version string) error {
 		}
 		fmt.Fprintf(&out, "---\n%s", definition)
 	}
+
 	return os.WriteFile(filepath.Join(dir, s.file), out.Bytes(), 0o644) //nolint:gosec // test data
 }
 
@@ -95,14 +117,18 @@ func (s source) read(ctx context.Context, folder string) (all [][]byte, err erro
 	for _, name := range s.definitions {
 		files = append(files, filepath.Join(folder, filepath.FromSlash(name)))
 	}
+
 	if s.types != "" {
 		generated, err := os.MkdirTemp("", "apischemas-")
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = os.RemoveAll(generated) }()
-		cmd := exec.CommandContext(ctx, "go", "run", generator, "crd", "paths=./"+s.types, "output:crd:dir="+generated) //nolint:gosec // constants
-		cmd.Dir = folder                                                                                                // its go.mod resolves the types' imports
+		//nolint:gosec // constants
+		cmd := exec.CommandContext(ctx, "go", "run", generator, "crd", "paths=./"+s.types,
+			"output:crd:dir="+generated)
+		// its go.mod resolves the types' imports
+		cmd.Dir = folder
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("generate the definitions of %s: %w: %s", s.module, err, bytes.TrimSpace(out))
 		}
@@ -110,6 +136,7 @@ func (s source) read(ctx context.Context, folder string) (all [][]byte, err erro
 			return nil, err
 		}
 	}
+
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
@@ -117,6 +144,7 @@ func (s source) read(ctx context.Context, folder string) (all [][]byte, err erro
 		}
 		all = append(all, raw)
 	}
+
 	return all, nil
 }
 
@@ -158,7 +186,8 @@ func strip(value any) {
 func withoutStatus(definition map[string]any) {
 	spec, _ := definition["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
-	versions = slices.DeleteFunc(versions, func(v any) bool { version, _ := v.(map[string]any); return version["served"] == false })
+	versions = slices.DeleteFunc(versions,
+		func(v any) bool { version, _ := v.(map[string]any); return version["served"] == false })
 	spec["versions"] = versions
 	for _, v := range versions {
 		version, _ := v.(map[string]any)

@@ -4,8 +4,9 @@
 // Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each supported minor version of
 // Kubernetes, from the OpenAPI documents in the Go module of Kubernetes. From their modules it also writes the
 // CustomResourceDefinitions of the Prometheus operator, which the chart uses, and those of Cluster API and of Rancher's
-// Helm controller, which the pages of docs/clusters use, and those of Argo CD, Flux, Gateway API and Envoy Gateway, which
-// docs/examples use. It needs the Go module proxy, so "make generate" does not run it; run it when support for a version is added or dropped:
+// Helm controller, which the pages of docs/clusters use, and those of Argo CD, Flux, Gateway API and Envoy Gateway,
+// which docs/examples use. It needs the Go module proxy, so "make generate" does not run it; run it when support for a
+// version is added or dropped:
 //
 //	go run ./charts/internal/apischemas charts/testdata/apischemas v1.33.13 v1.34.4 v1.35.4 v1.36.3 v1.37.1 \
 //	  prometheus-operator@v0.85.0 cluster-api@v1.14.2 helm-controller@v0.17.9 \
@@ -39,6 +40,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
 		return errors.New("want a directory and versions of Kubernetes, for example: apischemas DIR v1.37.1")
 	}
+
 	for _, version := range args[1:] {
 		if name, of, ok := strings.Cut(version, "@"); ok {
 			s, known := sources[name]
@@ -50,23 +52,29 @@ func run(ctx context.Context, args []string) error {
 			}
 			continue
 		}
+
 		source, err := download(ctx, "k8s.io/kubernetes@"+version)
 		if err != nil {
 			return err
 		}
+
 		schemas, err := read(os.DirFS(filepath.Join(source, "api", "openapi-spec", "v3")))
 		if err != nil {
 			return fmt.Errorf("%s: %w", version, err)
 		}
+
 		out, err := json.Marshal(schemas.reduced(version))
 		if err != nil {
 			return err
 		}
+
 		minor := version[:strings.LastIndex(version, ".")]
-		if err := os.WriteFile(filepath.Join(args[0], minor+".json"), append(out, '\n'), 0o644); err != nil { //nolint:gosec // test data
+		file := filepath.Join(args[0], minor+".json")
+		if err := os.WriteFile(file, append(out, '\n'), 0o644); err != nil { //nolint:gosec // test data
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -22,7 +22,8 @@ var kinds = map[string]bool{
 	"apps/v1 DaemonSet": true, "apps/v1 Deployment": true, "policy/v1 PodDisruptionBudget": true,
 	"rbac.authorization.k8s.io/v1 ClusterRole": true, "rbac.authorization.k8s.io/v1 ClusterRoleBinding": true,
 	"rbac.authorization.k8s.io/v1 Role": true, "rbac.authorization.k8s.io/v1 RoleBinding": true,
-	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": true, "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": true,
+	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":        true,
+	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": true,
 }
 
 const refPrefix = "#/components/schemas/"
@@ -68,11 +69,13 @@ func (s schemas) reduced(version string) Reduced {
 		for _, kind := range gvks(schema) {
 			if kinds[kind] {
 				out.Kinds[kind] = name
-				delete(schema["properties"].(map[string]any), "status") //nolint:forcetypeassert // a schema of another form has to stop the generator
+				//nolint:forcetypeassert // a schema of another form has to stop the generator
+				delete(schema["properties"].(map[string]any), "status")
 				todo = append(todo, name)
 			}
 		}
 	}
+
 	for len(todo) > 0 {
 		name := todo[0]
 		todo = todo[1:]
@@ -83,6 +86,7 @@ func (s schemas) reduced(version string) Reduced {
 		out.Defs[name] = schema
 		todo = append(todo, refs...)
 	}
+
 	return out
 }
 
@@ -109,32 +113,39 @@ func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 		refs = append(refs, more...)
 		return reduced
 	}
+
 	for key, value := range schema {
 		switch key {
 		case "type", "enum", "required":
 			kept[key] = value
 		case "$ref":
-			name := strings.TrimPrefix(value.(string), refPrefix) //nolint:forcetypeassert // a schema of another form has to stop the generator
+			//nolint:forcetypeassert // a schema of another form has to stop the generator
+			name := strings.TrimPrefix(value.(string), refPrefix)
 			refs = append(refs, name)
 			kept[key] = "#/$defs/" + name
+
 		case "items", "additionalProperties":
 			kept[key] = below(value)
 		case "properties":
 			properties := map[string]any{}
-			for name, property := range value.(map[string]any) { //nolint:forcetypeassert // a schema of another form has to stop the generator
+			//nolint:forcetypeassert // a schema of another form has to stop the generator
+			for name, property := range value.(map[string]any) {
 				properties[name] = below(property)
 			}
 			kept[key] = properties
 			if _, free := schema["additionalProperties"]; !free {
 				kept["additionalProperties"] = false
 			}
+
 		case "allOf", "oneOf", "anyOf":
 			var list []any
-			for _, entry := range value.([]any) { //nolint:forcetypeassert // a schema of another form has to stop the generator
+			//nolint:forcetypeassert // a schema of another form has to stop the generator
+			for _, entry := range value.([]any) {
 				list = append(list, below(entry))
 			}
 			kept[key] = list
 		}
 	}
+
 	return kept, refs
 }

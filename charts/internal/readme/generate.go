@@ -45,21 +45,26 @@ func Generate(files fs.FS) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := yaml.Unmarshal(raw, &chart); err != nil {
 		return nil, fmt.Errorf("read Chart.yaml: %w", err)
 	}
+
 	raw, err = fs.ReadFile(files, "values.yaml")
 	if err != nil {
 		return nil, err
 	}
+
 	sections, err := Sections(raw)
 	if err != nil {
 		return nil, fmt.Errorf("read values.yaml: %w", err)
 	}
+
 	parsed, err := template.New("page").Funcs(template.FuncMap{"cell": cell}).Parse(page)
 	if err != nil {
 		return nil, err
 	}
+
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{"Chart": chart, "Sections": sections})
 	return out.Bytes(), err
@@ -77,27 +82,33 @@ func Sections(raw []byte) ([]Section, error) {
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
 		return nil, err
 	}
+
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("want a mapping")
 	}
+
 	// Find sections by line number: to which node the YAML parser attaches a comment depends on blank lines.
 	type mark struct {
 		line  int
 		title string
 	}
+
 	var marks []mark
 	for i, line := range strings.Split(string(raw), "\n") {
 		if m := sectionComment.FindStringSubmatch(line); m != nil {
 			marks = append(marks, mark{i + 1, m[1]})
 		}
 	}
+
 	if len(marks) == 0 {
 		return nil, errors.New(`no "## @section" comment`)
 	}
+
 	sections := make([]Section, len(marks))
 	for i := range marks {
 		sections[i].Title = marks[i].title
 	}
+
 	var errs []error
 	top := doc.Content[0].Content
 	for i := 0; i < len(top); i += 2 {
@@ -117,6 +128,7 @@ func Sections(raw []byte) ([]Section, error) {
 		}
 		sections[at].Values = append(sections[at].Values, values...)
 	}
+
 	return sections, errors.Join(errs...)
 }
 
@@ -137,16 +149,19 @@ func leaves(prefix string, key, value *yaml.Node) ([]Value, error) {
 		}
 		return all, errors.Join(errs...)
 	}
+
 	var plain any
 	if err := value.Decode(&plain); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+
 	var def bytes.Buffer
 	enc := json.NewEncoder(&def)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(plain); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+
 	return []Value{{Path: path, Default: strings.TrimSpace(def.String()), Text: text}}, nil
 }
 

@@ -25,7 +25,8 @@ func TestDescriptionsAreInTheSchema(t *testing.T) {
 		for _, value := range section.Values {
 			text, err := json.Marshal(value.Text)
 			require.NoError(t, err)
-			require.Contains(t, string(schema), `"description": `+string(text), "%s: run go generate ./charts", value.Path)
+			require.Contains(t, string(schema), `"description": `+string(text), "%s: run go generate ./charts",
+				value.Path)
 		}
 	}
 }

@@ -19,7 +19,8 @@ import (
 func Exit(root *cobra.Command, version string) {
 	keepLines(root)
 	root.DisableAutoGenTag = true
-	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: version, Manual: "csccm"}, os.Args[1]); err != nil {
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: version, Manual: "csccm"},
+		os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

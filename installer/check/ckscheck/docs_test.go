@@ -32,6 +32,7 @@ func TestDocs(t *testing.T) {
 			require.Contains(t, table, "`"+m[1]+"`", file)
 		}
 	}
+
 	documented := map[string]string{} // the row of each code
 	for _, row := range strings.Split(table, "\n") {
 		for _, m := range regexp.MustCompile("`([a-z]+(?:-[a-z]+)*)`").FindAllStringSubmatch(row, -1) {
@@ -39,6 +40,7 @@ func TestDocs(t *testing.T) {
 			documented[m[1]] = row
 		}
 	}
+
 	for code, reference := range references {
 		require.Contains(t, documented[code], reference, code)
 	}

@@ -96,7 +96,9 @@ func (r *Reader) Create(ctx context.Context, q cloudapi.CreateClusterRequest) (*
 }
 
 // Scale reads the facts for scaling a cluster.
-func (r *Reader) Scale(ctx context.Context, k *cloudapi.KubernetesCluster, q cloudapi.ScaleClusterRequest) (*Facts, error) {
+func (r *Reader) Scale(
+	ctx context.Context, k *cloudapi.KubernetesCluster, q cloudapi.ScaleClusterRequest,
+) (*Facts, error) {
 	subjects := []Subject{SubjectOfferings, SubjectQuota}
 	if q.Size > 0 {
 		subjects = append(subjects, SubjectFirewall, SubjectNodes, SubjectCertificate)
@@ -114,7 +116,8 @@ func (r *Reader) Delete(ctx context.Context, k *cloudapi.KubernetesCluster) (*Fa
 	if k.NetworkID == "" {
 		return r.read(ctx, k)
 	}
-	return r.read(ctx, k, SubjectNetwork, SubjectAddresses, SubjectFirewall, SubjectBalancers, SubjectNetworkVMs, SubjectServices)
+	return r.read(ctx, k, SubjectNetwork, SubjectAddresses, SubjectFirewall, SubjectBalancers, SubjectNetworkVMs,
+		SubjectServices)
 }
 
 // Running reads the facts about a cluster that stays as it is. Its Nodes are known.
@@ -143,20 +146,27 @@ func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjec
 			f.FreeAddresses, err = r.API.CountFreePublicIPs(ctx, k.ZoneID)
 		case SubjectNetwork:
 			var found []cloudstack.Network
-			if found, err = r.API.ListNetworks(ctx, cloudstack.NetworkQuery{ID: k.NetworkID, ProjectID: r.ProjectID}); len(found) > 0 {
+			if found, err = r.API.ListNetworks(ctx,
+				cloudstack.NetworkQuery{ID: k.NetworkID, ProjectID: r.ProjectID}); len(found) > 0 {
 				f.Network = &found[0]
 			}
+
 		case SubjectAddresses:
-			f.Addresses, err = r.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{AssociatedNetworkID: k.NetworkID, ProjectID: r.ProjectID})
+			f.Addresses, err = r.API.ListPublicIPs(ctx,
+				cloudstack.PublicIPQuery{AssociatedNetworkID: k.NetworkID, ProjectID: r.ProjectID})
 		case SubjectFirewall:
 			if k.IPAddressID == "" {
 				continue // CKS opened nothing
 			}
-			f.Firewall, err = r.API.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
+			f.Firewall, err = r.API.ListFirewallRules(ctx,
+				cloudstack.FirewallRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
+
 		case SubjectBalancers:
-			f.Balancers, err = r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
+			f.Balancers, err = r.API.ListLoadBalancerRules(ctx,
+				cloudstack.LoadBalancerRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
 		case SubjectNetworkVMs:
-			f.NetworkVMs, err = r.API.ListVirtualMachines(ctx, cloudstack.VMQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
+			f.NetworkVMs, err = r.API.ListVirtualMachines(ctx,
+				cloudstack.VMQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
 		case SubjectRootDisks, SubjectPods: // read with the VMs and nodes that are named
 		case SubjectCertificate:
 			f.Certificate, noAnswer = Serving(ctx, r.Dial, k.Endpoint)
@@ -170,6 +180,7 @@ func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjec
 				f.Services = cluster.Services(ctx, &noAnswer, r.Kube)
 			}
 		}
+
 		switch {
 		case noAnswer != nil:
 			f.Unread[s] = noAnswer.Error()
@@ -179,9 +190,11 @@ func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjec
 			return nil, fmt.Errorf("read %s: %w", s, err)
 		}
 	}
+
 	if offset, known := r.API.ClockOffset(); known {
 		f.Now = f.Now.Add(offset)
 	}
+
 	return f, nil
 }
 
@@ -215,21 +228,31 @@ func Serving(ctx context.Context, dial Dial, endpoint string) (*Certificate, err
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("the cluster has no endpoint (%q)", endpoint)
 	}
+
 	address := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
+
 	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("the API server at %s does not answer: %w", address, err)
 	}
 	defer func() { _ = conn.Close() }()
-	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}) //nolint:gosec // see above
+	secure := tls.Client(conn,
+		&tls.Config{
+			//nolint:gosec // see above
+			InsecureSkipVerify: true,
+			MinVersion:         tls.VersionTLS12,
+			ServerName:         u.Hostname(),
+		})
+
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("the API server at %s refuses TLS: %w", address, err)
 	}
+
 	leaf := secure.ConnectionState().PeerCertificates[0]
 	return &Certificate{leaf.NotBefore, leaf.NotAfter, leaf.VerifyHostname(u.Hostname())}, nil
 }

@@ -48,7 +48,9 @@ func newEnv(t *testing.T, change ...func(w *simulator.World)) *env {
 	e := &env{Cloud: testenv.NewCloud(t, w), t: t}
 	e.user = e.Client(t, "")
 	e.reader = ckscheck.Reader{API: e.user, NoKube: errors.New("there is no kubeconfig"), Clock: clock.RealClock{}}
-	e.reader.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") }
+	e.reader.Dial = func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("connection refused")
+	}
 	return e
 }
 
@@ -133,9 +135,11 @@ func TestCalls(t *testing.T) {
 	}{
 		{
 			func() (*ckscheck.Facts, error) { return e.reader.Create(t.Context(), r) },
-			[]string{"listAccounts", "listKubernetesSupportedVersions", "listPublicIpAddresses", "listServiceOfferings"},
+			[]string{"listAccounts", "listKubernetesSupportedVersions", "listPublicIpAddresses",
+				"listServiceOfferings"},
 		},
-		{scale(cloudapi.ScaleClusterRequest{Size: 2}), []string{"listAccounts", "listFirewallRules", "listServiceOfferings"}},
+		{scale(cloudapi.ScaleClusterRequest{Size: 2}),
+			[]string{"listAccounts", "listFirewallRules", "listServiceOfferings"}},
 		{scale(cloudapi.ScaleClusterRequest{OfferingID: "x"}), []string{"listAccounts", "listServiceOfferings"}},
 		{
 			func() (*ckscheck.Facts, error) { return e.reader.Upgrade(t.Context(), k) },
@@ -143,7 +147,8 @@ func TestCalls(t *testing.T) {
 		},
 		{
 			func() (*ckscheck.Facts, error) { return e.reader.Delete(t.Context(), k) },
-			[]string{"listFirewallRules", "listLoadBalancerRules", "listNetworks", "listPublicIpAddresses", "listVirtualMachines"},
+			[]string{"listFirewallRules", "listLoadBalancerRules", "listNetworks", "listPublicIpAddresses",
+				"listVirtualMachines"},
 		},
 	} {
 		e.Ledger().Reset()
@@ -153,6 +158,7 @@ func TestCalls(t *testing.T) {
 		for _, c := range e.Ledger().Calls() {
 			calls = append(calls, c.Command)
 		}
+
 		slices.Sort(calls)
 		require.Equal(t, tc.calls, calls)
 	}
@@ -173,20 +179,26 @@ func TestWell(t *testing.T) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		require.NoError(t, kube.Tracker().Add(n))
 	}
+
 	e.reader.Kube = kube
 	scale := cloudapi.ScaleClusterRequest{ID: k.ID, Size: 3}
 	f, err = e.reader.Scale(t.Context(), k, scale)
 	require.NoError(t, err)
 	require.Empty(t, problems(ckscheck.Scale(f, scale)))
-	require.Equal(t, map[ckscheck.Subject]string{ckscheck.SubjectCertificate: "the API server at " + k.IPAddress + ":6443 does not answer: connection refused"}, f.Unread)
+	require.Equal(t,
+		map[ckscheck.Subject]string{
+			ckscheck.SubjectCertificate: "the API server at " + k.IPAddress +
+				":6443 does not answer: connection refused",
+		}, f.Unread)
+
 	require.Empty(t, e.does("scaleKubernetesCluster", scale.Params()))
 	f, err = e.reader.Delete(t.Context(), e.cluster(""))
 	require.NoError(t, err)
 	require.Empty(t, problems(ckscheck.Delete(f, false)))
 }
 
-// TestRefusedByTheServer: what the preflight finds, the server refuses, or stops at half-way: with the cluster half made, or with
-// a new VM that is no node (apache/cloudstack#12123).
+// TestRefusedByTheServer: what the preflight finds, the server refuses, or stops at half-way: with the cluster half
+// made, or with a new VM that is no node (apache/cloudstack#12123).
 func TestRefusedByTheServer(t *testing.T) {
 	t.Parallel()
 	for server, world := range map[string]func(w *simulator.World){
@@ -210,6 +222,7 @@ func TestRefusedByTheServer(t *testing.T) {
 			require.Contains(t, e.does("createKubernetesCluster", r.Params()), server)
 		})
 	}
+
 	e := newEnv(t, limits("virtualMachines", 4))
 	k := e.Cluster(t, "c1", nil)
 	scale := cloudapi.ScaleClusterRequest{ID: k.ID, Size: 4}
@@ -220,7 +233,8 @@ func TestRefusedByTheServer(t *testing.T) {
 	require.NotEmpty(t, e.does("scaleKubernetesCluster", scale.Params()))
 }
 
-// TestRoleOfCKS: the keys that CKS gives to a project's clusters may read little. That is said, and nothing is an error.
+// TestRoleOfCKS: the keys that CKS gives to a project's clusters may read little. That is said, and nothing is an
+// error.
 func TestRoleOfCKS(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -267,11 +281,13 @@ func TestIssue14148(t *testing.T) {
 	require.Contains(t, found.Remedy, "csccm cks scale c1")
 	upgrade := cloudstack.Params{"id": k.ID, "kubernetesversionid": e.version()}
 	require.Contains(
-		t, e.does("upgradeKubernetesCluster", upgrade), "Invalid service offering associated with Kubernetes cluster : c1",
+		t, e.does("upgradeKubernetesCluster", upgrade),
+		"Invalid service offering associated with Kubernetes cluster : c1",
 	)
 
 	require.Empty(
-		t, e.does("scaleKubernetesCluster", cloudstack.Params{"id": k.ID, "serviceofferingid": e.offering("big")}), "the remedy",
+		t, e.does("scaleKubernetesCluster", cloudstack.Params{"id": k.ID, "serviceofferingid": e.offering("big")}),
+		"the remedy",
 	)
 	f, err = e.reader.Upgrade(t.Context(), e.cluster(""))
 	require.NoError(t, err)
@@ -288,16 +304,23 @@ func serve(t *testing.T, address string) ckscheck.Dial {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: issued, NotAfter: issued.AddDate(1, 0, 0), DNSNames: []string{"kubernetes.default"},
-		IPAddresses: []net.IP{net.ParseIP(address)},
+		SerialNumber: big.NewInt(1),
+		NotBefore:    issued,
+		NotAfter:     issued.AddDate(1, 0, 0),
+		DNSNames:     []string{"kubernetes.default"},
+		IPAddresses:  []net.IP{net.ParseIP(address)},
 	}
+
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	require.NoError(t, err)
 	return func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
 		s := tls.Server(
 			server,
-			&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12},
+			&tls.Config{
+				Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+				MinVersion:   tls.VersionTLS12,
+			},
 		)
 		go func() { _ = s.Handshake(); _ = s.Close() }()
 		return client, nil
@@ -310,7 +333,11 @@ func TestIssue9418(t *testing.T) {
 	e := newEnv(t)
 	k := e.Cluster(t, "c1", nil)
 	e.reader.Dial = serve(t, k.IPAddress)
-	for days, want := range map[int][]string{-31: nil, -10: {"warning certificate-expires"}, 1: {"error certificate-expired"}} {
+	for days, want := range map[int][]string{
+		-31: nil,
+		-10: {"warning certificate-expires"},
+		1:   {"error certificate-expired"},
+	} {
 		now := issued.AddDate(1, 0, days)
 		e.reader.Clock = clocktesting.NewFakePassiveClock(now)
 		f, err := e.reader.Upgrade(t.Context(), k)
@@ -335,12 +362,16 @@ func TestServing(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, c.WrongHost, "certificate is valid for 203.0.113.10, not 203.0.113.99")
 	for endpoint, want := range map[string]string{
-		"": "has no endpoint", "c1": "has no endpoint", "https://203.0.113.10:6443/": "the API server at 203.0.113.10:6443 does not answer",
-		"https://[2001:db8::1]/": "at [2001:db8::1]:443 does not answer",
+		"":                           "has no endpoint",
+		"c1":                         "has no endpoint",
+		"https://203.0.113.10:6443/": "the API server at 203.0.113.10:6443 does not answer",
+		"https://[2001:db8::1]/":     "at [2001:db8::1]:443 does not answer",
 	} {
-		_, err := ckscheck.Serving(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }, endpoint)
+		_, err := ckscheck.Serving(t.Context(),
+			func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }, endpoint)
 		require.ErrorContains(t, err, want)
 	}
+
 	_, err = ckscheck.Serving(t.Context(), func(context.Context, string, string) (net.Conn, error) {
 		a, b := net.Pipe()
 		return a, b.Close()

@@ -21,6 +21,7 @@ func (r *Reader) Join(
 	if err != nil {
 		return nil, err
 	}
+
 	f.Joining, f.RootDisks = vms, map[string]int64{}
 	for i := range vms {
 		disks, err := r.API.ListVolumes(ctx, vms[i].ID, r.ProjectID)
@@ -37,6 +38,7 @@ func (r *Reader) Join(
 			}
 		}
 	}
+
 	return f, nil
 }
 
@@ -50,7 +52,8 @@ func Join(f *Facts) []Finding {
 		}
 		c.add(Warning, "node-key", "user cloud of the VMs",
 			"put it there, and install what CloudStack's documentation lists for templates of CKS",
-			"CloudStack logs in by SSH, and it does not show whether ~/.ssh/authorized_keys has the public key of its management server")
+			"CloudStack logs in by SSH, and it does not show whether ~/.ssh/authorized_keys has the public key of "+
+				"its management server")
 	})
 }
 
@@ -61,7 +64,8 @@ func (c *check) join(vm *cloudstack.VirtualMachine, v *cloudapi.KubernetesVersio
 	}
 	inNetwork := func(n cloudstack.NIC) bool { return n.NetworkID == c.Cluster.NetworkID }
 	if !slices.ContainsFunc(vm.NICs, inNetwork) {
-		c.add(Error, "vm-network", object, "add a NIC in that network to the VM", "it has none in the cluster's network %s",
+		c.add(Error, "vm-network", object, "add a NIC in that network to the VM",
+			"it has none in the cluster's network %s",
 			c.Cluster.NetworkName)
 	}
 	if o := c.offering(vm.ServiceOfferingID); o != nil && !large(o, v) {
@@ -84,7 +88,8 @@ func Leave(f *Facts) []Finding {
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.Lost)) {
 			c.add(Error, "pods-lost", "node "+name,
-				"move these Pods yourself; when the problem is ignored, they are deleted, with the data in their emptyDir volumes",
+				"move these Pods yourself; when the problem is ignored, they are deleted, with the data in their "+
+					"emptyDir volumes",
 				"not all of its Pods can move: %s", c.Lost[name])
 		}
 	})

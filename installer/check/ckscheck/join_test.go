@@ -18,13 +18,18 @@ func TestJoin(t *testing.T) {
 		change func(vm *cloudstack.VirtualMachine, disks map[string]int64)
 		want   []string
 	}{
-		"well":             {func(*cloudstack.VirtualMachine, map[string]int64) {}, nil},
-		"stopped":          {func(vm *cloudstack.VirtualMachine, _ map[string]int64) { vm.State = "Stopped" }, []string{"error vm-state"}},
-		"another network":  {func(vm *cloudstack.VirtualMachine, _ map[string]int64) { vm.NICs = vm.NICs[:1] }, []string{"error vm-network"}},
-		"too small":        {func(vm *cloudstack.VirtualMachine, _ map[string]int64) { vm.ServiceOfferingID = "small" }, []string{"error vm-small"}},
-		"offering unknown": {func(vm *cloudstack.VirtualMachine, _ map[string]int64) { vm.ServiceOfferingID = "x" }, nil},
-		"small disk":       {func(_ *cloudstack.VirtualMachine, d map[string]int64) { d["vm"] = 8<<30 - 1 }, []string{"error vm-small"}},
-		"disk unknown":     {func(_ *cloudstack.VirtualMachine, d map[string]int64) { delete(d, "vm") }, nil},
+		"well": {func(*cloudstack.VirtualMachine, map[string]int64) {}, nil},
+		"stopped": {func(vm *cloudstack.VirtualMachine, _ map[string]int64) { vm.State = "Stopped" },
+			[]string{"error vm-state"}},
+		"another network": {func(vm *cloudstack.VirtualMachine, _ map[string]int64) { vm.NICs = vm.NICs[:1] },
+			[]string{"error vm-network"}},
+		"too small": {func(vm *cloudstack.VirtualMachine, _ map[string]int64) { vm.ServiceOfferingID = "small" },
+			[]string{"error vm-small"}},
+		"offering unknown": {func(vm *cloudstack.VirtualMachine, _ map[string]int64) { vm.ServiceOfferingID = "x" },
+			nil},
+		"small disk": {func(_ *cloudstack.VirtualMachine, d map[string]int64) { d["vm"] = 8<<30 - 1 },
+			[]string{"error vm-small"}},
+		"disk unknown": {func(_ *cloudstack.VirtualMachine, d map[string]int64) { delete(d, "vm") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -33,6 +38,7 @@ func TestJoin(t *testing.T) {
 				ID: "vm", Name: "gpu-1", State: cloudstack.VMRunning, ServiceOfferingID: "node",
 				NICs: []cloudstack.NIC{{NetworkID: "other"}, {NetworkID: f.Cluster.NetworkID}},
 			}
+
 			f.RootDisks = map[string]int64{"vm": 8 << 30}
 			tc.change(&vm, f.RootDisks)
 			f.Joining = []cloudstack.VirtualMachine{vm}

@@ -88,13 +88,22 @@ func (f *Facts) check(rules ...func(*check)) []Finding {
 		rule(c)
 	}
 	for _, s := range slices.Sorted(maps.Keys(f.Unread)) {
-		c.findings = append(c.findings, Finding{Code: "not-checked", Severity: NotChecked, Object: string(s), What: f.Unread[s]})
+		c.findings = append(c.findings,
+			Finding{Code: "not-checked", Severity: NotChecked, Object: string(s), What: f.Unread[s]})
 	}
 	return c.findings
 }
 
 func (c *check) add(s Severity, code, object, remedy, format string, args ...any) {
-	c.findings = append(c.findings, Finding{Code: code, Severity: s, Object: object, What: fmt.Sprintf(format, args...), Remedy: remedy, Reference: references[code]})
+	c.findings = append(c.findings,
+		Finding{
+			Code:      code,
+			Severity:  s,
+			Object:    object,
+			What:      fmt.Sprintf(format, args...),
+			Remedy:    remedy,
+			Reference: references[code],
+		})
 }
 
 // read reports whether the subject was read.
@@ -128,7 +137,8 @@ func Scale(f *Facts, r cloudapi.ScaleClusterRequest) []Finding {
 
 // Upgrade decides whether f.Cluster can be upgraded to a version, by its id.
 func Upgrade(f *Facts, versionID string) []Finding {
-	return f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, func(c *check) { c.nodes(Error) }, (*check).certificate, (*check).leftOut)
+	return f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, func(c *check) { c.nodes(Error) },
+		(*check).certificate, (*check).leftOut)
 }
 
 // Running returns findings about a cluster that is not Running, and about VMs and Nodes of it that do not work.
@@ -145,18 +155,24 @@ func (c *check) leftOut() {
 	for _, vm := range c.Cluster.Nodes {
 		switch {
 		case vm.Etcd:
-			c.add(Warning, "node-etcd", "VM "+vm.Name, "upgrade etcd yourself when the version of Kubernetes needs it", "CloudStack does not upgrade etcd nodes")
+			c.add(Warning, "node-etcd", "VM "+vm.Name, "upgrade etcd yourself when the version of Kubernetes needs it",
+				"CloudStack does not upgrade etcd nodes")
 		case vm.External:
-			c.add(Warning, "node-added", "VM "+vm.Name, "csccm cks show "+c.Cluster.Name+" shows its version afterwards; upgrade it yourself when it is behind",
-				"it was added by hand, with version %s: CloudStack leaves it out if it was marked for manual upgrade, which it does not show", cmp.Or(vm.Version, "unknown"))
+			c.add(Warning, "node-added", "VM "+vm.Name,
+				"csccm cks show "+c.Cluster.Name+" shows its version afterwards; upgrade it yourself when it is behind",
+				"it was added by hand, with version %s: CloudStack leaves it out if it was marked for manual "+
+					"upgrade, which it does not show", cmp.Or(vm.Version, "unknown"))
 		}
 	}
 }
 
 func (c *check) state() {
 	if c.Cluster.State != running {
-		c.add(Warning, "cluster-state", "cluster "+c.Cluster.Name, "wait until CloudStack has finished; start a stopped cluster; delete one in state Error and create it again; "+
-			"one in state Alert is Running again when all its VMs and Nodes are there", "it is %s, not Running", c.Cluster.State)
+		c.add(Warning, "cluster-state", "cluster "+c.Cluster.Name,
+			"wait until CloudStack has finished; start a stopped cluster; delete one in state Error and "+
+				"create it again; "+
+				"one in state Alert is Running again when all its VMs and Nodes are there", "it is %s, not Running",
+			c.Cluster.State)
 	}
 }
 
@@ -165,12 +181,19 @@ const defaultDiskGiB = 8
 
 func (c *check) create(r cloudapi.CreateClusterRequest) {
 	if r.OfferingID == "" {
-		c.add(Error, "offering-missing", "cluster "+r.Name, "name one offering for all nodes, too", "without it CloudStack makes the cluster, but never upgrades it")
+		c.add(Error, "offering-missing", "cluster "+r.Name, "name one offering for all nodes, too",
+			"without it CloudStack makes the cluster, but never upgrades it")
 	}
+
 	v := c.version(r.VersionID)
-	if o := c.offering(r.OfferingID); o != nil && r.ControlOfferingID != "" && r.WorkerOfferingID != "" && !large(o, v) {
-		c.add(Warning, "offering-unused-small", "offering "+o.Name, larger(v), "no node will have it, but CloudStack measures the cluster by it when it upgrades; it has %s", size(o))
+	if o := c.offering(r.OfferingID); o != nil &&
+		r.ControlOfferingID != "" &&
+		r.WorkerOfferingID != "" &&
+		!large(o, v) {
+		c.add(Warning, "offering-unused-small", "offering "+o.Name, larger(v),
+			"no node will have it, but CloudStack measures the cluster by it when it upgrades; it has %s", size(o))
 	}
+
 	var needs demand
 	disk := max(r.RootDiskGiB, defaultDiskGiB)
 	needs.nodes(r.ControlNodes, c.offering(cmp.Or(r.ControlOfferingID, r.OfferingID)), disk)
@@ -182,9 +205,11 @@ func (c *check) create(r cloudapi.CreateClusterRequest) {
 	} else if c.Network != nil && c.Network.VPCID != "" {
 		needs.PublicIPs = 1
 	}
+
 	c.limits(Error, needs)
 	if needs.PublicIPs > 0 && c.read(SubjectFree) && c.FreeAddresses == 0 {
-		c.add(Error, "no-free-address", "zone "+r.ZoneID, "release an address that nobody needs, or ask an administrator to add a range of public addresses",
+		c.add(Error, "no-free-address", "zone "+r.ZoneID,
+			"release an address that nobody needs, or ask an administrator to add a range of public addresses",
 			"the cluster needs a public address, and the zone has no free one")
 	}
 }
@@ -200,20 +225,29 @@ func (c *check) kinds(r cloudapi.CreateClusterRequest, v *cloudapi.KubernetesVer
 	} {
 		o := c.offering(cmp.Or(kind.id, r.OfferingID))
 		if o != nil && kind.nodes > 0 && !large(o, v) {
-			c.add(Error, "offering-small", "offering "+o.Name, larger(v), "the %s would have it: %s", kind.name, size(o))
+			c.add(Error, "offering-small", "offering "+o.Name, larger(v), "the %s would have it: %s", kind.name,
+				size(o))
 		}
 		if kind.id != "" && kind.nodes == 0 {
-			c.add(Error, "offering-unused", "offering "+kind.id, "ask for etcd nodes (--etcd-nodes), or leave it out", "the cluster would have no %s", kind.name)
+			c.add(Error, "offering-unused", "offering "+kind.id, "ask for etcd nodes (--etcd-nodes), or leave it out",
+				"the cluster would have no %s", kind.name)
 		}
 	}
+
 	if r.EtcdTemplateID != "" && r.EtcdNodes == 0 {
-		c.add(Error, "offering-unused", "template "+r.EtcdTemplateID, "ask for etcd nodes (--etcd-nodes), or leave it out", "the cluster would have no etcd nodes")
+		c.add(Error, "offering-unused", "template "+r.EtcdTemplateID,
+			"ask for etcd nodes (--etcd-nodes), or leave it out", "the cluster would have no etcd nodes")
 	}
+
 	if r.EtcdNodes > 0 {
-		c.add(Warning, "etcd-iso", "version "+v.Name, "where you are not sure, ask who registered it; create-kubernetes-binaries-iso.sh of CloudStack 4.21 takes the version of etcd",
-			"its ISO must hold etcd, and CloudStack does not show whether it does: without, the creation fails after the VMs were made")
+		c.add(Warning, "etcd-iso", "version "+v.Name,
+			"where you are not sure, ask who registered it; create-kubernetes-binaries-iso.sh of CloudStack 4.21 "+
+				"takes the version of etcd",
+			"its ISO must hold etcd, and CloudStack does not show whether it does: without, the creation fails after "+
+				"the VMs were made")
 		if r.EtcdNodes%2 == 0 {
-			c.add(Warning, "etcd-even", "cluster "+r.Name, "ask for an odd number", "%d etcd nodes bear no more failures than %d", r.EtcdNodes, r.EtcdNodes-1)
+			c.add(Warning, "etcd-even", "cluster "+r.Name, "ask for an odd number",
+				"%d etcd nodes bear no more failures than %d", r.EtcdNodes, r.EtcdNodes-1)
 		}
 	}
 }
@@ -228,15 +262,18 @@ func (c *check) scale(r cloudapi.ScaleClusterRequest) {
 		c.limits(Warning, needs) // perhaps never that many
 		return
 	case r.Size == 0:
-		needs.replace(k.ControlNodes, c.offering(control), c.offering(cmp.Or(r.ControlOfferingID, r.OfferingID, control)))
+		needs.replace(k.ControlNodes, c.offering(control),
+			c.offering(cmp.Or(r.ControlOfferingID, r.OfferingID, control)))
 		needs.replace(k.Size, c.offering(worker), c.offering(cmp.Or(r.WorkerOfferingID, r.OfferingID, worker)))
 		c.limits(Error, needs)
 		return
 	}
+
 	if k.Autoscaling {
 		c.add(Warning, "autoscaling", "cluster "+k.Name, "switch autoscaling off, or change its range",
 			"the cluster scales itself between %d and %d workers, and can undo the change", k.MinSize, k.MaxSize)
 	}
+
 	c.offerings(Warning)
 	c.firewall()
 	c.certificate()
@@ -246,10 +283,14 @@ func (c *check) scale(r cloudapi.ScaleClusterRequest) {
 		c.limits(Error, needs)
 		return
 	}
+
 	if k.EtcdNodes > 0 {
-		c.add(Warning, "etcd-scale-down", "cluster "+k.Name, "note the firewall and port forwarding rules of the address first, to restore them",
-			"it has separate etcd nodes: CloudStack can delete the rules for SSH to an etcd node instead of those of the workers, and fail after it removed the workers")
+		c.add(Warning, "etcd-scale-down", "cluster "+k.Name,
+			"note the firewall and port forwarding rules of the address first, to restore them",
+			"it has separate etcd nodes: CloudStack can delete the rules for SSH to an etcd node instead of those of "+
+				"the workers, and fail after it removed the workers")
 	}
+
 	c.nodes(Warning)
 }
 
@@ -277,16 +318,20 @@ func (c *check) limits(s Severity, d demand) {
 	if q == nil {
 		return
 	}
+
 	for _, r := range []struct {
 		noun string
 		need int
 		cloudapi.Usage
 	}{
-		{"VMs", d.VMs, q.VMs}, {"CPUs", d.CPUs, q.CPUs}, {"MiB of memory", d.MemoryMiB, q.MemoryMiB}, {"volumes", d.Volumes, q.Volumes},
-		{"GiB of primary storage", d.StorageGiB, q.StorageGiB}, {"public addresses", d.PublicIPs, q.PublicIPs}, {"networks", d.Networks, q.Networks},
+		{"VMs", d.VMs, q.VMs}, {"CPUs", d.CPUs, q.CPUs}, {"MiB of memory", d.MemoryMiB, q.MemoryMiB},
+		{"volumes", d.Volumes, q.Volumes},
+		{"GiB of primary storage", d.StorageGiB, q.StorageGiB}, {"public addresses", d.PublicIPs, q.PublicIPs},
+		{"networks", d.Networks, q.Networks},
 	} {
 		if left, unlimited := r.Free(); !unlimited && r.need > left {
-			c.add(s, "limit", q.Owner, "free some, ask for less, or ask an administrator to raise the limit", "%d %s are needed, and %d of %d are left", r.need, r.noun, left, r.Max)
+			c.add(s, "limit", q.Owner, "free some, ask for less, or ask an administrator to raise the limit",
+				"%d %s are needed, and %d of %d are left", r.need, r.noun, left, r.Max)
 		}
 	}
 }
@@ -317,12 +362,20 @@ func (c *check) upgradeOffering(to *cloudapi.KubernetesVersion) {
 		c.offerings(Error)
 		return
 	}
-	if o := c.offering(k.OfferingID); o != nil && (o.CPUs < to.MinCPUs || o.MemoryMiB < to.MinMemoryMiB) { // without CKS's own minimum: the nodes exist
-		c.add(Error, "offering-upgrade", "offering "+o.Name, larger(to), "it has %s, which is too small for nodes of version %s", size(o), to.Semantic)
+
+	// without CKS's own minimum: the nodes exist
+	if o := c.offering(k.OfferingID); o != nil && (o.CPUs < to.MinCPUs || o.MemoryMiB < to.MinMemoryMiB) {
+		c.add(Error, "offering-upgrade", "offering "+o.Name, larger(to),
+			"it has %s, which is too small for nodes of version %s", size(o), to.Semantic)
 	}
-	for _, own := range []struct{ id, kind string }{{k.ControlOfferingID, "control nodes"}, {k.WorkerOfferingID, "worker nodes"}} {
+
+	for _, own := range []struct{ id, kind string }{
+		{k.ControlOfferingID, "control nodes"},
+		{k.WorkerOfferingID, "worker nodes"},
+	} {
 		if o := c.offering(own.id); o != nil && own.id != k.OfferingID && !large(o, to) {
-			c.add(Warning, "offering-small", "offering "+o.Name, larger(to)+", and scale the cluster to it first", "the %s have it: %s", own.kind, size(o))
+			c.add(Warning, "offering-small", "offering "+o.Name, larger(to)+", and scale the cluster to it first",
+				"the %s have it: %s", own.kind, size(o))
 		}
 	}
 }
@@ -333,12 +386,19 @@ func (c *check) offerings(s Severity) {
 	k := c.Cluster
 	switch {
 	case k.OfferingID == "":
-		c.add(s, "offering-missing", "cluster "+k.Name, fmt.Sprintf("give it one: csccm cks scale %s --offering OFFERING (on KVM stop the cluster first). Where CloudStack refuses this too, "+
-			"it needs the fix of apache/cloudstack#14148; else create a new cluster with an offering for all nodes", k.Name),
-			"it was created without an offering for all nodes, only with one for each kind of node: CloudStack refuses to upgrade it, and can fail to scale it")
-	case k.ControlOfferingID != "" && k.ControlOfferingID != k.OfferingID || k.WorkerOfferingID != "" && k.WorkerOfferingID != k.OfferingID:
-		c.add(Warning, "mixed-offerings", "cluster "+k.Name, "where scaling fails so, stop the cluster and scale it to one offering for all nodes",
-			"its kinds of nodes have different offerings: CloudStack 4.21 and 4.22 can take a change of the size for a change of the offering and refuse it on KVM")
+		c.add(s, "offering-missing", "cluster "+k.Name,
+			fmt.Sprintf("give it one: csccm cks scale %s --offering OFFERING (on KVM stop the cluster first). Where "+
+				"CloudStack refuses this too, "+
+				"it needs the fix of apache/cloudstack#14148; else create a new cluster with an offering for all nodes",
+				k.Name),
+			"it was created without an offering for all nodes, only with one for each kind of node: CloudStack "+
+				"refuses to upgrade it, and can fail to scale it")
+	case k.ControlOfferingID != "" && k.ControlOfferingID != k.OfferingID ||
+		k.WorkerOfferingID != "" && k.WorkerOfferingID != k.OfferingID:
+		c.add(Warning, "mixed-offerings", "cluster "+k.Name,
+			"where scaling fails so, stop the cluster and scale it to one offering for all nodes",
+			"its kinds of nodes have different offerings: CloudStack 4.21 and 4.22 can take a change of the size for "+
+				"a change of the offering and refuse it on KVM")
 	}
 }
 
@@ -353,19 +413,27 @@ func (c *check) firewall() {
 		return
 	}
 	c.portless()
-	if !slices.ContainsFunc(c.Firewall, func(r cloudstack.FirewallRule) bool { return r.PublicIPID == k.IPAddressID && r.StartPort == sshPort }) {
-		c.add(Warning, "firewall-ssh-missing", "address "+k.IPAddress, fmt.Sprintf("create a firewall rule for TCP ports %d to %d on the address", sshPort, sshPort+len(k.Nodes)-1),
-			"CloudStack's own firewall rule for SSH to the nodes, from port %d, is gone; CloudStack needs it to scale the cluster", sshPort)
+	if !slices.ContainsFunc(c.Firewall, func(r cloudstack.FirewallRule) bool {
+		return r.PublicIPID == k.IPAddressID && r.StartPort == sshPort
+	}) {
+		c.add(Warning, "firewall-ssh-missing", "address "+k.IPAddress,
+			fmt.Sprintf("create a firewall rule for TCP ports %d to %d on the address", sshPort,
+				sshPort+len(k.Nodes)-1),
+			"CloudStack's own firewall rule for SSH to the nodes, from port %d, is gone; CloudStack needs it to "+
+				"scale the cluster", sshPort)
 	}
 }
 
 func (c *check) portless() {
 	for _, r := range c.Firewall {
 		if r.PublicIPID == c.Cluster.IPAddressID && r.StartPort == 0 {
-			c.add(Error, "firewall-without-ports", fmt.Sprintf("firewall rule %s on address %s", r.ID, c.Cluster.IPAddress),
-				"delete the rule for the time of the change; one for tcp or udp can be replaced by a rule for ports 1 to 65535. "+
+			c.add(Error, "firewall-without-ports",
+				fmt.Sprintf("firewall rule %s on address %s", r.ID, c.Cluster.IPAddress),
+				"delete the rule for the time of the change; one for tcp or udp can be replaced by a rule for ports "+
+					"1 to 65535. "+
 					"If your release has the fix (apache/cloudstack#12806): --ignore-preflight firewall-without-ports",
-				"it is for protocol %s and has no ports: many releases of CloudStack stop half-way with a NullPointerException", r.Protocol)
+				"it is for protocol %s and has no ports: many releases of CloudStack stop half-way with a "+
+					"NullPointerException", r.Protocol)
 		}
 	}
 }
@@ -379,34 +447,47 @@ func (c *check) nodes(s Severity) {
 			nodes++
 		}
 		if vm.State != "" && vm.State != running {
-			c.add(s, "vm-state", "VM "+vm.Name, "start the VM, and wait until its Node is Ready", "it is %s, not Running", vm.State)
+			c.add(s, "vm-state", "VM "+vm.Name, "start the VM, and wait until its Node is Ready",
+				"it is %s, not Running", vm.State)
 		}
 	}
+
 	if want := k.ControlNodes + k.Size; nodes != want && k.Type == cloudapi.CloudManaged {
-		c.add(Warning, "cluster-nodes", "cluster "+k.Name, "csccm cks show "+k.Name+" lists its VMs; scaling the cluster to the number of workers that it has corrects that",
+		c.add(Warning, "cluster-nodes", "cluster "+k.Name,
+			"csccm cks show "+k.Name+
+				" lists its VMs; scaling the cluster to the number of workers that it has corrects that",
 			"it has %s, and CloudStack expects %d", english.Plural(nodes, "VM", ""), want)
 	}
+
 	if !c.read(SubjectNodes) {
 		return
 	}
+
 	for _, vm := range k.Nodes {
 		if vm.Etcd {
 			continue
 		}
+
 		i := slices.IndexFunc(c.Nodes, func(n corev1.Node) bool { return strings.EqualFold(n.Name, vm.Name) })
 		if i < 0 && vm.State == running {
-			c.add(s, "node-missing", "VM "+vm.Name, "read /var/log/daemon.log on the VM; or delete the VM by scaling the cluster down",
+			c.add(s, "node-missing", "VM "+vm.Name,
+				"read /var/log/daemon.log on the VM; or delete the VM by scaling the cluster down",
 				"it is Running, but no Node of Kubernetes has its name: it did not join the cluster")
 		}
+
 		if i < 0 {
 			continue
 		}
+
 		_, ready := nodeutil.GetNodeCondition(&c.Nodes[i].Status, corev1.NodeReady)
 		if ready == nil {
 			ready = &corev1.NodeCondition{Message: "its kubelet has not reported yet"}
 		}
+
 		if ready.Status != corev1.ConditionTrue {
-			c.add(s, "node-not-ready", "Node "+vm.Name, "kubectl describe node "+vm.Name+" says more; start or repair its VM", "it is not Ready: %s", ready.Message)
+			c.add(s, "node-not-ready", "Node "+vm.Name,
+				"kubectl describe node "+vm.Name+" says more; start or repair its VM", "it is not Ready: %s",
+				ready.Message)
 		}
 	}
 }
@@ -422,26 +503,35 @@ func (c *check) certificate() {
 	if cert == nil {
 		return
 	}
+
 	reach := ""
 	if c.Cluster.IPAddress != "" {
 		reach = fmt.Sprintf(" (ssh -p %d cloud@%s reaches the first)", sshPort, c.Cluster.IPAddress)
 	}
+
 	// An upgrade renews it too, but only while it is valid.
-	renew := "on each control node" + reach + " run `sudo kubeadm certs renew all`, and restart the node or the Pods of the control plane; " +
+	renew := "on each control node" + reach +
+		" run `sudo kubeadm certs renew all`, and restart the node or the Pods of the control plane; " +
 		"while it is still valid, csccm cks upgrade renews it as well"
 	end := cert.NotAfter.UTC().Format(time.DateOnly)
 	switch {
 	case cert.NotBefore.After(c.Now):
-		c.add(Error, "certificate-not-yet", object, "set the clocks of the nodes, or of CloudStack's server", "it is valid from %s; CloudStack's clock says %s",
+		c.add(Error, "certificate-not-yet", object, "set the clocks of the nodes, or of CloudStack's server",
+			"it is valid from %s; CloudStack's clock says %s",
 			cert.NotBefore.UTC().Format(time.RFC3339), c.Now.UTC().Format(time.RFC3339))
 	case c.Now.After(cert.NotAfter):
 		c.add(Error, "certificate-expired", object, renew, "it expired on %s", end)
 	case !c.Now.Before(cert.NotAfter.Add(-ExpiryWarning)):
-		c.add(Warning, "certificate-expires", object, renew, "it expires on %s, in %d days; CloudStack does not renew it", end, int(cert.NotAfter.Sub(c.Now)/(24*time.Hour)))
+		c.add(Warning, "certificate-expires", object, renew,
+			"it expires on %s, in %d days; CloudStack does not renew it", end,
+			int(cert.NotAfter.Sub(c.Now)/(24*time.Hour)))
 	}
+
 	if cert.WrongHost != nil {
-		c.add(Warning, "certificate-host", object, "on each control node: add the address to apiServer.certSANs of a configuration for kubeadm, move /etc/kubernetes/pki/apiserver.crt and .key away, "+
-			"run `sudo kubeadm init phase certs apiserver --config FILE` and restart the API server",
+		c.add(Warning, "certificate-host", object,
+			"on each control node: add the address to apiServer.certSANs of a configuration for kubeadm, move "+
+				"/etc/kubernetes/pki/apiserver.crt and .key away, "+
+				"run `sudo kubeadm init phase certs apiserver --config FILE` and restart the API server",
 			"kubectl refuses it: %v", cert.WrongHost)
 	}
 }
@@ -466,7 +556,8 @@ func Leftovers(f *Facts) []Leftover {
 	for _, a := range f.Addresses {
 		l := Leftover{Address: a, Allocated: a.Tags[plan.TagAllocatedBy] == plan.ManagedBy}
 		for _, r := range f.Balancers {
-			if r.PublicIPID == a.ID && (rules.ParseName(r.Name).Family != rules.FamilyForeign || r.Tags[plan.TagManagedBy] == plan.ManagedBy) {
+			if r.PublicIPID == a.ID &&
+				(rules.ParseName(r.Name).Family != rules.FamilyForeign || r.Tags[plan.TagManagedBy] == plan.ManagedBy) {
 				l.Balancers = append(l.Balancers, r)
 			}
 		}
@@ -491,10 +582,13 @@ func (f *Facts) attribute(l *Leftover) {
 		}
 		l.Service = cmp.Or(l.Service, r.Tags[plan.TagService])
 	}
+
 	for _, s := range f.Services {
-		has := slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool { return in.IP == l.Address.Address })
+		has := slices.ContainsFunc(s.Status.LoadBalancer.Ingress,
+			func(in corev1.LoadBalancerIngress) bool { return in.IP == l.Address.Address })
 		key := s.Namespace + "/" + s.Name
-		if (service.Classes{}).Handles(&s) && (has || slices.Contains(balancers, plan.LBName(string(s.UID))) || l.Service == key) {
+		if (service.Classes{}).Handles(&s) &&
+			(has || slices.Contains(balancers, plan.LBName(string(s.UID))) || l.Service == key) {
 			l.Service, l.Living = key, true
 			return
 		}
@@ -505,7 +599,9 @@ func (f *Facts) attribute(l *Leftover) {
 // say so; the network's name and offering do, unless an administrator has set another offering.
 func (f *Facts) OwnNetwork() bool {
 	n := f.Network
-	return n != nil && n.OfferingName == "DefaultNetworkOfferingforKubernetesService" && n.Name == f.Cluster.Name+"-network"
+	return n != nil &&
+		n.OfferingName == "DefaultNetworkOfferingforKubernetesService" &&
+		n.Name == f.Cluster.Name+"-network"
 }
 
 // Delete decides whether f.Cluster can be deleted, and names what would stay behind. removeServices says that the
@@ -515,14 +611,17 @@ func Delete(f *Facts, removeServices bool) []Finding {
 		if c.Cluster.NetworkID == "" {
 			return
 		}
+
 		if c.OwnNetwork() {
 			c.guests()
 		} else {
 			c.portless()
 		}
+
 		if !c.read(SubjectAddresses) || !c.read(SubjectBalancers) {
 			return
 		}
+
 		for _, l := range Leftovers(c.Facts) {
 			if !l.Living || !removeServices {
 				c.leftover(&l)
@@ -536,6 +635,7 @@ func (c *check) leftover(l *Leftover) {
 	if l.Service != "" {
 		object += " of Service " + l.Service
 	}
+
 	named := func(r *cloudstack.LoadBalancerRule) string {
 		return fmt.Sprintf("load balancer rule %s (%s)", r.Name, r.ID)
 	}
@@ -543,11 +643,16 @@ func (c *check) leftover(l *Leftover) {
 		strings.Join(append(cloudapi.Names(l.Balancers, named), "its firewall and port forwarding rules"), ", "))
 	switch {
 	case c.OwnNetwork():
-		c.add(Warning, "address-lost", object, "to keep the address, move it to another network before", "CloudStack made the network, and releases the address with it")
+		c.add(Warning, "address-lost", object, "to keep the address, move it to another network before",
+			"CloudStack made the network, and releases the address with it")
 	case l.Living:
-		c.add(Warning, "leftover", object, "csccm cks delete "+c.Cluster.Name+" --remove-services, or delete the Service first", "%s: CloudStack deletes only what it made", what)
+		c.add(Warning, "leftover", object,
+			"csccm cks delete "+c.Cluster.Name+" --remove-services, or delete the Service first",
+			"%s: CloudStack deletes only what it made", what)
 	default:
-		c.add(Warning, "leftover", object, "when nobody needs them, delete the rules in CloudStack, and release the address unless it is of source NAT",
+		c.add(Warning, "leftover", object,
+			"when nobody needs them, delete the rules in CloudStack, and release the address unless it is "+
+				"of source NAT",
 			"%s; no Service of the cluster is known to use it", what)
 	}
 }
@@ -560,14 +665,18 @@ func (c *check) guests() {
 			others = append(others, vm.Name)
 		}
 	}
+
 	slices.Sort(others)
 	if len(others) > 0 {
-		c.add(Error, "network-guests", "network "+c.Cluster.NetworkName, "delete these VMs, or remove them from the network",
+		c.add(Error, "network-guests", "network "+c.Cluster.NetworkName,
+			"delete these VMs, or remove them from the network",
 			"CloudStack made it and deletes it with the cluster, but other VMs use it: %s", strings.Join(others, ", "))
 	}
+
 	for _, vm := range c.Cluster.Nodes {
 		if vm.External {
-			c.add(Error, "node-external", "VM "+vm.Name, "remove it from the cluster first", "it was added to the cluster by hand; CloudStack refuses to delete a cluster with such nodes")
+			c.add(Error, "node-external", "VM "+vm.Name, "remove it from the cluster first",
+				"it was added to the cluster by hand; CloudStack refuses to delete a cluster with such nodes")
 		}
 	}
 }

@@ -26,18 +26,24 @@ func sized(t *testing.T, nodes, services int) *world {
 	var extra []*corev1.Service
 	for i := range services {
 		port := corev1.ServicePort{Port: int32(1000 + i), NodePort: int32(31000 + i)}
-		s := newBalancer("default", fmt.Sprintf("extra-%03d", i), fmt.Sprintf("0a23%04x-89ab-cdef-0123-4567890000ff", i), port)
-		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reconciled"}}
+		s := newBalancer("default", fmt.Sprintf("extra-%03d", i),
+			fmt.Sprintf("0a23%04x-89ab-cdef-0123-4567890000ff", i), port)
+		s.Status.Conditions = []metav1.Condition{
+			{Type: service.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reconciled"},
+		}
 		extra = append(extra, s)
 	}
+
 	w := newWorld(t, func(w *simulator.World) {
 		var members []string
 		for i := len(w.VirtualMachines); i < nodes; i++ {
 			name := fmt.Sprintf("extra-%03d", i)
 			nic := simulator.NIC{Network: "k8s-net", IP: fmt.Sprintf("10.1.1.%d", 100+i)}
-			w.VirtualMachines = append(w.VirtualMachines, simulator.VirtualMachine{Name: name, Account: "k8s", NICs: []simulator.NIC{nic}})
+			w.VirtualMachines = append(w.VirtualMachines,
+				simulator.VirtualMachine{Name: name, Account: "k8s", NICs: []simulator.NIC{nic}})
 			members = append(members, name)
 		}
+
 		for i := range w.PublicIPs {
 			ip := &w.PublicIPs[i]
 			if ip.Address != "203.0.113.20" {
@@ -53,13 +59,16 @@ func sized(t *testing.T, nodes, services int) *world {
 					Name:       fmt.Sprintf("%s-tcp-%d", cloudprovider.DefaultLoadBalancerName(s), port),
 					PublicPort: port, PrivatePort: private, Protocol: "tcp", Members: members,
 				})
-				ip.FirewallRules = append(ip.FirewallRules, simulator.FirewallRule{Protocol: "tcp", StartPort: &port, EndPort: &port})
+				ip.FirewallRules = append(ip.FirewallRules,
+					simulator.FirewallRule{Protocol: "tcp", StartPort: &port, EndPort: &port})
 			}
 		}
 	})
+
 	for _, s := range extra {
 		w.add(t, s)
 	}
+
 	return w
 }
 
@@ -85,9 +94,9 @@ func (w *world) counted(t *testing.T) (cloud, kube map[string]int, kubelets int,
 	return cloud, kube, len(asked), r
 }
 
-// The calls of a healthy cluster: each list once for the checks and once for the controller's plan, and the members of no
-// more than 16 rules. That, not the wall clock of a busy machine, is what keeps the run short; kubelets are asked 32 at a
-// time.
+// The calls of a healthy cluster: each list once for the checks and once for the controller's plan, and the members of
+// no more than 16 rules. That, not the wall clock of a busy machine, is what keeps the run short; kubelets are asked 32
+// at a time.
 func TestBudgetOfDoctor(t *testing.T) {
 	t.Parallel()
 	_, kubeFew, _, _ := sized(t, 3, 0).counted(t)
@@ -95,7 +104,8 @@ func TestBudgetOfDoctor(t *testing.T) {
 		{nodes: 3, services: 0, lists: 2, members: 2, calls: 17},
 		{nodes: 3, services: 50, lists: 5, members: 0, calls: 18}, // the rules of three VMs
 		{nodes: 100, services: 12, lists: 2, members: 14, calls: 29},
-		{nodes: 100, services: 50, lists: 2, members: 2, calls: 17}, // the example's Service of two ports has no condition
+		// the example's Service of two ports has no condition
+		{nodes: 100, services: 50, lists: 2, members: 2, calls: 17},
 	} {
 		t.Run(fmt.Sprintf("%d nodes, %d Services", c.nodes, c.services), func(t *testing.T) {
 			t.Parallel()
@@ -107,6 +117,7 @@ func TestBudgetOfDoctor(t *testing.T) {
 					require.LessOrEqual(t, n, c.lists, command)
 				}
 			}
+
 			require.Equal(t, c.members, cloud["listLoadBalancerRuleInstances"])
 			require.Equal(t, c.calls, total, cloud)
 			require.Equal(t, kubeFew, kube)
@@ -124,7 +135,8 @@ func TestPlansOfManyServices(t *testing.T) {
 	t.Parallel()
 	const nodes, services = 20, 30
 	w := sized(t, nodes, services)
-	change(t, w.kube.CoreV1().Nodes(), "extra-010", func(n *corev1.Node) { n.Labels[corev1.LabelNodeExcludeBalancers] = "" })
+	change(t, w.kube.CoreV1().Nodes(), "extra-010",
+		func(n *corev1.Node) { n.Labels[corev1.LabelNodeExcludeBalancers] = "" })
 	for _, c := range []struct {
 		sel   check.Selection
 		found int // Services that LB-001 names

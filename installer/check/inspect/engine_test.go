@@ -44,7 +44,9 @@ func (readers readers) sources() map[check.Source]source {
 	return out
 }
 
-func (readers readers) run(ctx context.Context, catalogue []check.Check, sel check.Selection, progress func(check.Result)) check.Report {
+func (readers readers) run(
+	ctx context.Context, catalogue []check.Check, sel check.Selection, progress func(check.Result),
+) check.Report {
 	r, _ := newReading(ctx, &Env{}, readers.sources(), sel).run(ctx, catalogue, progress)
 	return r
 }
@@ -80,6 +82,7 @@ func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 		}
 		catalogue = append(catalogue, reads(fmt.Sprintf("T-%03d", i), check.Passf("fine"), s))
 	}
+
 	var seen []string
 	r := sources.run(t.Context(), catalogue, check.Selection{}, func(r check.Result) { seen = append(seen, r.Code) })
 	require.Equal(t, check.Summary{OK: n}, r.Summary)
@@ -98,10 +101,18 @@ func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
 		made("T-006", check.SeverityError, check.Unknownf("who knows")),
 		made("T-007", check.SeverityError, check.Passf(""), "T-006"),
 	}
+
 	r := readers{}.run(t.Context(), catalogue, check.Selection{}, nil)
 	require.Equal(t, map[string]check.Outcome{
-		"T-001": check.Failed, "T-002": check.Skipped, "T-003": check.Skipped, "T-004": check.Warning, "T-005": check.OK, "T-006": check.Unknown, "T-007": check.Skipped,
+		"T-001": check.Failed,
+		"T-002": check.Skipped,
+		"T-003": check.Skipped,
+		"T-004": check.Warning,
+		"T-005": check.OK,
+		"T-006": check.Unknown,
+		"T-007": check.Skipped,
 	}, outcomes(r))
+
 	require.Equal(t, "needs T-001, which failed", r.Checks[1].Message)
 	require.Equal(t, "needs T-002, which was skipped", r.Checks[2].Message)
 	require.Equal(t, "needs T-006, which could not be judged", r.Checks[6].Message)
@@ -112,25 +123,31 @@ func TestSelection(t *testing.T) {
 	pre := made("A-001", check.SeverityError, check.Passf(""))
 	pre.Phase = check.PhasePreflight
 	catalogue := []check.Check{
-		pre, made("A-002", check.SeverityError, check.Problemf("no")), made("B-001", check.SeverityError, check.Passf(""), "A-002"),
+		pre, made("A-002", check.SeverityError, check.Problemf("no")),
+		made("B-001", check.SeverityError, check.Passf(""), "A-002"),
 		made("B-002", check.SeverityError, check.Passf("")),
 	}
+
 	for name, tt := range map[string]struct {
 		sel  check.Selection
 		want string
 	}{
-		"all":                  {check.Selection{}, "map[A-001:ok A-002:failed B-001:skipped B-002:ok]"},
-		"a phase":              {check.Selection{Phase: check.PhaseInstalled}, "map[A-002:failed B-001:skipped B-002:ok]"},
+		"all": {check.Selection{}, "map[A-001:ok A-002:failed B-001:skipped B-002:ok]"},
+		"a phase": {check.Selection{Phase: check.PhaseInstalled},
+			"map[A-002:failed B-001:skipped B-002:ok]"},
 		"a code in lower case": {check.Selection{Only: []string{"b-002"}}, "map[B-002:ok]"},
 		"a group":              {check.Selection{Only: []string{"B"}}, "map[A-002:failed B-001:skipped B-002:ok]"},
 		"what a selected check needs is shown when it fails": {
 			check.Selection{Only: []string{"B-001"}}, "map[A-002:failed B-001:skipped]",
 		},
-		"what is left out on purpose counts as passed": {check.Selection{Skip: []string{"A"}}, "map[B-001:ok B-002:ok]"},
-		"only and skip": {check.Selection{Only: []string{"B"}, Skip: []string{"B-002"}}, "map[A-002:failed B-001:skipped]"},
+		"what is left out on purpose counts as passed": {check.Selection{Skip: []string{"A"}},
+			"map[B-001:ok B-002:ok]"},
+		"only and skip": {check.Selection{Only: []string{"B"}, Skip: []string{"B-002"}},
+			"map[A-002:failed B-001:skipped]"},
 	} {
 		require.Equal(t, tt.want, fmt.Sprint(outcomes(readers{}.run(t.Context(), catalogue, tt.sel, nil))), name)
 	}
+
 	require.ErrorContains(t, check.Selection{Only: []string{"NOPE-001"}}.Validate(), "NOPE-001")
 	require.ErrorContains(t, check.Selection{Skip: []string{"NOD"}}.Validate(), "NOD")
 	require.NoError(t, check.Selection{Only: []string{"NODE", "cs-001"}}.Validate())
@@ -145,12 +162,14 @@ func TestReadErrors(t *testing.T) {
 			return ctx.Err()
 		}, "odd": func(context.Context) error { panic("oops") },
 	}
+
 	broken := made("T-002", check.SeverityError, check.Finding{})
 	broken.Judge = func(*check.Facts) check.Finding { panic("oops") }
 	catalogue := []check.Check{
 		reads("T-001", check.Passf("too late"), "slow"), broken, reads("T-003", check.Passf(""), "odd"),
 		made("T-004", check.SeverityError, check.Passf("fine")),
 	}
+
 	r := sources.run(t.Context(), catalogue, check.Selection{Timeout: time.Millisecond}, nil)
 	require.Equal(t, check.Summary{OK: 1, Unknown: 3}, r.Summary)
 	for i, says := range []string{
@@ -181,7 +200,8 @@ func TestEndOfTheRun(t *testing.T) {
 			close(said)
 		}
 	})
-	require.Equal(t, map[string]check.Outcome{"T-001": check.Failed, "T-002": check.Unknown, "T-003": check.Unknown}, outcomes(r))
+	require.Equal(t, map[string]check.Outcome{"T-001": check.Failed, "T-002": check.Unknown, "T-003": check.Unknown},
+		outcomes(r))
 	require.Contains(t, r.Checks[1].Message, "interrupted")
 	require.Equal(t, 2, r.Unfinished, "also what needs it: %s", r.Checks[2].Message)
 	for _, short := range []bool{true, false} {

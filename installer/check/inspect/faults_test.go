@@ -32,8 +32,8 @@ func oldName(w *simulator.World) {
 	}
 }
 
-// breakAll has all faults that do not hide each other stand in one cluster. docs/transcripts/doctor-broken.txt shows what is said
-// about each.
+// breakAll has all faults that do not hide each other stand in one cluster. docs/transcripts/doctor-broken.txt shows
+// what is said about each.
 func (w *world) breakAll(t *testing.T) {
 	t.Helper()
 	core, nodes := w.kube.CoreV1(), w.kube.CoreV1().Nodes()
@@ -47,14 +47,19 @@ func (w *world) breakAll(t *testing.T) {
 	// HELM-004
 	revision(t, w.kube, 0, helmrelease.StatusSuperseded, map[string]any{"cloudConfig": w.env.CloudConfig.SecretKey})
 	// HELM-003
-	w.objects[rolePath]["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"*"}}}
+	w.objects[rolePath]["rules"] = []any{
+		map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"*"}},
+	}
 
 	cfg := *w.env.CloudConfig
 	cfg.SSLNoVerify = true // CS-007
 	w.env.CloudConfig = &cfg
-	w.edit = strings.NewReplacer(`"name":"Lb"`, `"name":"NoLb"`, `"name":"createFirewallRule"`, `"name":"noFirewallRule"`) // CS-005, CS-003
-	w.log += logLine('E', time.Minute, "contact.go:38", `"CloudStack cannot be used" err="cloudstack listVirtualMachines: `+
-		`cannot reach the API: dial tcp: lookup cs.example.org: no such host" remedy="check api-url"`) // CS-006
+	// CS-005, CS-003
+	w.edit = strings.NewReplacer(`"name":"Lb"`, `"name":"NoLb"`, `"name":"createFirewallRule"`,
+		`"name":"noFirewallRule"`)
+	w.log += logLine('E', time.Minute, "contact.go:38",
+		`"CloudStack cannot be used" err="cloudstack listVirtualMachines: `+
+			`cannot reach the API: dial tcp: lookup cs.example.org: no such host" remedy="check api-url"`) // CS-006
 
 	w.add(t, newNode("ghost", "10.9.9.7")) // NODE-002
 	stale := newNode("stale", "10.9.9.8")  // NODE-003
@@ -71,21 +76,28 @@ func (w *world) breakAll(t *testing.T) {
 		n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(fixed.Add(time.Hour))
 	})
 	change(t, nodes, "demo-worker-1", func(n *corev1.Node) { // NODE-004, CCM-006
-		n.Spec.Taints = []corev1.Taint{{Key: lost.Spec.Taints[0].Key, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+		n.Spec.Taints = []corev1.Taint{
+			{Key: lost.Spec.Taints[0].Key, Value: "true", Effect: corev1.TaintEffectNoSchedule},
+		}
 		n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.99.0.1"
 		n.Labels["node-role.kubernetes.io/control-plane"] = ""
 	})
 	w.kubelet = func(n string) string { return map[bool]string{false: "external"}[n == "demo-worker-2"] } // NODE-001
-	change(t, nodes, "demo-worker-2", func(n *corev1.Node) {                                              // K8S-006, NODE-006
+	// K8S-006, NODE-006
+	change(t, nodes, "demo-worker-2", func(n *corev1.Node) {
 		n.Status.NodeInfo.KubeletVersion, n.Status.Addresses[0].Address = "v1.30.0", "192.168.0.7"
 		n.ManagedFields = []metav1.ManagedFieldsEntry{{
 			Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`),
 		}}
 	})
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "data-0"}} // NODE-007
-	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"old-zone"}}},
-	}}}}
+	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+		Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"old-zone"}},
+			},
+		}}},
+	}
 	w.add(t, v)
 
 	change(t, core.Pods(system), p.Name, func(p *corev1.Pod) { // CCM-001
@@ -97,26 +109,33 @@ func (w *world) breakAll(t *testing.T) {
 	d.Spec.Template.Spec.Containers[0].Image = "apache/cloudstack-kubernetes-provider:v1.2.0"
 	w.add(t, d)
 	w.health = errors.New(
-		"an error on the server (\"[-]leaderElection failed\\nhealthz check failed\") has prevented the request from succeeding",
+		"an error on the server (\"[-]leaderElection failed\\nhealthz check failed\") has prevented the request " +
+			"from succeeding",
 	) // CCM-004
 	w.waits = []string{"zone"} // CCM-007
 	// CCM-005
 	w.add(t, &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, Type: "Warning", Reason: "SyncLoadBalancerFailed", Message: "no free address",
-		LastTimestamp: metav1.NewTime(fixed.Add(-time.Minute)), Source: corev1.EventSource{Component: "service-controller"},
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "e"},
+		Type:           "Warning",
+		Reason:         "SyncLoadBalancerFailed",
+		Message:        "no free address",
+		LastTimestamp:  metav1.NewTime(fixed.Add(-time.Minute)),
+		Source:         corev1.EventSource{Component: "service-controller"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: "web"},
 	})
 
-	change(t, w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), release+"-annotations", func(p *admissionv1.ValidatingAdmissionPolicy) {
-		p.Spec.FailurePolicy = ptr.To(admissionv1.Ignore) // TEN-001
-	})
+	change(t, w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), release+"-annotations",
+		func(p *admissionv1.ValidatingAdmissionPolicy) {
+			p.Spec.FailurePolicy = ptr.To(admissionv1.Ignore) // TEN-001
+		})
 	addresses, err := w.env.CloudStack.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
 	require.NoError(t, err)
 	change(t, core.Services("default"), "web", func(s *corev1.Service) { // TEN-002, TEN-004, LB-001
 		s.Annotations[annotation.Network] = "another"
 		for _, a := range addresses {
 			if a.Address == s.Status.LoadBalancer.Ingress[0].IP {
-				s.Annotations[annotation.Addresses] = fmt.Sprintf(`[{"id":%q,"ip":%q,"allocated":true}]`, a.ID, a.Address)
+				s.Annotations[annotation.Addresses] = fmt.Sprintf(`[{"id":%q,"ip":%q,"allocated":true}]`, a.ID,
+					a.Address)
 			}
 		}
 	})

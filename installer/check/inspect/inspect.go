@@ -69,14 +69,17 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phas
 }
 
 // Connect returns what checks work with, and a function that closes it, by the credentials of a cloud-config or,
-// without one, of the cluster's Secret. Without credentials the checks of CloudStack are skipped before an installation,
-// and fail after it.
-func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, release, cloudConfig string, phase check.Phase) (*Env, func()) {
+// without one, of the cluster's Secret. Without credentials the checks of CloudStack are skipped before an
+// installation, and fail after it.
+func Connect(
+	ctx context.Context, c *cluster.Cluster, style report.Style, release, cloudConfig string, phase check.Phase,
+) (*Env, func()) {
 	env := &Env{Cluster: c, Style: style, Setup: check.Setup{Namespace: c.Namespace, Release: release}}
 	if c.Silent != nil && cloudConfig == "" {
 		env.NoCloud = "the credentials could not be read: " + c.Silent.Error()
 		return env, func() {}
 	}
+
 	cs, err := access.Of(ctx, c, release, cloudConfig)
 	if err == nil {
 		env.CloudStack, env.CloudConfig = cs.Client, cs.Config
@@ -85,6 +88,7 @@ func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, releas
 		}
 		return env, cs.Close
 	}
+
 	var unreachable *cluster.Error
 	switch {
 	case errors.As(err, &unreachable):
@@ -94,6 +98,7 @@ func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, releas
 	default:
 		env.NoCloudErr = err
 	}
+
 	return env, func() {}
 }
 
@@ -106,16 +111,21 @@ func Run(ctx context.Context, env *Env, sel check.Selection, progress func(check
 }
 
 // Facts is Run that also gives the facts that the report rests on. They belong to the caller.
-func Facts(ctx context.Context, env *Env, sel check.Selection, progress func(check.Result)) (check.Report, *check.Facts) {
+func Facts(
+	ctx context.Context, env *Env, sel check.Selection, progress func(check.Result),
+) (check.Report, *check.Facts) {
 	return newReading(ctx, env, allSources(), sel).run(ctx, check.All(), progress)
 }
 
-func (r *reading) run(ctx context.Context, catalogue []check.Check, progress func(check.Result)) (check.Report, *check.Facts) {
+func (r *reading) run(
+	ctx context.Context, catalogue []check.Check, progress func(check.Result),
+) (check.Report, *check.Facts) {
 	checks := r.sel.Plan(catalogue)
 	for _, c := range checks {
 		r.start(c.Reads...)
 		r.start(c.Tries...)
 	}
+
 	results := []check.Result{}
 	byCode := map[string]check.Result{}
 	for _, c := range checks {
@@ -129,6 +139,7 @@ func (r *reading) run(ctx context.Context, catalogue []check.Check, progress fun
 			progress(result)
 		}
 	}
+
 	r.reads.Wait() // also for checks that were skipped
 	return check.NewReport(r.f, r.Clock.Since(r.f.At), results), r.f
 }
@@ -142,19 +153,25 @@ func (r *reading) result(ctx context.Context, c *check.Check, before map[string]
 		case needed.Unfinished:
 			return check.ResultOf(c, stopped(ctx), 0)
 		default:
-			why := map[check.Outcome]string{check.Failed: "failed", check.Skipped: "was skipped", check.Unknown: "could not be judged"}[o]
+			why := map[check.Outcome]string{
+				check.Failed:  "failed",
+				check.Skipped: "was skipped",
+				check.Unknown: "could not be judged",
+			}[o]
 			out := check.ResultOf(c, check.Skipf("needs %s, which %s", code, why), 0)
 			out.Needs = cmp.Or(needed.Needs, code)
 			return out
 		}
 	}
+
 	began := r.Clock.Now()
 	out := check.ResultOf(c, r.judge(ctx, c), r.Clock.Since(began))
 	out.Remedy = r.fill(out.Remedy, out.Objects)
 	return out
 }
 
-// judge waits for what the check needs to know, and lets it decide. A panic is a finding about csccm, not the end of it.
+// judge waits for what the check needs to know, and lets it decide. A panic is a finding about csccm, not the end of
+// it.
 func (r *reading) judge(ctx context.Context, c *check.Check) (f check.Finding) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -211,15 +228,25 @@ func newReading(ctx context.Context, env *Env, sources map[check.Source]source, 
 	if e.Cluster != nil {
 		e.Clock = e.Cluster.Clock(e.Clock)
 	}
+
 	f := &check.Facts{At: e.Clock.Now(), MachineAhead: cluster.Ahead(e.Clock), Setup: e.Setup}
 	f.Phase, sel.Timeout = sel.Phase, cmp.Or(sel.Timeout, 20*time.Second)
 	if e.Cluster != nil {
 		f.Context, f.Server, f.User = e.Cluster.Context, e.Cluster.Server, e.Cluster.User
 	}
+
 	if e.CloudConfig != nil {
 		f.Config = *e.CloudConfig
 	}
-	r := &reading{Env: &e, f: f, once: map[check.Source]func() error{}, sel: sel, slots: make(chan struct{}, cluster.AtOnce)}
+
+	r := &reading{
+		Env:   &e,
+		f:     f,
+		once:  map[check.Source]func() error{},
+		sel:   sel,
+		slots: make(chan struct{}, cluster.AtOnce),
+	}
+
 	for s, src := range sources {
 		f.Fail(s, errors.New("not asked for"))
 		r.once[s] = sync.OnceValue(func() error {
@@ -228,12 +255,21 @@ func newReading(ctx context.Context, env *Env, sources map[check.Source]source, 
 			return err
 		})
 	}
+
 	switch {
 	case e.CloudStack != nil:
-		r.inventory = inventory.New(e.CloudStack, inventory.Options{Clock: e.Clock, ProjectID: f.Config.ProjectID, Zone: f.Config.Zone, NodeVMs: f.Config.NodeVMs})
+		r.inventory = inventory.New(e.CloudStack,
+			inventory.Options{
+				Clock:     e.Clock,
+				ProjectID: f.Config.ProjectID,
+				Zone:      f.Config.Zone,
+				NodeVMs:   f.Config.NodeVMs,
+			})
 	case f.NoCloud == "" && f.NoCloudErr == nil:
-		f.NoCloud = fmt.Sprintf("no CloudStack credentials: give --cloud-config FILE, or make Secret %s/%s", e.Namespace, DefaultSecretName)
+		f.NoCloud = fmt.Sprintf("no CloudStack credentials: give --cloud-config FILE, or make Secret %s/%s",
+			e.Namespace, DefaultSecretName)
 	}
+
 	return r
 }
 
@@ -266,10 +302,12 @@ func (r *reading) read(run context.Context, s check.Source, src source) (err err
 			err = &check.UnreadError{Noun: string(s), Err: err}
 		}
 	}()
+
 	r.start(src.tries...)
 	if err := r.wait(src.needs...); err != nil {
 		return err
 	}
+
 	_ = r.wait(src.tries...) // read without them
 	r.slots <- struct{}{}
 	defer func() { <-r.slots }()
@@ -278,6 +316,7 @@ func (r *reading) read(run context.Context, s check.Source, src source) (err err
 	if err = src.read(ctx, r, r.f); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("no result within %s", r.sel.Timeout)
 	}
+
 	return err
 }
 

@@ -66,6 +66,7 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 			f.Version = v.GitVersion
 		}
 		return err
+
 	case check.Distribution:
 		f.Distribution, f.DistributionBy, err = r.Cluster.Distribution(ctx, f.Nodes)
 	case check.Namespace:
@@ -82,18 +83,22 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 		if f.Namespace != metav1.NamespaceSystem {
 			f.Leases = append(f.Leases, cluster.List(ctx, &err, leases(f.Namespace).List).Items...)
 		}
+
 	case check.Kubelets:
 		f.Kubelets = kubelet.Verify(ctx, r.Cluster, f.Nodes, r.ProbePod)
 	case check.Volumes:
 		f.Volumes = cluster.List(ctx, &err, core.PersistentVolumes().List).Items
 	case check.Services:
 		f.Services = cluster.List(ctx, &err, core.Services(metav1.NamespaceAll).List).Items
-		slices.SortFunc(f.Services, func(a, b corev1.Service) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+		slices.SortFunc(f.Services,
+			func(a, b corev1.Service) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+
 	case check.Events:
 		for _, kind := range []string{"Node", "Service"} { // the objects of cloud controllers
 			o := metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}
 			f.Events = append(f.Events, cluster.ListOf(ctx, &err, o, core.Events(metav1.NamespaceAll).List).Items...)
 		}
+
 	case check.Controllers:
 		all, err := cluster.Workloads(ctx, r.Cluster.Kube, metav1.NamespaceAll, metav1.ListOptions{})
 		var workloads []check.Workload
@@ -103,6 +108,7 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 		f.Workloads = all
 		f.Sort(workloads)
 		return err
+
 	case check.Pods:
 		f.Pods = f.OwnPods(cluster.List(ctx, &err, core.Pods(f.Namespace).List).Items)
 	case check.SystemPods: // where other providers and static Pods are
@@ -121,13 +127,16 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 		// The release's admission policies are found by their labels: their names are the operator's to choose. A
 		// binding may be somebody else's, so all are read.
 		api := r.Cluster.Kube.AdmissionregistrationV1()
-		f.Policies = cluster.ListOf(ctx, &err, cluster.OfRelease(f.Release), api.ValidatingAdmissionPolicies().List).Items
+		f.Policies = cluster.ListOf(ctx, &err, cluster.OfRelease(f.Release),
+			api.ValidatingAdmissionPolicies().List).Items
 		f.Bindings = cluster.List(ctx, &err, api.ValidatingAdmissionPolicyBindings().List).Items
+
 	case check.ClusterIDs:
 		f.ClusterIDs, err = cluster.IDs(ctx, r.Cluster.Kube, &f.Config, f.Words())
 	default:
 		return r.readDriver(ctx, f)
 	}
+
 	return err
 }
 
@@ -147,12 +156,15 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 		if err == nil {
 			f.CloudStackVersion = f.Capabilities.Version
 		}
+
 	case check.APIs:
 		f.APIs, err = r.CloudStack.ListAPIs(ctx)
 	case check.Users: // whose the keys are, where the role may list its users
 		users, err := r.CloudStack.ListUsers(ctx, "")
-		f.Owner = check.Find(users, func(u *cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey })
+		f.Owner = check.Find(users,
+			func(u *cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey })
 		return err
+
 	case check.Project:
 		f.ProjectID, err = r.inventory.ProjectID(ctx)
 	case check.Zones:
@@ -163,6 +175,7 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 		if len(check.Lost(f.Nodes, f.VMs)) > 0 {
 			f.Places = credentials.Places(ctx, r.CloudStack, f.ProjectID)
 		}
+
 	case check.Networks:
 		f.Networks, err = r.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: f.ProjectID})
 	case check.Addresses:
@@ -176,8 +189,10 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 			f.Quota = &quota.PublicIPs
 		}
 		return err
+
 	case check.AllRules:
-		f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: f.ProjectID})
+		f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx,
+			cloudstack.LoadBalancerRuleQuery{ProjectID: f.ProjectID})
 	case check.Forwards:
 		f.Forwards, err = r.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: f.ProjectID})
 	case check.Balancers:
@@ -187,12 +202,14 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 	default:
 		return r.readCKS(ctx, f)
 	}
+
 	return err
 }
 
 // readLogs reads those of the release's Pods that run or ran.
 func (r *reading) readLogs(ctx context.Context, f *check.Facts) (err error) {
-	pods := slices.DeleteFunc(slices.Clone(f.Pods), func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
+	pods := slices.DeleteFunc(slices.Clone(f.Pods),
+		func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
 	f.Logs, err = cluster.Each(ctx, pods, func(ctx context.Context, p *corev1.Pod) (check.Log, error) {
 		o := &corev1.PodLogOptions{SinceSeconds: ptr.To[int64](3600), TailLines: ptr.To[int64](2000)}
 		raw, err := r.Cluster.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
@@ -219,6 +236,7 @@ func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ err
 			a.Sick = "serves /healthz but no /metrics"
 		}
 	}
+
 	var shown struct {
 		State *provider.State `json:"cloudstack"`
 	}
@@ -231,7 +249,9 @@ func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ err
 // portOf is the port of health checks and metrics.
 func portOf(p *corev1.Pod) int {
 	for i := range p.Spec.Containers {
-		if port := check.Find(p.Spec.Containers[i].Ports, func(x *corev1.ContainerPort) bool { return x.Name == "https" }); port != nil {
+		if port := check.Find(p.Spec.Containers[i].Ports, func(x *corev1.ContainerPort) bool {
+			return x.Name == "https"
+		}); port != nil {
 			return int(port.ContainerPort)
 		}
 	}
@@ -245,19 +265,23 @@ func (r *reading) readRights(ctx context.Context, f *check.Facts) error {
 	if err != nil {
 		return err
 	}
+
 	var kinds []schema.GroupResource
 	for i := range objects {
 		kind, _ := meta.UnsafeGuessKindToResource(objects[i].GroupVersionKind())
 		kinds = append(kinds, kind.GroupResource())
 	}
+
 	f.Needed, f.Wanted = rights.Requests("install", f.Namespace, kinds)
 	if len(f.Replaces) > 0 {
 		needed, wanted := rights.Requests("takeover", f.Namespace, kinds)
 		f.Needed, f.Wanted = append(f.Needed, needed...), append(f.Wanted, wanted...)
 	}
+
 	if apierrors.IsNotFound(f.Err(check.Namespace)) {
 		f.Needed = append(f.Needed, rights.Request{Verb: "create", Resource: "namespaces"})
 	}
+
 	requests := slices.Concat(f.Needed, f.Wanted)
 	allowed, err := cluster.Each(ctx, requests, func(ctx context.Context, q *rights.Request) (bool, error) {
 		return q.Allowed(ctx, r.Cluster.Kube)
@@ -267,6 +291,7 @@ func (r *reading) readRights(ctx context.Context, f *check.Facts) error {
 			f.Denied = append(f.Denied, requests[i])
 		}
 	}
+
 	return err
 }
 
@@ -274,7 +299,8 @@ func (r *reading) readRights(ctx context.Context, f *check.Facts) error {
 // caller's rights allow.
 func (r *reading) readDrift(ctx context.Context, f *check.Facts) error {
 	deployed := f.Deployed()
-	if r.Cluster.REST == nil || f.Manifest == "" && deployed == nil { // no connection for objects of any kind, or no objects
+	// no connection for objects of any kind, or no objects
+	if r.Cluster.REST == nil || f.Manifest == "" && deployed == nil {
 		return nil
 	}
 	client, err := dynamic.NewForConfig(r.Cluster.REST)
@@ -296,9 +322,11 @@ func (r *reading) readDriver(ctx context.Context, f *check.Facts) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
+
 	if f.Driver.There = err == nil; !f.UsesDriver() {
 		return nil
 	}
+
 	err = nil
 	if namespace, name, key := f.DriverSecret(); name != "" {
 		secret, err := r.Cluster.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -311,6 +339,7 @@ func (r *reading) readDriver(ctx context.Context, f *check.Facts) error {
 			f.Driver.File = string(secret.Data[key])
 		}
 	}
+
 	f.Driver.Nodes = cluster.List(ctx, &err, r.Cluster.Kube.StorageV1().CSINodes().List).Items
 	return err
 }
@@ -321,7 +350,8 @@ func (r *reading) readBalancers(ctx context.Context, f *check.Facts) (err error)
 	rules := slices.DeleteFunc(slices.Clone(f.AllRules), func(x cloudstack.LoadBalancerRule) bool {
 		return lbrules.ParseName(x.Name).Family == lbrules.FamilyForeign
 	})
-	slices.SortFunc(rules, func(a, b cloudstack.LoadBalancerRule) int { return strings.Compare(a.Name+a.ID, b.Name+b.ID) })
+	slices.SortFunc(rules,
+		func(a, b cloudstack.LoadBalancerRule) int { return strings.Compare(a.Name+a.ID, b.Name+b.ID) })
 	var odd []string
 	for _, it := range lbrules.MakePlan(rules, f.Services, nil, nil).Items {
 		if it.Verdict != lbrules.VerdictCurrent {
@@ -347,19 +377,24 @@ func (r *reading) readPlans(ctx context.Context, f *check.Facts) error {
 			chosen = append(chosen, &s)
 		}
 	}
-	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster, &access.Cloud{Client: r.CloudStack, Config: r.CloudConfig}, r.Release, "")
+
+	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster,
+		&access.Cloud{Client: r.CloudStack, Config: r.CloudConfig}, r.Release, "")
 	if err != nil {
 		f.PlanErr = err
 		return nil //nolint:nilerr // LB-001 shows it
 	}
+
 	plans, err := planner.Of(ctx, previewer.Round(time.Now()), settings, chosen, f.Nodes)
 	if err != nil {
 		return err
 	}
+
 	f.Planned = map[string]*planner.Service{}
 	for _, s := range plans.Services {
 		f.Planned[s.Service] = s
 	}
+
 	return nil
 }
 
@@ -370,6 +405,7 @@ func (r *reading) readCKS(ctx context.Context, f *check.Facts) error {
 		f.NotCKS = "not made by CKS: no node has such a name"
 		return nil
 	}
+
 	clusters, err := r.CloudStack.ListKubernetesClusters(ctx, f.ProjectID)
 	k := ckscheck.ClusterOf(clusters, lbrules.NodeVMs(f.Nodes, f.VMs))
 	switch {
@@ -385,6 +421,13 @@ func (r *reading) readCKS(ctx context.Context, f *check.Facts) error {
 		f.NotCKS = "not made by CKS: CloudStack only lists it"
 		return nil
 	}
-	f.CKS, err = (&ckscheck.Reader{API: r.CloudStack, ProjectID: f.ProjectID, Dial: r.DialAPI, Clock: r.Clock}).Running(ctx, k, f.Nodes)
+
+	f.CKS, err = (&ckscheck.Reader{
+		API:       r.CloudStack,
+		ProjectID: f.ProjectID,
+		Dial:      r.DialAPI,
+		Clock:     r.Clock,
+	}).Running(ctx, k, f.Nodes)
+
 	return err
 }

@@ -75,21 +75,34 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 					}
 				}
 			}
+
 			require.Len(t, ran, len(check.All()))
 			require.Contains(t, ran["CS-001"].Message, version+".0.0")
+
 			// Two runs with two rules cost this much, whatever the number of checks.
 			for command, limit := range map[string]int{
-				"listVirtualMachines": 3, "listCapabilities": 2, "listApis": 2, "listZones": 2, "listNetworks": 3, "listPublicIpAddresses": 3,
-				"listLoadBalancerRules": 3, "listLoadBalancerRuleInstances": 2, "listFirewallRules": 1, "listProjects": 0,
+				"listVirtualMachines":           3,
+				"listCapabilities":              2,
+				"listApis":                      2,
+				"listZones":                     2,
+				"listNetworks":                  3,
+				"listPublicIpAddresses":         3,
+				"listLoadBalancerRules":         3,
+				"listLoadBalancerRuleInstances": 2,
+				"listFirewallRules":             1,
+				"listProjects":                  0,
 			} {
 				require.LessOrEqual(t, w.Ledger().Count(command), limit, command)
 			}
+
 			for _, c := range w.Ledger().Calls() {
 				require.True(t, strings.HasPrefix(c.Command, "list"), "checks change nothing: %s", c.Command)
 			}
+
 			for _, a := range w.kube.Actions() {
 				review := a.GetResource().Resource == "selfsubjectaccessreviews"
-				require.True(t, review || a.GetVerb() == "get" || a.GetVerb() == "list", "checks change nothing: %s", verbOf(a))
+				require.True(t, review || a.GetVerb() == "get" || a.GetVerb() == "list", "checks change nothing: %s",
+					verbOf(a))
 			}
 		})
 	}
@@ -111,9 +124,11 @@ func (w *world) transcript(t *testing.T, name string) check.Report {
 	const screen = 23
 	require.LessOrEqual(t, bytes.Count(b.Bytes(), []byte("\n"))-before, screen, "status fits one screen of 24 lines")
 	text := strings.NewReplacer(
-		w.env.Cluster.Server, "https://192.0.2.10:6443", w.env.CloudConfig.APIURL, "https://cloud.example.org/client/api",
+		w.env.Cluster.Server, "https://192.0.2.10:6443", w.env.CloudConfig.APIURL,
+		"https://cloud.example.org/client/api",
 	).Replace(b.String())
-	golden.File(t, filepath.Join("..", "..", "..", "docs", "transcripts", name), text, *update, "go test ./installer/check/inspect -update")
+	golden.File(t, filepath.Join("..", "..", "..", "docs", "transcripts", name), text, *update,
+		"go test ./installer/check/inspect -update")
 
 	require.NoError(t, report.Encode(&b, "json", r))
 	require.NoError(t, r.WriteText(&b, check.TextOptions{Verbose: true}))
@@ -156,19 +171,24 @@ func TestReadings(t *testing.T) {
 		"its clock and this machine's differ by": {"K8S-004", func(w *world) { w.behind = 30 * time.Minute }},
 		"is Ready, but its last heartbeat is 10m0s old": {"K8S-004", func(w *world) {
 			l := testenv.Lease("demo-cp-1")
-			l.Namespace, l.Name, l.Spec.RenewTime = corev1.NamespaceNodeLease, "demo-cp-1", &metav1.MicroTime{Time: fixed.Add(-10 * time.Minute)}
+			l.Namespace, l.Name, l.Spec.RenewTime = corev1.NamespaceNodeLease, "demo-cp-1", &metav1.MicroTime{
+				Time: fixed.Add(-10 * time.Minute),
+			}
 			_ = w.kube.Tracker().Add(l)
 			change(t, w.kube.CoreV1().Nodes(), "demo-cp-1", func(n *corev1.Node) {
 				n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(fixed.Add(-time.Hour))
 			})
 		}},
 		"lookup .* no such host": {"CS-006", func(w *world) { // whatever a log says, without the keys
-			w.log += logLine('E', time.Minute, "a.go:1", fmt.Sprintf(`"Sync failed" err="cloudstack x: cannot reach the API: lookup %s: no such host"`,
-				w.env.CloudConfig.SecretKey))
+			w.log += logLine('E', time.Minute, "a.go:1",
+				fmt.Sprintf(`"Sync failed" err="cloudstack x: cannot reach the API: lookup %s: no such host"`,
+					w.env.CloudConfig.SecretKey))
 		}},
 		"update leases.coordination.k8s.io in kube-system": {"K8S-003", func(w *world) {
 			w.env.Replaces = []check.Object{{Kind: "Deployment", Namespace: system, Name: "cloud-controller-manager"}}
-			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "update" && a.Resource == "leases" })
+			w.deny(func(a *authorizationv1.ResourceAttributes) bool {
+				return a.Verb == "update" && a.Resource == "leases"
+			})
 		}},
 		"create daemonsets.apps in kube-system": {"K8S-003", func(w *world) {
 			w.env.Manifest = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cloudstack-ccm}\n"
@@ -186,6 +206,7 @@ func TestReadings(t *testing.T) {
 			for _, o := range got.Objects {
 				said += o.Message
 			}
+
 			require.Regexp(t, says, said)
 			require.NotContains(t, said, w.env.CloudConfig.SecretKey)
 		})
@@ -199,15 +220,21 @@ func TestVMsAreInAnotherProject(t *testing.T) {
 		w.Projects = append(w.Projects, simulator.Project{Name: "op-proj", Owner: "k8s"})
 		w.Networks = append(w.Networks, simulator.Network{Name: "op-net", Project: "op-proj", CIDR: "10.5.5.0/24"})
 		w.VirtualMachines = append(w.VirtualMachines, simulator.VirtualMachine{
-			ID: "22222222-0000-4000-8000-00000000000a", Name: "away", Project: "op-proj", NICs: []simulator.NIC{{Network: "op-net"}},
+			ID:      "22222222-0000-4000-8000-00000000000a",
+			Name:    "away",
+			Project: "op-proj",
+			NICs:    []simulator.NIC{{Network: "op-net"}},
 		})
 	})
+
 	for _, name := range []string{"demo-cp-1", "demo-worker-1", "demo-worker-2"} {
 		require.NoError(t, w.kube.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
 	}
+
 	w.add(t, newNode("away", "10.5.5.1"))
 	require.Contains(
-		t, w.result(t, "NODE-002", check.PhaseInstalled).Message, "VMs of the nodes are elsewhere, 1 in project op-proj, zone zone-1",
+		t, w.result(t, "NODE-002", check.PhaseInstalled).Message,
+		"VMs of the nodes are elsewhere, 1 in project op-proj, zone zone-1",
 	)
 }
 
@@ -215,12 +242,14 @@ func TestVMsAreInAnotherProject(t *testing.T) {
 func TestRemedies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	change(t, w.kube.CoreV1().Nodes(), "demo-worker-2", func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "mars" })
+	change(t, w.kube.CoreV1().Nodes(), "demo-worker-2",
+		func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "mars" })
 	w.env.Namespace, w.env.Release = "cloud", "ours"
 	w.env.Style.Carry = func(text string) string {
 		return regexp.MustCompile(`csccm [a-z]+`).ReplaceAllString(text, "$0 -n cloud --release ours")
 	}
-	require.Contains(t, w.result(t, "NODE-007", check.PhaseInstalled).Remedy, "`csccm taint -n cloud --release ours demo-worker-2`")
+	require.Contains(t, w.result(t, "NODE-007", check.PhaseInstalled).Remedy,
+		"`csccm taint -n cloud --release ours demo-worker-2`")
 	require.Contains(t, w.result(t, "CCM-001", check.PhaseInstalled).Remedy, "`csccm install -n cloud --release ours`")
 }
 
@@ -233,6 +262,7 @@ func TestPhaseOf(t *testing.T) {
 		d.Name, d.Labels = "cloud-controller-manager", nil
 		return d
 	}
+
 	for name, tc := range map[string]struct {
 		objects []runtime.Object
 		want    check.Phase
@@ -259,7 +289,8 @@ func TestSilentServerIsAskedOnce(t *testing.T) {
 	c := *w.env.Cluster
 	c.Silent = errors.New("Kubernetes API: no answer in time")
 	w.kube.ClearActions()
-	env, closeEnv := inspect.Connect(t.Context(), &c, report.Style{}, release, "", inspect.PhaseOf(t.Context(), &c, release))
+	env, closeEnv := inspect.Connect(t.Context(), &c, report.Style{}, release, "",
+		inspect.PhaseOf(t.Context(), &c, release))
 	defer closeEnv()
 	r := inspect.Run(t.Context(), env, check.Selection{Phase: check.PhaseInstalled}, nil)
 	require.Empty(t, w.kube.Actions())
@@ -278,11 +309,15 @@ func TestCKS(t *testing.T) {
 		joined.Spec.ProviderID = "external-cloudstack://" + n.ID
 		w.add(t, joined)
 	}
+
 	for service, by := range map[string]string{"default/web": thisCluster, "default/gone": "another-cluster"} {
 		s, err := w.env.CloudStack.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: k.NetworkID})
 		require.NoError(t, err)
 		tags := map[string]string{
-			"csccm-cluster": by, "csccm-service": service, "csccm-service-uid": webUID, "csccm-allocated-by": "cloudstack-ccm",
+			"csccm-cluster":      by,
+			"csccm-service":      service,
+			"csccm-service-uid":  webUID,
+			"csccm-allocated-by": "cloudstack-ccm",
 		}
 		tagged, err := w.env.CloudStack.CreateTags(t.Context(), "PublicIpAddress", []string{s.ID}, tags)
 		require.NoError(t, err)
@@ -291,8 +326,10 @@ func TestCKS(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
+
 	w.Ledger().Reset()
-	got := byCode(inspect.Run(t.Context(), w.env, check.Selection{Only: []string{"CKS"}, Skip: []string{"CKS-001"}}, nil))
+	got := byCode(inspect.Run(t.Context(), w.env, check.Selection{Only: []string{"CKS"}, Skip: []string{"CKS-001"}},
+		nil))
 	for code, says := range map[string]string{
 		"CKS-002": "all VMs of the cluster run", "CKS-004": "nothing known is in the way",
 		"CKS-005": "would leave 1 address of its Services behind: `csccm cks delete --remove-services`",
@@ -300,6 +337,7 @@ func TestCKS(t *testing.T) {
 		require.Equal(t, check.OK, got[code].Outcome, "%+v", got[code])
 		require.Contains(t, got[code].Message, says)
 	}
+
 	require.Equal(t, check.Skipped, got["CKS-003"].Outcome)
 	require.Contains(t, got["CKS-003"].Message, "does not answer: connection refused")
 	require.Equal(t, 1, w.Ledger().Count("listKubernetesClusters"))
@@ -314,13 +352,24 @@ func TestNotCKS(t *testing.T) {
 		"not made by CKS: CloudStack only lists it": func(t *testing.T, w *world) {
 			vms, err := w.env.CloudStack.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 			require.NoError(t, err)
-			entry := &registration.Entry{Name: "c1", ClusterID: thisCluster, ZoneID: vms[0].ZoneID, Workers: sets.New(vms[0].ID)}
+			entry := &registration.Entry{
+				Name:      "c1",
+				ClusterID: thisCluster,
+				ZoneID:    vms[0].ZoneID,
+				Workers:   sets.New(vms[0].ID),
+			}
+
 			_, err = registration.Sync(t.Context(), w.env.CloudStack.Client, entry)
 			require.NoError(t, err)
 		},
 		"not checked: the role of the keys may not list the clusters of CKS": func(_ *testing.T, w *world) {
 			w.Inject(
-				simulator.Fault{Command: "listKubernetesClusters", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "does not exist"},
+				simulator.Fault{
+					Command:    "listKubernetesClusters",
+					Kind:       simulator.FaultErrorBefore,
+					HTTPStatus: 432,
+					Text:       "does not exist",
+				},
 			)
 		},
 	} {

@@ -71,7 +71,8 @@ metadata: {name: cloudstack-ccm, labels: {app.kubernetes.io/name: cloudstack-ccm
 	accountPath  = "/api/v1/namespaces/kube-system/serviceaccounts/cloudstack-ccm"
 )
 
-// fixed is the time of the cluster, which stands still: what was renewed just now stays fresh, however long a run takes.
+// fixed is the time of the cluster, which stands still: what was renewed just now stays fresh, however long a run
+// takes.
 var fixed = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 // world is a cluster in a fake clientset with a simulated CloudStack below it.
@@ -107,12 +108,16 @@ func (w *world) api(rw http.ResponseWriter, r *http.Request) {
 	switch live := w.objects[r.URL.Path]; {
 	case flags:
 		_ = json.NewEncoder(rw).Encode(map[string]any{
-			"kind": "Flagz", "apiVersion": "config.k8s.io/v1beta1", "flags": map[string]string{"cloud-provider": w.kubelet(node)},
+			"kind":       "Flagz",
+			"apiVersion": "config.k8s.io/v1beta1",
+			"flags":      map[string]string{"cloud-provider": w.kubelet(node)},
 		})
+
 	case r.URL.Query().Get("dryRun") == metav1.DryRunAll:
 		would := maps.Clone(live)
 		_ = json.NewDecoder(r.Body).Decode(&would)
 		_ = json.NewEncoder(rw).Encode(would)
+
 	case r.Method == http.MethodGet && live != nil:
 		_ = json.NewEncoder(rw).Encode(live)
 	default:
@@ -122,7 +127,10 @@ func (w *world) api(rw http.ResponseWriter, r *http.Request) {
 
 func newNode(name, ip string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, CreationTimestamp: metav1.NewTime(fixed.Add(-time.Hour)), Annotations: map[string]string{}, Labels: map[string]string{},
+		Name:              name,
+		CreationTimestamp: metav1.NewTime(fixed.Add(-time.Hour)),
+		Annotations:       map[string]string{},
+		Labels:            map[string]string{},
 	}}
 	n.Status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(fixed)},
@@ -135,7 +143,11 @@ func newNode(name, ip string) *corev1.Node {
 // newBalancer is a Service with a load balancer, which has the address of the example.
 func newBalancer(namespace, name, uid string, ports ...corev1.ServicePort) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(fixed.Add(-time.Hour)), Annotations: map[string]string{},
+		Namespace:         namespace,
+		Name:              name,
+		UID:               types.UID(uid),
+		CreationTimestamp: metav1.NewTime(fixed.Add(-time.Hour)),
+		Annotations:       map[string]string{},
 	}}
 	s.Spec.Type, s.Spec.Ports = corev1.ServiceTypeLoadBalancer, ports
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
@@ -152,12 +164,14 @@ func controller() (*appsv1.Deployment, *corev1.Pod, *coordinationv1.Lease) {
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet"}}
 	p.Spec.NodeName, p.Spec.Containers = "demo-cp-1", []corev1.Container{c}
 	l := testenv.Lease("cloud-controller-manager-1_x")
-	l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &metav1.MicroTime{Time: fixed.Add(-2 * time.Second)}, ptr.To[int32](15)
+	l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &metav1.MicroTime{
+		Time: fixed.Add(-2 * time.Second),
+	}, ptr.To[int32](15)
 	return d, p, l
 }
 
-// newWorld is the example world with its nodes initialised and the old rules renamed, in a CloudStack that makes clusters
-// of CKS and has these changes.
+// newWorld is the example world with its nodes initialised and the old rules renamed, in a CloudStack that makes
+// clusters of CKS and has these changes.
 func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 	t.Helper()
 	example := simulator.ExampleWorld()
@@ -178,8 +192,10 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 		change(example)
 	}
 	w := &world{
-		Cloud: testenv.NewCloud(t, example), kubelet: func(string) string { return "external" }, objects: map[string]map[string]any{},
-		edit: strings.NewReplacer(),
+		Cloud:   testenv.NewCloud(t, example),
+		kubelet: func(string) string { return "external" },
+		objects: map[string]map[string]any{},
+		edit:    strings.NewReplacer(),
 	}
 	w.log = logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
 	for path, text := range map[string]string{rolePath: roleOfChart, accountPath: accountOfChart} {
@@ -199,7 +215,8 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 	namespace.UID = thisCluster
 	d, p, l := controller()
 	web := newBalancer(
-		"default", "web", webUID, corev1.ServicePort{Port: 80, NodePort: 30080}, corev1.ServicePort{Port: 443, NodePort: 30443},
+		"default", "web", webUID, corev1.ServicePort{Port: 80, NodePort: 30080},
+		corev1.ServicePort{Port: 443, NodePort: 30443},
 	)
 	w.kube = fakekube.New(append(policies(), namespace, d, p, l, web)...)
 	revision(t, w.kube, 1, helmrelease.StatusDeployed, nil)
@@ -214,7 +231,9 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 		}
 		w.add(t, n)
 	}
-	w.kube.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &kversion.Info{GitVersion: testenv.KubeVersion}
+	w.kube.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &kversion.Info{
+		GitVersion: testenv.KubeVersion,
+	}
 	w.deny(func(*authorizationv1.ResourceAttributes) bool { return false })
 	w.kube.PrependReactor("get", "pods/log", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, &runtime.Unknown{Raw: []byte(w.log)}, nil
@@ -225,7 +244,10 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 			return true, answer{"ok", w.health}, nil
 		case "configz":
 			s := provider.State{Config: w.env.CloudConfig.Digests(), Waits: w.waits}
-			shown, err := json.Marshal(map[string]any{"cloudstack": s, "cloudcontrollermanager.config.k8s.io": map[string]any{"Generic": 1}})
+			shown, err := json.Marshal(map[string]any{
+				"cloudstack":                           s,
+				"cloudcontrollermanager.config.k8s.io": map[string]any{"Generic": 1},
+			})
 			return true, answer{string(shown), err}, nil
 		default:
 			return true, answer{"", errors.New("Unauthorized")}, nil
@@ -234,7 +256,9 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 	w.env = &inspect.Env{
 		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg,
 		Setup: check.Setup{Namespace: system, Release: release}, Clock: clocktesting.NewFakeClock(fixed),
-		DialAPI: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") },
+		DialAPI: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("connection refused")
+		},
 	}
 	return w
 }
@@ -286,7 +310,9 @@ func logLine(level byte, ago time.Duration, source, text string) string {
 func policies() (out []runtime.Object) {
 	for _, end := range []string{"annotations", "records", "tenancy"} {
 		meta := metav1.ObjectMeta{Name: release + "-" + end, Labels: testenv.Labels}
-		p, b := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta}, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta}
+		p, b := &admissionv1.ValidatingAdmissionPolicy{
+			ObjectMeta: meta,
+		}, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta}
 		p.Spec.FailurePolicy = ptr.To(admissionv1.Fail)
 		b.Spec.PolicyName, b.Spec.ValidationActions = meta.Name, []admissionv1.ValidationAction{admissionv1.Deny}
 		out = append(out, p, b)
@@ -299,8 +325,13 @@ func revision(t *testing.T, kube kubernetes.Interface, n int, status helmrelease
 	t.Helper()
 	key := fmt.Sprintf("sh.helm.release.v1.%s.v%d", release, n)
 	require.NoError(t, driver.NewSecrets(kube.CoreV1().Secrets(system)).Create(key, &helmrelease.Release{
-		Name: release, Namespace: system, Version: n, Manifest: chartObjects, Config: values, Info: &helmrelease.Info{Status: status},
-		Chart: &chart.Chart{Metadata: &chart.Metadata{Name: release, Version: "1.0.0", AppVersion: "v1.0.0"}},
+		Name:      release,
+		Namespace: system,
+		Version:   n,
+		Manifest:  chartObjects,
+		Config:    values,
+		Info:      &helmrelease.Info{Status: status},
+		Chart:     &chart.Chart{Metadata: &chart.Metadata{Name: release, Version: "1.0.0", AppVersion: "v1.0.0"}},
 	}))
 }
 
@@ -314,21 +345,34 @@ func (w *world) storage(t *testing.T) {
 		Name: "driver", Image: "mirror.example.org/csi/cloudstack-csi-driver:3.0.0@sha256:0",
 		Args: []string{"--cloudstack-config=$(CLOUD_CONFIG)", "--cloudstack-config=/etc/config/driver"},
 	}}
+
 	d.Spec.Template.Spec.Volumes = []corev1.Volume{{
-		Name: "cloud-config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "cloudstack-secret"}},
+		Name:         "cloud-config",
+		VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "cloudstack-secret"}},
 	}}
+
 	w.add(t, d)
 	w.add(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: check.DriverName}})
 	c := w.env.CloudConfig
-	w.add(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-secret"}, Data: map[string][]byte{
-		"cloud-config": c.Render(), "driver": fmt.Appendf(
-			nil, "[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", c.APIURL, c.APIKey, c.SecretKey,
-		),
-	}})
+	w.add(t,
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-secret"},
+			Data: map[string][]byte{
+				"cloud-config": c.Render(), "driver": fmt.Appendf(
+					nil, "[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", c.APIURL, c.APIKey, c.SecretKey,
+				),
+			},
+		})
+
 	for _, vm := range vms {
 		change(t, w.kube.CoreV1().Nodes(), vm.Name, func(n *corev1.Node) { n.Labels[check.ZoneKey] = vm.ZoneID })
-		w.add(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: vm.Name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
-			{Name: "other.example.org", NodeID: vm.Name}, {Name: check.DriverName, NodeID: vm.ID, TopologyKeys: []string{check.ZoneKey}},
-		}}})
+		w.add(t,
+			&storagev1.CSINode{
+				ObjectMeta: metav1.ObjectMeta{Name: vm.Name},
+				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
+					{Name: "other.example.org", NodeID: vm.Name},
+					{Name: check.DriverName, NodeID: vm.ID, TopologyKeys: []string{check.ZoneKey}},
+				}},
+			})
 	}
 }

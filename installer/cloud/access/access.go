@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access answers what csccm asks about the controller's access to CloudStack: in which Secret a release keeps its
-// cloud-config, what is in it, who else uses it, what it will hold, and how to work with it from here. It makes no call
-// to CloudStack.
+// Package access answers what csccm asks about the controller's access to CloudStack: in which Secret a release keeps
+// its cloud-config, what is in it, who else uses it, what it will hold, and how to work with it from here. It makes no
+// call to CloudStack.
 package access
 
 import (
@@ -72,10 +72,12 @@ func OfSecret(ctx context.Context, c *cluster.Cluster, release string) (*Cloud, 
 			"the controller's credentials cannot be read: %w", s.Problem,
 		)
 	}
+
 	out := &Cloud{From: fmt.Sprintf("Secret %s", s), Secret: s}
 	if out.Config, out.Close, err = s.LocalConfig(ctx, c.Kube); err != nil {
 		return nil, c.Explain(err)
 	}
+
 	return out.Open()
 }
 

@@ -79,8 +79,10 @@ var otherFiles = []struct {
 	has  *regexp.Regexp
 	what string
 }{
-	{regexp.MustCompile(`(?m)^kind:`), "a Kubernetes manifest, such as the Secret of Cluster API's provider for CloudStack"},
-	{regexp.MustCompile(`(?m)^\s*(prompt|asyncblock|profile|verifycert)\s*=`), "the configuration of cmk (CloudMonkey)"},
+	{regexp.MustCompile(`(?m)^kind:`),
+		"a Kubernetes manifest, such as the Secret of Cluster API's provider for CloudStack"},
+	{regexp.MustCompile(`(?m)^\s*(prompt|asyncblock|profile|verifycert)\s*=`),
+		"the configuration of cmk (CloudMonkey)"},
 	{regexp.MustCompile(`(?m)^\s*(api_url|provider\s+"cloudstack")`), "a file of Terraform"},
 	{regexp.MustCompile(`(?mi)^\s*(endpoint|apikey|secretkey)\s*=`), "a cloudstack.ini of Terraform, Ansible or cs"},
 	{regexp.MustCompile(`\[Global\]\\n`), "a cloud-config with \\n in place of line breaks"},
@@ -94,7 +96,9 @@ func parse(text []byte) (*cloudstack.Config, error) {
 	}
 	for _, other := range otherFiles {
 		if other.has.Match(text) {
-			return nil, fmt.Errorf("this is %s; write a cloud-config with its URL and keys: section [Global] with api-url, api-key and secret-key", other.what)
+			return nil,
+				fmt.Errorf("this is %s; write a cloud-config with its URL and keys: section [Global] with api-url, "+
+					"api-key and secret-key", other.what)
 		}
 	}
 	return nil, err

@@ -20,18 +20,23 @@ import (
 
 // OfPredecessor reads the cloud-config of the first predecessor that has one: in the Secrets that it mounts, then in
 // those of the two providers' own manifests. from names them without a secret.
-func OfPredecessor(ctx context.Context, kube kubernetes.Interface, predecessors []family.Predecessor) (text []byte, from string, err error) {
-	problem := "no Secret of another provider holds a cloud-config: neither those that it mounts, nor cloud-config or cloudstack-secret"
+func OfPredecessor(
+	ctx context.Context, kube kubernetes.Interface, predecessors []family.Predecessor,
+) (text []byte, from string, err error) {
+	problem := "no Secret of another provider holds a cloud-config: neither those that it mounts, nor cloud-config " +
+		"or cloudstack-secret"
 	for _, p := range predecessors {
 		if p.Pod == nil {
 			continue
 		}
+
 		var names []string
 		for _, v := range p.Pod.Volumes {
 			if v.Secret != nil {
 				names = append(names, v.Secret.SecretName)
 			}
 		}
+
 		for _, name := range append(names, "cloud-config", SecretName) {
 			s, err := kube.CoreV1().Secrets(p.Namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
@@ -49,5 +54,6 @@ func OfPredecessor(ctx context.Context, kube kubernetes.Interface, predecessors 
 			}
 		}
 	}
+
 	return nil, "", report.Usage("give --cloud-config FILE, or --api-key-file and --secret-key-file", "%s", problem)
 }

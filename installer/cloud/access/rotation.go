@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rotation is the record of rotate-keys on the Secret. It changes in one write with the Secret's content, so that a second run
-// continues a rotation from any machine.
+// Rotation is the record of rotate-keys on the Secret. It changes in one write with the Secret's content, so that a
+// second run continues a rotation from any machine.
 type Rotation struct {
 	To     string   `json:"to,omitempty"`    // user whose new keys are being made
 	From   string   `json:"from,omitempty"`  // user whose keys the Secret held before, and which still work
@@ -22,8 +22,8 @@ type Rotation struct {
 	Former []Former `json:"former,omitempty"`
 }
 
-// Former are keys that a rotation has replaced. An install that is run again with the flags of the first one may name them or
-// their user.
+// Former are keys that a rotation has replaced. An install that is run again with the flags of the first one may name
+// them or their user.
 type Former struct {
 	User string `json:"user"`
 	Key  string `json:"key"` // the fingerprint of the API key
@@ -34,7 +34,8 @@ const annotationRotation = "csccm.io/rotation"
 // RotationOf reads the record on a Secret; it is empty where there is none.
 func RotationOf(s *corev1.Secret) (r Rotation) {
 	if s != nil {
-		_ = json.Unmarshal([]byte(s.Annotations[annotationRotation]), &r) // a broken one is none: the rotation begins again
+		// a broken one is none: the rotation begins again
+		_ = json.Unmarshal([]byte(s.Annotations[annotationRotation]), &r)
 	}
 	return r
 }

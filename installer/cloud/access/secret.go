@@ -46,8 +46,8 @@ type Secret struct {
 
 func (s *Secret) String() string { return s.Namespace + "/" + s.Name }
 
-// SecretOf reads the Secret that a release's Pods mount. Where no release says otherwise it is the default one; an empty
-// release is any of the namespace.
+// SecretOf reads the Secret that a release's Pods mount. Where no release says otherwise it is the default one; an
+// empty release is any of the namespace.
 func SecretOf(ctx context.Context, c *cluster.Cluster, release string) (*Secret, error) {
 	name, key := "", ""
 	selector := metav1.ListOptions{LabelSelector: cluster.NameLabel + "=" + cluster.ChartName}
@@ -113,23 +113,30 @@ type SecretPlan struct {
 	object      *corev1.Secret // as it will be; nil for keep
 }
 
-// PlanSecret compares. A ca-file is a path on the operator's machine and does not go into the Secret; see ApplyCA. Overwriting
-// keeps the object's other keys, labels and annotations, and fails when somebody changed it since it was read.
+// PlanSecret compares. A ca-file is a path on the operator's machine and does not go into the Secret; see ApplyCA.
+// Overwriting keeps the object's other keys, labels and annotations, and fails when somebody changed it since it was
+// read.
 func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	inPod := *wanted
 	inPod.CAFile = ""
 	if s.Config != nil {
 		inPod.CAFile = s.Config.CAFile // a path in the Pod that somebody set up by hand
 	}
+
 	if err := inPod.Validate(); err != nil {
 		return nil, report.Usage("check the flags", "the cloud-config would be wrong: %w", err)
 	}
+
 	p := &SecretPlan{Action: SecretOverwrite, object: s.Object.DeepCopy()}
 	switch {
 	case !s.Exists:
 		p.Action, p.object = SecretCreate, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: map[string]string{"app.kubernetes.io/part-of": manager}},
-			Type:       corev1.SecretTypeOpaque,
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.Namespace,
+				Name:      s.Name,
+				Labels:    map[string]string{"app.kubernetes.io/part-of": manager},
+			},
+			Type: corev1.SecretTypeOpaque,
 		}
 	case s.Config == nil:
 		p.Differences = []string{s.Problem.Error()}
@@ -138,12 +145,15 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 			return &SecretPlan{Action: SecretKeep}, nil
 		}
 	}
+
 	if p.object.Labels[managedByLabel] == "" {
 		metav1.SetMetaDataLabel(&p.object.ObjectMeta, managedByLabel, manager)
 	}
+
 	if p.object.Data == nil {
 		p.object.Data = map[string][]byte{}
 	}
+
 	p.object.Data[s.Key] = inPod.Render()
 	return p, nil
 }
@@ -205,25 +215,31 @@ func ApplyCA(ctx context.Context, kube kubernetes.Interface, namespace string, p
 // LocalConfig is the Secret's configuration for use on this machine, where the
 // Pod's paths do not exist: a CA bundle of ours is written to a temporary file,
 // which cleanup removes.
-func (s *Secret) LocalConfig(ctx context.Context, kube kubernetes.Interface) (cfg *cloudstack.Config, cleanup func(), err error) {
+func (s *Secret) LocalConfig(
+	ctx context.Context, kube kubernetes.Interface,
+) (cfg *cloudstack.Config, cleanup func(), err error) {
 	local := *s.Config
 	local.CAFile = ""
 	object, err := kube.CoreV1().ConfigMaps(s.Namespace).Get(ctx, CAConfigMap, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return nil, nil, fmt.Errorf("reading ConfigMap %s/%s: %w", s.Namespace, CAConfigMap, err)
 	}
+
 	if err != nil || object.Data[CAKey] == "" {
 		return &local, func() {}, nil //nolint:nilerr // there is none, or it may not be read: the system's CAs are used
 	}
+
 	dir, err := os.MkdirTemp("", "csccm-ca-")
 	if err == nil {
 		local.CAFile = filepath.Join(dir, CAKey)
 		err = os.WriteFile(local.CAFile, []byte(object.Data[CAKey]), 0o600)
 	}
+
 	cleanup = func() { _ = os.RemoveAll(dir) }
 	if err != nil {
 		cleanup()
 		return nil, nil, fmt.Errorf("writing the CA bundle: %w", err)
 	}
+
 	return &local, cleanup, nil
 }

@@ -63,18 +63,22 @@ func (s *Secret) Users(ctx context.Context, kube kubernetes.Interface, values []
 	if err != nil {
 		return nil, err
 	}
+
 	f := &Found{Users: UsersOf(pods.Items, namespace, secret), Copies: []Copy{}, NotRead: []string{}}
 	if len(values) == 0 {
 		return f, nil
 	}
+
 	everywhere, err := rights.Request{Verb: "list", Resource: "secrets"}.Allowed(ctx, kube)
 	if err != nil {
 		return nil, err
 	}
+
 	in := metav1.NamespaceAll
 	if !everywhere {
 		in, f.NotRead = namespace, append(f.NotRead, "Secrets in namespaces other than "+namespace)
 	}
+
 	secrets, err := core.Secrets(in).List(ctx, metav1.ListOptions{FieldSelector: ofTypes})
 	switch {
 	case apierrors.IsForbidden(err):
@@ -83,6 +87,7 @@ func (s *Secret) Users(ctx context.Context, kube kubernetes.Interface, values []
 	case err != nil:
 		return nil, err
 	}
+
 	f.Copies = Copies(secrets.Items, values, func(s *corev1.Secret, key string) bool {
 		return s.Namespace == namespace && s.Name == secret && key == own
 	})
@@ -101,17 +106,22 @@ func (s *Secret) Users(ctx context.Context, kube kubernetes.Interface, values []
 			c.Users = UsersOf(pods.Items, c.Namespace, c.Name)
 		}
 	}
+
 	return f, nil
 }
 
 // UsersOf returns the users of a Secret by its Pods, sorted. Pods that have ended are no users.
 func UsersOf(pods []corev1.Pod, namespace, secret string) []User {
 	// In the JSON of a Pod every volume and variable of a Secret has this form, but not the Secrets for pulling images.
-	refers := regexp.MustCompile(`"[A-Za-z]*[sS]ecret(KeyRef|Ref)?":\{"(name|secretName)":"` + regexp.QuoteMeta(secret) + `"`)
+	refers := regexp.MustCompile(`"[A-Za-z]*[sS]ecret(KeyRef|Ref)?":\{"(name|secretName)":"` +
+		regexp.QuoteMeta(secret) + `"`)
 	out := []User{}
 	for _, p := range pods {
 		spec, _ := json.Marshal(p.Spec) // never fails
-		if p.Namespace != namespace || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || !refers.Match(spec) {
+		if p.Namespace != namespace ||
+			p.Status.Phase == corev1.PodSucceeded ||
+			p.Status.Phase == corev1.PodFailed ||
+			!refers.Match(spec) {
 			continue
 		}
 		kind, name := owner(&p)
@@ -121,6 +131,7 @@ func UsersOf(pods []corev1.Pod, namespace, secret string) []User {
 		}
 		out[at].PodCount, out[at].Pods = out[at].PodCount+1, append(out[at].Pods, &p)
 	}
+
 	slices.SortFunc(out, func(a, b User) int { return strings.Compare(a.String(), b.String()) })
 	return out
 }
@@ -140,7 +151,8 @@ func owner(p *corev1.Pod) (kind, name string) {
 	return c.Kind, c.Name
 }
 
-// Copies returns the Secrets that hold one of some values anywhere in their data, sorted. skip names data that does not count.
+// Copies returns the Secrets that hold one of some values anywhere in their data, sorted. skip names data that does not
+// count.
 func Copies(secrets []corev1.Secret, values []string, skip func(s *corev1.Secret, key string) bool) []Copy {
 	out := []Copy{}
 	for _, s := range secrets {

@@ -42,16 +42,16 @@ type Item struct {
 	Verdict   Verdict `json:"verdict"`
 	Why       string  `json:"why"`
 
-	// Doubt is why an address that may be adopted could be somebody's own: the Service asks for it by name, or shares it.
-	// It is empty where only the old provider can have acquired it.
+	// Doubt is why an address that may be adopted could be somebody's own: the Service asks for it by name, or shares
+	// it. It is empty where only the old provider can have acquired it.
 	Doubt string `json:"-"`
 
 	tags    map[string]string // that the address gets
 	project string            // of the address
 }
 
-// Undoubted reports whether the address may be adopted without a question about this one: only the old provider can have
-// acquired it.
+// Undoubted reports whether the address may be adopted without a question about this one: only the old provider can
+// have acquired it.
 func (it *Item) Undoubted() bool { return it.Verdict == Adopt && it.Doubt == "" }
 
 // String names the address and its Service.
@@ -190,11 +190,13 @@ func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why st
 			ids.Insert(r.PublicIPID)
 		}
 	}
+
 	for _, fw := range f.Forwards {
 		if f.forwards(&fw, id) {
 			ids.Insert(fw.PublicIPID)
 		}
 	}
+
 	at := slices.IndexFunc(f.Addresses, func(a cloudstack.PublicIP) bool { return ids.Has(a.ID) })
 	switch {
 	case len(ids) > 1:
@@ -203,6 +205,7 @@ func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why st
 		return nil, "it has no load balancer rules under its own name and no port forwardings; " +
 			"run csccm migrate-rules first if they have older names"
 	}
+
 	return &f.Addresses[at], ""
 }
 
@@ -218,29 +221,35 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 				"if that one is gone for good, delete the tag in CloudStack", tag.key, value)
 		}
 	}
+
 	if cluster := a.Tags[plan.TagCluster]; cluster != "" && !slices.Contains(f.ClusterIDs, cluster) {
 		return fmt.Sprintf("its tags give the address to cluster %s; "+
 			"if this cluster had that id, add it to former-cluster-ids in the cloud-config", cluster)
 	}
+
 	switch {
 	case a.SourceNAT:
 		return "the address is the network's source NAT address"
 	case a.StaticNAT:
 		return "the address carries static NAT"
 	}
+
 	for _, fw := range f.Forwards {
 		if fw.PublicIPID == a.ID && !f.forwards(&fw, id) {
 			return fmt.Sprintf("port %d of the address is forwarded to VM %s", fw.StartPort, cmp.Or(fw.VMName, fw.VMID))
 		}
 	}
+
 	living := sets.New[string]()
 	for _, svc := range f.Services {
 		living.Insert(loadbalancer.ServiceOf(&svc).LB)
 	}
+
 	for _, r := range f.Rules {
 		if r.PublicIPID == a.ID && !living.Has(rules.ParseName(r.Name).LB) {
 			return fmt.Sprintf("load balancer rule %s on the address is of no Service of this cluster", r.Name)
 		}
 	}
+
 	return ""
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
-// fakeAPI is a server that is called without a socket. It gives one answer to every call unless it has a function for them.
+// fakeAPI is a server that is called without a socket. It gives one answer to every call unless it has a function for
+// them.
 type fakeAPI struct {
 	status int
 	body   string
@@ -65,7 +66,8 @@ func (f *fakeAPI) form() url.Values {
 
 func (f *fakeAPI) client(t *testing.T) *Client {
 	t.Helper()
-	c, err := NewClient(&cloudstack.Config{APIURL: "http://cloudstack.test/client/api", APIKey: "a", SecretKey: "s"}, cloudstack.WithTransport(f))
+	c, err := NewClient(&cloudstack.Config{APIURL: "http://cloudstack.test/client/api", APIKey: "a", SecretKey: "s"},
+		cloudstack.WithTransport(f))
 	require.NoError(t, err)
 	return c
 }

@@ -88,7 +88,9 @@ func (u *User) Cluster() string {
 func (Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(keys)") }
 
 // one sends a command whose answer has one object, which whole recognises.
-func one[T any](ctx context.Context, c *Client, command, object string, f cloudstack.Params, whole func(*T) bool) (out T, err error) {
+func one[T any](
+	ctx context.Context, c *Client, command, object string, f cloudstack.Params, whole func(*T) bool,
+) (out T, err error) {
 	answer := map[string]*T{}
 	if err := c.Call(ctx, command, f, &answer); err != nil {
 		return out, err
@@ -96,7 +98,12 @@ func one[T any](ctx context.Context, c *Client, command, object string, f clouds
 	if o := answer[object]; o != nil && whole(o) {
 		return *o, nil
 	}
-	return out, &cloudstack.Error{Command: command, HTTPCode: http.StatusOK, Text: "the answer has no " + object, MayHaveHappened: true}
+	return out, &cloudstack.Error{
+		Command:         command,
+		HTTPCode:        http.StatusOK,
+		Text:            "the answer has no " + object,
+		MayHaveHappened: true,
+	}
 }
 
 // Do sends a command, and waits for its job if it has one.
@@ -111,7 +118,8 @@ func (c *Client) Do(ctx context.Context, command string, f cloudstack.Params) er
 
 // ListRoles lists roles: those whose name contains this one, or all for "".
 func (c *Client) ListRoles(ctx context.Context, name string) ([]Role, error) {
-	return cloudstack.List(ctx, c.Client, "listRoles", "role", cloudstack.Params{}.Set("name", name), func(r *Role) string { return r.ID })
+	return cloudstack.List(ctx, c.Client, "listRoles", "role", cloudstack.Params{}.Set("name", name),
+		func(r *Role) string { return r.ID })
 }
 
 // CreateRole makes a role of type User.
@@ -123,7 +131,8 @@ func (c *Client) CreateRole(ctx context.Context, name, description string) (Role
 // ListRolePermissions lists a role's rules in the order in which they apply.
 func (c *Client) ListRolePermissions(ctx context.Context, roleID string) ([]RolePermission, error) {
 	f := cloudstack.Params{"roleid": roleID}
-	return cloudstack.List(ctx, c.Client, "listRolePermissions", "rolepermission", f, func(p *RolePermission) string { return p.ID })
+	return cloudstack.List(ctx, c.Client, "listRolePermissions", "rolepermission", f,
+		func(p *RolePermission) string { return p.ID })
 }
 
 // ListDomains lists all domains the caller may see.
@@ -158,8 +167,12 @@ func (u NewUser) params() cloudstack.Params {
 		lastName = ofCluster + u.Cluster
 	}
 	return cloudstack.Params{
-		"account": u.Account, "username": u.Name, "password": rand.Text() + "aA1", "firstname": "Kubernetes", "lastname": lastName,
-		"email": u.Name + "@localhost", "domainid": u.DomainID,
+		"account":   u.Account,
+		"username":  u.Name,
+		"password":  rand.Text() + "aA1",
+		"firstname": "Kubernetes",
+		"lastname":  lastName,
+		"email":     u.Name + "@localhost", "domainid": u.DomainID,
 	}.Set("roleid", u.RoleID)
 }
 
@@ -185,5 +198,6 @@ func (c *Client) GetUserKeys(ctx context.Context, userID string) (Keys, error) {
 // RegisterUserKeys makes a new pair of keys; the user's old keys stop working at once.
 func (c *Client) RegisterUserKeys(ctx context.Context, userID string) (Keys, error) {
 	f := cloudstack.Params{"id": userID}
-	return one(ctx, c, "registerUserKeys", "userkeys", f, func(k *Keys) bool { return k.APIKey != "" && k.SecretKey != "" })
+	return one(ctx, c, "registerUserKeys", "userkeys", f,
+		func(k *Keys) bool { return k.APIKey != "" && k.SecretKey != "" })
 }

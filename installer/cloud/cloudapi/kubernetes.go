@@ -29,34 +29,35 @@ type KubernetesCluster struct {
 	NetworkName  string `json:"associatednetworkname"`
 	OfferingID   string `json:"serviceofferingid"`
 	OfferingName string `json:"serviceofferingname"`
-	// ControlOfferingName and WorkerOfferingName are empty where these nodes have OfferingName. OfferingID is empty where
-	// each kind of node was given its own.
-	ControlOfferingID   string      `json:"controlofferingid"`
-	ControlOfferingName string      `json:"controlofferingname"`
-	WorkerOfferingID    string      `json:"workerofferingid"`
-	WorkerOfferingName  string      `json:"workerofferingname"`
-	EtcdOfferingID      string      `json:"etcdofferingid"`
-	EtcdOfferingName    string      `json:"etcdofferingname"`
-	TemplateID          string      `json:"templateid"` // of nodes without one of their own, which CloudStack does not show
-	TemplateName        string      `json:"templatename"`
-	CNIConfigID         string      `json:"cniconfigurationid"` // empty: the network plugin of the version
-	CNIConfigName       string      `json:"cniconfigname"`
-	KeyPair             string      `json:"keypair"`
-	Endpoint            string      `json:"endpoint"` // URL of the API server
-	IPAddress           string      `json:"ipaddress"`
-	IPAddressID         string      `json:"ipaddressid"`
-	ControlNodes        int         `json:"controlnodes"`
-	Size                int         `json:"size"` // worker nodes
-	EtcdNodes           int         `json:"etcdnodes"`
-	Autoscaling         bool        `json:"autoscalingenabled"`
-	MinSize             int         `json:"minsize"` // 0 without autoscaling
-	MaxSize             int         `json:"maxsize"`
-	CSI                 bool        `json:"csienabled"`
-	Account             string      `json:"account"`
-	Project             string      `json:"project"` // empty for one of an account
-	Created             string      `json:"created"` // as the server writes it
-	VMs                 []string    `json:"-"`       // ids
-	Nodes               []ClusterVM `json:"-"`       // the VMs of a CloudManaged cluster
+	// ControlOfferingName and WorkerOfferingName are empty where these nodes have OfferingName. OfferingID is empty
+	// where each kind of node was given its own.
+	ControlOfferingID   string `json:"controlofferingid"`
+	ControlOfferingName string `json:"controlofferingname"`
+	WorkerOfferingID    string `json:"workerofferingid"`
+	WorkerOfferingName  string `json:"workerofferingname"`
+	EtcdOfferingID      string `json:"etcdofferingid"`
+	EtcdOfferingName    string `json:"etcdofferingname"`
+	// of nodes without one of their own, which CloudStack does not show
+	TemplateID    string      `json:"templateid"`
+	TemplateName  string      `json:"templatename"`
+	CNIConfigID   string      `json:"cniconfigurationid"` // empty: the network plugin of the version
+	CNIConfigName string      `json:"cniconfigname"`
+	KeyPair       string      `json:"keypair"`
+	Endpoint      string      `json:"endpoint"` // URL of the API server
+	IPAddress     string      `json:"ipaddress"`
+	IPAddressID   string      `json:"ipaddressid"`
+	ControlNodes  int         `json:"controlnodes"`
+	Size          int         `json:"size"` // worker nodes
+	EtcdNodes     int         `json:"etcdnodes"`
+	Autoscaling   bool        `json:"autoscalingenabled"`
+	MinSize       int         `json:"minsize"` // 0 without autoscaling
+	MaxSize       int         `json:"maxsize"`
+	CSI           bool        `json:"csienabled"`
+	Account       string      `json:"account"`
+	Project       string      `json:"project"` // empty for one of an account
+	Created       string      `json:"created"` // as the server writes it
+	VMs           []string    `json:"-"`       // ids
+	Nodes         []ClusterVM `json:"-"`       // the VMs of a CloudManaged cluster
 }
 
 // ClusterVM is a VM as its cluster shows it.
@@ -106,7 +107,8 @@ func (c *Client) listClusters(ctx context.Context, f cloudstack.Params) ([]Kuber
 		KubernetesCluster
 		All []ClusterVM `json:"virtualmachines"`
 	}
-	rows, err := cloudstack.List(ctx, c.Client, "listKubernetesClusters", "kubernetescluster", f, func(r *row) string { return r.ID })
+	rows, err := cloudstack.List(ctx, c.Client, "listKubernetesClusters", "kubernetescluster", f,
+		func(r *row) string { return r.ID })
 	return Names(rows, func(r *row) KubernetesCluster {
 		k := r.KubernetesCluster
 		k.VMs = Names(r.All, func(vm *ClusterVM) string { return vm.ID })
@@ -117,8 +119,8 @@ func (c *Client) listClusters(ctx context.Context, f cloudstack.Params) ([]Kuber
 	}), err
 }
 
-// CreateClusterRequest are the parameters of a CloudManaged cluster. The fields up to Size are required, OfferingID unless
-// both kinds of nodes have their own.
+// CreateClusterRequest are the parameters of a CloudManaged cluster. The fields up to Size are required, OfferingID
+// unless both kinds of nodes have their own.
 type CreateClusterRequest struct {
 	Name, ZoneID, VersionID, OfferingID string
 	ControlNodes, Size                  int
@@ -149,18 +151,28 @@ func (r CreateClusterRequest) Params() cloudstack.Params {
 	f := cloudstack.Params{
 		"clustertype": CloudManaged, "name": r.Name, "zoneid": r.ZoneID, "kubernetesversionid": r.VersionID,
 		"controlnodes": strconv.Itoa(r.ControlNodes), "size": strconv.Itoa(r.Size),
-	}.Set("serviceofferingid", r.OfferingID).Set("description", r.Description).Set("projectid", r.ProjectID).Set("networkid", r.NetworkID).
-		Set("keypair", r.KeyPair).Set("externalloadbalanceripaddress", r.ExternalLBAddress).Flag("enablecsi", r.EnableCSI).Set("hypervisor", r.Hypervisor).
-		Set("cniconfigurationid", r.CNIConfigID).Set("dockerregistryurl", r.Registry.URL).Set("dockerregistryusername", r.Registry.Username).
+	}.Set("serviceofferingid", r.OfferingID).Set("description", r.Description).Set("projectid",
+		r.ProjectID).Set("networkid", r.NetworkID).
+		Set("keypair", r.KeyPair).Set("externalloadbalanceripaddress", r.ExternalLBAddress).Flag("enablecsi",
+		r.EnableCSI).Set("hypervisor", r.Hypervisor).
+		Set("cniconfigurationid", r.CNIConfigID).Set("dockerregistryurl", r.Registry.URL).Set("dockerregistryusername",
+		r.Registry.Username).
 		Set("dockerregistrypassword", r.Registry.Password)
-	for name, n := range map[string]int{"noderootdisksize": r.RootDiskGiB, "asnumber": r.ASNumber, "etcdnodes": r.EtcdNodes} {
+
+	for name, n := range map[string]int{
+		"noderootdisksize": r.RootDiskGiB,
+		"asnumber":         r.ASNumber,
+		"etcdnodes":        r.EtcdNodes,
+	} {
 		if n > 0 {
 			f[name] = strconv.Itoa(n)
 		}
 	}
+
 	for name, value := range r.CNIParams {
 		f["cniconfigdetails[0]."+name] = value
 	}
+
 	nodeMap(f, "template", r.ControlTemplateID, r.WorkerTemplateID, r.EtcdTemplateID)
 	return nodeMap(f, "offering", r.ControlOfferingID, r.WorkerOfferingID, r.EtcdOfferingID)
 }
@@ -192,7 +204,8 @@ type CNIConfig struct {
 // ListCNIConfigs lists the configurations of a project, or of the account for "".
 func (c *Client) ListCNIConfigs(ctx context.Context, projectID string) ([]CNIConfig, error) {
 	f := cloudstack.Params{}.Set("projectid", projectID)
-	return cloudstack.List(ctx, c.Client, "listCniConfiguration", "cniconfig", f, func(n *CNIConfig) string { return n.ID })
+	return cloudstack.List(ctx, c.Client, "listCniConfiguration", "cniconfig", f,
+		func(n *CNIConfig) string { return n.ID })
 }
 
 // Template is an image of VMs.
@@ -205,7 +218,8 @@ type Template struct {
 // ListCKSTemplates lists the templates that are marked for nodes of Kubernetes clusters.
 func (c *Client) ListCKSTemplates(ctx context.Context, zoneID string) ([]Template, error) {
 	f := cloudstack.Params{"templatefilter": "executable", "forcks": "true"}.Set("zoneid", zoneID)
-	return cloudstack.List(ctx, c.Client, "listTemplates", "template", f, func(t *Template) string { return t.ID + t.ZoneID })
+	return cloudstack.List(ctx, c.Client, "listTemplates", "template", f,
+		func(t *Template) string { return t.ID + t.ZoneID })
 }
 
 // Volume is a disk.
@@ -251,7 +265,8 @@ func (c *Client) KubernetesClusterConfig(ctx context.Context, id string) (string
 		Data string `json:"configdata"`
 	}
 	f := cloudstack.Params{"id": id}
-	found, err := one(ctx, c, "getKubernetesClusterConfig", "clusterconfig", f, func(c *config) bool { return c.Data != "" })
+	found, err := one(ctx, c, "getKubernetesClusterConfig", "clusterconfig", f,
+		func(c *config) bool { return c.Data != "" })
 	return found.Data, err
 }
 
@@ -276,7 +291,8 @@ type KubernetesVersion struct {
 // ListKubernetesVersions lists the versions of a zone, with those of all zones; of every zone for "".
 func (c *Client) ListKubernetesVersions(ctx context.Context, zoneID string) ([]KubernetesVersion, error) {
 	f := cloudstack.Params{}.Set("zoneid", zoneID)
-	return cloudstack.List(ctx, c.Client, "listKubernetesSupportedVersions", "kubernetessupportedversion", f, func(v *KubernetesVersion) string { return v.ID })
+	return cloudstack.List(ctx, c.Client, "listKubernetesSupportedVersions", "kubernetessupportedversion", f,
+		func(v *KubernetesVersion) string { return v.ID })
 }
 
 // Event is an entry of CloudStack's event log.
@@ -290,8 +306,8 @@ type Event struct {
 	Created     string `json:"created"` // as the server writes it
 }
 
-// ListClusterEvents lists the events of a KubernetesCluster, newest first. Servers before 4.17 have no such parameters and
-// list others too.
+// ListClusterEvents lists the events of a KubernetesCluster, newest first. Servers before 4.17 have no such parameters
+// and list others too.
 func (c *Client) ListClusterEvents(ctx context.Context, id, projectID string) ([]Event, error) {
 	f := cloudstack.Params{"resourcetype": "KubernetesCluster", "resourceid": id}.Set("projectid", projectID)
 	return cloudstack.List(ctx, c.Client, "listEvents", "event", f, func(e *Event) string { return e.ID })

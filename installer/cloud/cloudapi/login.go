@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cloudapi has the calls of the CloudStack API that csccm makes and the controller does not: accounts, roles and keys,
-// and CloudStack Kubernetes Service.
+// Package cloudapi has the calls of the CloudStack API that csccm makes and the controller does not: accounts, roles
+// and keys, and CloudStack Kubernetes Service.
 package cloudapi
 
 import (
@@ -45,7 +45,9 @@ func NewClient(cfg *cloudstack.Config, opts ...cloudstack.Option) (*Client, erro
 // Answers makes sure that CloudStack answers. A refusal is an answer: what is refused shows when it is needed.
 func (c *Client) Answers(ctx context.Context) error {
 	_, err := c.Capabilities(ctx)
-	if cloudstack.IsKind(err, cloudstack.KindAuth) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) || cloudstack.IsKind(err, cloudstack.KindThrottled) {
+	if cloudstack.IsKind(err, cloudstack.KindAuth) ||
+		cloudstack.IsKind(err, cloudstack.KindNotPermitted) ||
+		cloudstack.IsKind(err, cloudstack.KindThrottled) {
 		return nil
 	}
 	return err
@@ -90,50 +92,64 @@ func (s cookies) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Login makes a client that works in a session of a user with a password. domain is a path such as ROOT/a/b, a/b or /a/b; ""
-// and "ROOT" mean ROOT itself. Of cfg the keys are not used. It fails with KindAuth when the password is wrong or the user has
-// two-factor authentication on.
-func Login(ctx context.Context, cfg *cloudstack.Config, username, password, domain string, opts ...cloudstack.Option) (*Client, error) {
+// Login makes a client that works in a session of a user with a password. domain is a path such as ROOT/a/b, a/b or
+// /a/b; "" and "ROOT" mean ROOT itself. Of cfg the keys are not used. It fails with KindAuth when the password is wrong
+// or the user has two-factor authentication on.
+func Login(
+	ctx context.Context, cfg *cloudstack.Config, username, password, domain string, opts ...cloudstack.Option,
+) (*Client, error) {
 	const command = "login"
 	if username == "" || password == "" {
 		return nil, errors.New("cloudstack login: user name and password are both needed")
 	}
+
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
 	}
+
 	s := &session{}
-	c, err := NewClient(cfg, append(slices.Clone(opts), cloudstack.WithProof(s, func(next http.RoundTripper) http.RoundTripper {
-		return cookies{jar, next}
-	}))...)
+	c, err := NewClient(cfg,
+		append(slices.Clone(opts), cloudstack.WithProof(s, func(next http.RoundTripper) http.RoundTripper {
+			return cookies{jar, next}
+		}))...)
+
 	if err != nil {
 		return nil, err
 	}
+
 	c.session = s
 	var answer struct {
 		SessionKey    string `json:"sessionkey"`
 		TwoFAEnabled  bool   `json:"is2faenabled"`
 		TwoFAVerified bool   `json:"is2faverified"`
 	}
+
 	params := cloudstack.Params{"username": username, "password": password}.Set("domain", BelowRoot(domain))
 	if err := c.Call(ctx, command, params, &answer); err != nil {
 		return nil, err
 	}
+
 	if answer.SessionKey == "" {
 		return nil, &cloudstack.Error{Command: command, HTTPCode: http.StatusOK, Text: "the answer has no session key"}
 	}
+
 	s.key.Store(&answer.SessionKey)
 	if answer.TwoFAEnabled && !answer.TwoFAVerified {
 		_ = c.Logout(ctx) // the session is of no use
 		return nil, &cloudstack.Error{
-			Kind: cloudstack.KindAuth, Command: command, HTTPCode: http.StatusNetworkAuthenticationRequired, Text: cloudstack.TextTwoFactor,
+			Kind:     cloudstack.KindAuth,
+			Command:  command,
+			HTTPCode: http.StatusNetworkAuthenticationRequired,
+			Text:     cloudstack.TextTwoFactor,
 		}
 	}
+
 	return c, nil
 }
 
-// BelowRoot returns the path of a domain below ROOT with a leading slash, as the login call takes it; "" for ROOT itself.
-// The server refuses the path that listDomains shows, ROOT/a/b, as that of a domain ROOT below ROOT.
+// BelowRoot returns the path of a domain below ROOT with a leading slash, as the login call takes it; "" for ROOT
+// itself. The server refuses the path that listDomains shows, ROOT/a/b, as that of a domain ROOT below ROOT.
 func BelowRoot(domain string) string {
 	path := strings.Trim(strings.TrimSpace(domain), "/")
 	if first, rest, _ := strings.Cut(path, "/"); strings.EqualFold(first, "ROOT") {

@@ -19,7 +19,8 @@ const testSessionKey = "canary-session-key+/="
 
 func (f *fakeAPI) login(t *testing.T, apiURL, password, domain string) (*Client, error) {
 	t.Helper()
-	return Login(t.Context(), &cloudstack.Config{APIURL: apiURL}, "admin", password, domain, cloudstack.WithTransport(f))
+	return Login(t.Context(), &cloudstack.Config{APIURL: apiURL}, "admin", password, domain,
+		cloudstack.WithTransport(f))
 }
 
 // sessionServer checks that cookies and session key belong together.
@@ -32,20 +33,30 @@ func sessionServer(t *testing.T, secondFactor bool) *fakeAPI {
 			if r.PostForm.Get("password") != testPassword || r.PostForm.Get("domain") != "/a/b" {
 				return nil, golden(t, "login.bad-password")
 			}
+
 			return http.Header{"Set-Cookie": {
 					(&http.Cookie{Name: "JSESSIONID", Value: "jar", Path: "/client"}).String(),
 					(&http.Cookie{Name: "sessionkey", Value: url.QueryEscape(testSessionKey), HttpOnly: true}).String(),
-				}}, always(fmt.Sprintf(`{"loginresponse":{"userid":"u","sessionkey":%q,"timeout":1800,"is2faenabled":"%t","is2faverified":"%t"}}`,
+				}},
+				always(fmt.Sprintf(`{"loginresponse":{"userid":"u","sessionkey":%q,"timeout":1800,"is2faenabled":"%t","is2faverified":"%t"}}`,
 					testSessionKey, secondFactor, !secondFactor))
+
 		case "logout":
 			loggedOut = true
 			return nil, golden(t, "logout.ok")
 		}
+
 		jar, _ := r.Cookie("JSESSIONID")
 		key, _ := r.Cookie("sessionkey")
-		if loggedOut || r.PostForm.Get("sessionkey") != testSessionKey || jar == nil || jar.Value != "jar" || key == nil || key.Value != url.QueryEscape(testSessionKey) {
+		if loggedOut ||
+			r.PostForm.Get("sessionkey") != testSessionKey ||
+			jar == nil ||
+			jar.Value != "jar" ||
+			key == nil ||
+			key.Value != url.QueryEscape(testSessionKey) {
 			return nil, golden(t, "login.session-without-sessionkey")
 		}
+
 		return nil, always(`{"listzonesresponse":{}}`)
 	}}
 }
@@ -78,7 +89,13 @@ func TestBelowRoot(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
 		"": "", "/": "", " ": "", "ROOT": "", "root": "", "/ROOT": "", "ROOT/": "", "/ROOT/": "",
-		"k8s": "/k8s", "/k8s": "/k8s", "/k8s/": "/k8s", "K8S": "/K8S", "ROOT/k8s": "/k8s", "/ROOT/k8s/": "/k8s", "root/k8s": "/k8s",
+		"k8s":         "/k8s",
+		"/k8s":        "/k8s",
+		"/k8s/":       "/k8s",
+		"K8S":         "/K8S",
+		"ROOT/k8s":    "/k8s",
+		"/ROOT/k8s/":  "/k8s",
+		"root/k8s":    "/k8s",
 		" ROOT/k8s\n": "/k8s", "a/b": "/a/b", "ROOT/a/b": "/a/b", "ROOT//a": "/a",
 		"ROOTS": "/ROOTS", "a/ROOT": "/a/ROOT", "ROOT/ROOT": "/ROOT",
 	} {
@@ -107,10 +124,12 @@ func TestLoginFailures(t *testing.T) {
 		kind                  cloudstack.Kind
 		want                  string
 	}{
-		"wrong password":   {keyless, apiURL, "wrong-canary", "", cloudstack.KindAuth, "Failed to authenticate user admin"},
-		"second factor":    {twoFactor, apiURL, testPassword, "/a/b", cloudstack.KindAuth, "two-factor authentication"},
-		"no session key":   {always(`{"loginresponse":{}}`), apiURL, "x", "", cloudstack.KindUnknown, "no session key"},
-		"a later 511":      {&fakeAPI{status: 511, body: `{"x":{"errorcode":511,"errortext":"2FA"}}`}, apiURL, "x", "", cloudstack.KindAuth, "use API keys"},
+		"wrong password": {keyless, apiURL, "wrong-canary", "", cloudstack.KindAuth,
+			"Failed to authenticate user admin"},
+		"second factor":  {twoFactor, apiURL, testPassword, "/a/b", cloudstack.KindAuth, "two-factor authentication"},
+		"no session key": {always(`{"loginresponse":{}}`), apiURL, "x", "", cloudstack.KindUnknown, "no session key"},
+		"a later 511": {&fakeAPI{status: 511, body: `{"x":{"errorcode":511,"errortext":"2FA"}}`}, apiURL, "x", "",
+			cloudstack.KindAuth, "use API keys"},
 		"no password":      {url: apiURL, want: "both needed"},
 		"unusable api-url": {url: "nonsense", password: "x", want: "api-url"},
 	} {

@@ -24,7 +24,8 @@ type ServiceOffering struct {
 // ListServiceOfferings lists the offerings that VMs of a zone can have; of every zone for "".
 func (c *Client) ListServiceOfferings(ctx context.Context, zoneID string) ([]ServiceOffering, error) {
 	f := cloudstack.Params{}.Set("zoneid", zoneID)
-	return cloudstack.List(ctx, c.Client, "listServiceOfferings", "serviceoffering", f, func(o *ServiceOffering) string { return o.ID })
+	return cloudstack.List(ctx, c.Client, "listServiceOfferings", "serviceoffering", f,
+		func(o *ServiceOffering) string { return o.ID })
 }
 
 // Quota is what an account or a project may use, and uses.
@@ -47,21 +48,25 @@ func (u Usage) Free() (left int, unlimited bool) {
 	return max(u.Max-u.Used, 0), false
 }
 
-// ReadQuota returns the limits of a project, or of the caller's own account for "". They are those of the account or project
-// itself: a domain can have lower ones, which its users cannot see.
+// ReadQuota returns the limits of a project, or of the caller's own account for "". They are those of the account or
+// project itself: a domain can have lower ones, which its users cannot see.
 func (c *Client) ReadQuota(ctx context.Context, projectID string) (*Quota, error) {
 	command, object := "listAccounts", "account"
 	if projectID != "" {
 		command, object = "listProjects", "project"
 	}
+
 	f := cloudstack.Params{}.Set("id", projectID)
-	rows, err := cloudstack.List(ctx, c.Client, command, object, f, func(row *map[string]string) string { return (*row)["id"] })
+	rows, err := cloudstack.List(ctx, c.Client, command, object, f,
+		func(row *map[string]string) string { return (*row)["id"] })
 	if err != nil {
 		return nil, err
 	}
+
 	if len(rows) != 1 || rows[0]["vmlimit"] == "" {
 		return nil, cloudstack.BadAnswer(command, "the answer does not show the limits of exactly one "+object)
 	}
+
 	usage := func(resource string) Usage {
 		limit, err := strconv.Atoi(rows[0][resource+"limit"])
 		if err != nil || limit < 0 { // the word Unlimited, for an administrator
@@ -70,8 +75,13 @@ func (c *Client) ReadQuota(ctx context.Context, projectID string) (*Quota, error
 		used, _ := strconv.Atoi(rows[0][resource+"total"]) // missing where it is 0
 		return Usage{Max: limit, Used: used}
 	}
+
 	return &Quota{
-		Owner: object + " " + rows[0]["name"], VMs: usage("vm"), CPUs: usage("cpu"), MemoryMiB: usage("memory"), Volumes: usage("volume"),
+		Owner:      object + " " + rows[0]["name"],
+		VMs:        usage("vm"),
+		CPUs:       usage("cpu"),
+		MemoryMiB:  usage("memory"),
+		Volumes:    usage("volume"),
 		StorageGiB: usage("primarystorage"), PublicIPs: usage("ip"), Networks: usage("network"),
 	}, nil
 }

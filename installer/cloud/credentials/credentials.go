@@ -52,16 +52,23 @@ const busy = "check that the management server answers, then run the command aga
 
 // fixes are what helps where CloudStack refuses an administrator's call.
 var fixes = map[cloudstack.Kind]string{
-	cloudstack.KindNotPermitted: "log in as an administrator of the domain, or give existing keys with --api-key-file and --secret-key-file",
-	cloudstack.KindAuth:         "check the credentials; a user with two-factor authentication needs keys (--admin-api-key-file, --admin-secret-key-file)",
-	cloudstack.KindTransient:    busy,
-	cloudstack.KindThrottled:    busy,
+	cloudstack.KindNotPermitted: "log in as an administrator of the domain, or give existing keys with " +
+		"--api-key-file and --secret-key-file",
+	cloudstack.KindAuth: "check the credentials; a user with two-factor authentication needs keys " +
+		"(--admin-api-key-file, --admin-secret-key-file)",
+	cloudstack.KindTransient: busy,
+	cloudstack.KindThrottled: busy,
 }
 
-// explain puts an error of the API in the operator's terms. doing says what was tried, for example "listing the domains".
+// explain puts an error of the API in the operator's terms. doing says what was tried, for example "listing the
+// domains".
 func explain(doing string, err error) error {
 	var known *report.Error
-	if err == nil || BadInput(err) || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil ||
+		BadInput(err) ||
+		errors.As(err, &known) ||
+		errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return err // it needs no words about CloudStack
 	}
 	e := report.Errorf("", "%s: %w", doing, err)
@@ -91,6 +98,7 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 			"CloudStack at %s refuses the login of user %q in domain %q: %w", apiURL, user, normalPath(domain), err,
 		)}
 	}
+
 	return report.Errorf(
 		"check --api-url: it usually ends in /client/api",
 		"logging in to %s as %q failed: %w", apiURL, user, err,
@@ -138,27 +146,31 @@ func BadInput(err error) bool {
 
 // tlsRemedies are for a certificate that no ca-file makes good.
 var tlsRemedies = map[cloudstack.TLSFault]string{
-	cloudstack.TLSExpired:   "have CloudStack's certificate renewed, or correct the clock of this machine",
-	cloudstack.TLSOtherHost: "use a host name of CloudStack's certificate in api-url, or have the certificate made for this one",
-	cloudstack.TLSAbsent:    "correct scheme or port of api-url: what answers there is not HTTPS",
+	cloudstack.TLSExpired: "have CloudStack's certificate renewed, or correct the clock of this machine",
+	cloudstack.TLSOtherHost: "use a host name of CloudStack's certificate in api-url, or have the certificate made " +
+		"for this one",
+	cloudstack.TLSAbsent: "correct scheme or port of api-url: what answers there is not HTTPS",
 }
 
-// keyRemedies are for a CloudStack that refuses the controller's own keys; errors of other kinds are about one object, which
-// their text names.
+// keyRemedies are for a CloudStack that refuses the controller's own keys; errors of other kinds are about one object,
+// which their text names.
 var keyRemedies = map[cloudstack.Kind]string{
 	cloudstack.KindAuth: "check api-key and secret-key in the cloud-config, and that user and account are enabled; " +
 		newKeys,
-	cloudstack.KindNotPermitted: "add the command to the role of the keys' account, or give it the default role User; " +
+	cloudstack.KindNotPermitted: "add the command to the role of the keys' account, or give it the default " +
+		"role User; " +
 		"csccm doctor --only CS-003 names all that is missing",
 	cloudstack.KindThrottled: "wait a minute, then run the command again",
-	cloudstack.KindTransient: "check api-url in the cloud-config, that the management server answers, and the network between here and there",
+	cloudstack.KindTransient: "check api-url in the cloud-config, that the management server answers, and the " +
+		"network between here and there",
 }
 
 // newKeys is for keys that do not work any more. Not even rotate-keys finds their user.
 const newKeys = "csccm install --overwrite-secret --admin-user USER --admin-password-file FILE makes new keys"
 
 // untrusted is for a certificate that a ca-file makes good.
-const untrusted = "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm install --ca-file FILE for the Secret"
+const untrusted = "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm " +
+	"install --ca-file FILE for the Secret"
 
 // Remedy says in one line what would be right where CloudStack, or the way there, has refused the
 // controller's own credentials; "" where err is not about that.
@@ -169,7 +181,8 @@ func Remedy(err error) string {
 	case errors.As(err, &config):
 		return "correct it in the flag, the file or the Secret that it comes from"
 	case BadInput(err):
-		return "set project-id in the cloud-config to the project of the cluster's VMs, and make the keys' account a member of it"
+		return "set project-id in the cloud-config to the project of the cluster's VMs, and make the keys' account a " +
+			"member of it"
 	case !answered || errors.Is(err, context.Canceled):
 		return ""
 	case strings.Contains(api.Text, "in place of the API"):

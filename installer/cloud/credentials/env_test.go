@@ -178,7 +178,11 @@ func (e *env) verify(keys credentials.Keys, change func(*cloudstack.Config)) (id
 	cfg := e.config(keys)
 	change(cfg)
 	id, err = credentials.Verify(e.t.Context(), &selftest.Test{
-		Config: cfg, Client: e.as(keys).Client, Required: provider.RequiredCommands, Optional: provider.OptionalCommands, Out: &out,
+		Config:   cfg,
+		Client:   e.as(keys).Client,
+		Required: provider.RequiredCommands,
+		Optional: provider.OptionalCommands,
+		Out:      &out,
 	})
 	return id, out.String(), err
 }
@@ -187,5 +191,6 @@ func nothing(string) {}
 
 // writes counts the calls that change something.
 func (e *env) writes() int {
-	return e.sim.Ledger().Count("createRole", "createRolePermission", "createAccount", "createUser", "registerUserKeys", "addAccountToProject")
+	return e.sim.Ledger().Count("createRole", "createRolePermission", "createAccount", "createUser", "registerUserKeys",
+		"addAccountToProject")
 }

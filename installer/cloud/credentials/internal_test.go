@@ -62,15 +62,24 @@ func TestPlanRole(t *testing.T) {
 		want  []cloudapi.RolePermission // to add
 		err   string
 	}{
-		"none":                            {want: []cloudapi.RolePermission{allowed("listZones"), allowed("createTags"), denied("*")}},
-		"half made, as a crash leaves it": {ours, []cloudapi.RolePermission{allowed("listZones")}, []cloudapi.RolePermission{allowed("createTags"), denied("*")}, ""},
-		"all but the closing deny":        {ours, []cloudapi.RolePermission{allowed("listZones"), allowed("createTags")}, []cloudapi.RolePermission{denied("*")}, ""},
-		"complete":                        {ours, []cloudapi.RolePermission{allowed("list*"), allowed("createTags"), denied("*")}, nil, ""},
-		"closed too early": {ours, []cloudapi.RolePermission{allowed("listZones"), denied("*"), allowed("createTags")}, nil,
+		"none": {
+			want: []cloudapi.RolePermission{allowed("listZones"), allowed("createTags"), denied("*")},
+		},
+		"half made, as a crash leaves it": {ours, []cloudapi.RolePermission{allowed("listZones")},
+			[]cloudapi.RolePermission{allowed("createTags"), denied("*")}, ""},
+		"all but the closing deny": {ours,
+			[]cloudapi.RolePermission{allowed("listZones"), allowed("createTags")},
+			[]cloudapi.RolePermission{denied("*")}, ""},
+		"complete": {ours,
+			[]cloudapi.RolePermission{allowed("list*"), allowed("createTags"), denied("*")}, nil, ""},
+		"closed too early": {ours, []cloudapi.RolePermission{allowed("listZones"), denied("*"), allowed("createTags")},
+			nil,
 			`role "n" denies createTags, and CloudStack adds rules only behind its closing deny`},
 		"foreign role is never changed": {theirs, []cloudapi.RolePermission{allowed("listZones")}, nil, ""},
-		"foreign role that denies":      {theirs, []cloudapi.RolePermission{denied("create*")}, nil, `role "n" denies createTags`},
-		"wrong type":                    {&cloudapi.Role{ID: "r", Name: "n", Type: "Admin"}, nil, nil, "is of type Admin"},
+		"foreign role that denies": {theirs, []cloudapi.RolePermission{denied("create*")}, nil,
+			`role "n" denies createTags`},
+		"wrong type": {&cloudapi.Role{ID: "r", Name: "n", Type: "Admin"}, nil, nil,
+			"is of type Admin"},
 	} {
 		got, err := missing("n", tc.role, tc.rules, []string{"listZones", "createTags"})
 		if tc.err != "" {
@@ -80,6 +89,7 @@ func TestPlanRole(t *testing.T) {
 			require.NotEmpty(t, e.Remedy(), name)
 			continue
 		}
+
 		require.NoError(t, err, name)
 		require.Equal(t, tc.want, got, name)
 	}
@@ -109,6 +119,7 @@ func TestPlainHTTP(t *testing.T) {
 			require.NoError(t, err, url)
 			continue
 		}
+
 		var e *report.Error
 		require.ErrorAs(t, err, &e, url)
 		require.Equal(t, 2, e.ExitCode())
@@ -126,7 +137,14 @@ func TestExposedMode(t *testing.T) {
 		require.NoError(t, os.Chmod(path, mode))
 		return path
 	}
-	for mode, want := range map[fs.FileMode]bool{0o600: false, 0o400: false, 0o700: false, 0o640: true, 0o604: true, 0o620: false} {
+	for mode, want := range map[fs.FileMode]bool{
+		0o600: false,
+		0o400: false,
+		0o700: false,
+		0o640: true,
+		0o604: true,
+		0o620: false,
+	} {
 		_, is := ExposedMode(file("mode", mode))
 		require.Equal(t, want, is, mode)
 	}
@@ -140,9 +158,13 @@ func TestExposedMode(t *testing.T) {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	for path, want := range map[string]bool{
-		file("private", 0o600): false, filepath.Join(dir, "none"): false, "/dev/null": false, dir: false, file("run/secrets/password", 0o644): false,
-		filepath.Join(dir, "mounted"): false, // a Secret that Kubernetes mounts
-		filepath.Join(dir, "link"):    true,  // a symbolic link to a file that others may read
+		file("private", 0o600):              false,
+		filepath.Join(dir, "none"):          false,
+		"/dev/null":                         false,
+		dir:                                 false,
+		file("run/secrets/password", 0o644): false,
+		filepath.Join(dir, "mounted"):       false, // a Secret that Kubernetes mounts
+		filepath.Join(dir, "link"):          true,  // a symbolic link to a file that others may read
 	} {
 		_, is = ExposedMode(path)
 		require.Equal(t, want, is, path)
@@ -180,7 +202,10 @@ func TestTwoFactorLogin(t *testing.T) {
 func TestRemedy(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
-		"ca-file":     &cloudstack.Error{Kind: cloudstack.KindTransient, Text: "the server's certificate is not trusted (...)"},
+		"ca-file": &cloudstack.Error{
+			Kind: cloudstack.KindTransient,
+			Text: "the server's certificate is not trusted (...)",
+		},
 		"/client/api": &cloudstack.Error{Kind: cloudstack.KindInvalid, Text: "got HTML in place of the API"},
 		"csccm install --overwrite-secret --admin-user": &cloudstack.Error{Kind: cloudstack.KindAuth},
 		"add the command": &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listZones"},
@@ -189,15 +214,22 @@ func TestRemedy(t *testing.T) {
 	} {
 		require.Contains(t, Remedy(err), want)
 	}
+
 	for want, cause := range map[string]error{
-		"renewed": x509.CertificateInvalidError{Reason: x509.Expired}, "host name of CloudStack's": x509.HostnameError{Certificate: &x509.Certificate{}},
-		"scheme or port": tls.RecordHeaderError{},
+		"renewed":                   x509.CertificateInvalidError{Reason: x509.Expired},
+		"host name of CloudStack's": x509.HostnameError{Certificate: &x509.Certificate{}},
+		"scheme or port":            tls.RecordHeaderError{},
 	} {
-		err := &cloudstack.Error{Kind: cloudstack.KindTransient, Text: "the server's certificate is not trusted (...)", Err: fmt.Errorf("get: %w", cause)}
+		err := &cloudstack.Error{
+			Kind: cloudstack.KindTransient,
+			Text: "the server's certificate is not trusted (...)",
+			Err:  fmt.Errorf("get: %w", cause),
+		}
 		require.Contains(t, Remedy(err), want)
 		require.Contains(t, unanswered("https://cloud.example.org", err).Remedy(), want)
 		require.NotContains(t, Remedy(err), "ca-file", "no authority makes it good")
 	}
+
 	require.Empty(t, Remedy(nil))
 	require.Empty(t, Remedy(&cloudstack.Error{Kind: cloudstack.KindConflict}))
 }

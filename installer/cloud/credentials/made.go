@@ -52,8 +52,10 @@ type MadeObject struct {
 }
 
 var madeText = map[MadeKind]string{
-	MadeRole: "role %[1]q", MadeAccount: "account %[1]q of domain %[3]s", MadeUser: "user %[1]q of account %[2]q, domain %[3]s",
-	MadeKeys: "API keys of user %[1]q of account %[2]q, domain %[3]s",
+	MadeRole:    "role %[1]q",
+	MadeAccount: "account %[1]q of domain %[3]s",
+	MadeUser:    "user %[1]q of account %[2]q, domain %[3]s",
+	MadeKeys:    "API keys of user %[1]q of account %[2]q, domain %[3]s",
 }
 
 func (o MadeObject) String() string {
@@ -108,7 +110,8 @@ func (m *Made) Mine(u *cloudapi.User) bool {
 		return mark == m.Cluster
 	}
 	return slices.ContainsFunc(m.Objects, func(o MadeObject) bool {
-		return o.same(&MadeObject{Kind: MadeUser, Name: u.Username, Account: u.Account, DomainID: u.DomainID}) && (o.ID == "" || o.ID == u.ID)
+		return o.same(&MadeObject{Kind: MadeUser, Name: u.Username, Account: u.Account, DomainID: u.DomainID}) &&
+			(o.ID == "" || o.ID == u.ID)
 	})
 }
 
@@ -119,17 +122,21 @@ func decodeMade(c *corev1.ConfigMap) (*Made, error) {
 		return m, nil
 	}
 	if err := json.Unmarshal([]byte(c.Data[madeKey]), m); err != nil || m.SchemaVersion != 1 {
-		return nil, fmt.Errorf("ConfigMap %s/%s is no list of csccm's of what it made in CloudStack", c.Namespace, c.Name)
+		return nil, fmt.Errorf("ConfigMap %s/%s is no list of csccm's of what it made in CloudStack", c.Namespace,
+			c.Name)
 	}
 	return m, nil
 }
 
-// Recorded runs do, which makes objects in the CloudStack of a configuration, and lists them in the cluster before, and with
-// their ids, which do notes, after. What CloudStack has certainly not made is taken off the list.
-func Recorded(ctx context.Context, c *cluster.Cluster, cfg *cloudstack.Config, objects []*MadeObject, do func() error) error {
+// Recorded runs do, which makes objects in the CloudStack of a configuration, and lists them in the cluster before, and
+// with their ids, which do notes, after. What CloudStack has certainly not made is taken off the list.
+func Recorded(
+	ctx context.Context, c *cluster.Cluster, cfg *cloudstack.Config, objects []*MadeObject, do func() error,
+) error {
 	if len(objects) == 0 {
 		return do()
 	}
+
 	err := changeMade(ctx, c, func(m *Made) {
 		if m.APIURL != "" && !strings.EqualFold(m.APIURL, cfg.APIURL) {
 			m.Objects = nil // of another CloudStack, which the cluster has left
@@ -140,17 +147,21 @@ func Recorded(ctx context.Context, c *cluster.Cluster, cfg *cloudstack.Config, o
 	if err != nil {
 		return err
 	}
+
 	err = do()
 	answer, answered := errors.AsType[*cloudstack.Error](err)
 	recorded := changeMade(ctx, c, func(m *Made) {
 		m.add(objects)
 		if answered && !answer.MayHaveHappened {
-			m.Objects = slices.DeleteFunc(m.Objects, func(o MadeObject) bool { return o.ID == "" && slices.ContainsFunc(objects, o.same) })
+			m.Objects = slices.DeleteFunc(m.Objects,
+				func(o MadeObject) bool { return o.ID == "" && slices.ContainsFunc(objects, o.same) })
 		}
 	})
+
 	if recorded == nil {
 		return err
 	}
+
 	return errors.Join(err, recorded)
 }
 
@@ -180,7 +191,9 @@ func changeMade(ctx context.Context, c *cluster.Cluster, change func(*Made)) err
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", c.Namespace, MadeConfigMap, err)
+		err = fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", c.Namespace,
+			MadeConfigMap, err)
 	}
+
 	return err
 }

@@ -62,6 +62,7 @@ func AdminPlaces(ctx context.Context, admin *cloudapi.Client) []Place {
 		}
 		out[at].VMs = append(out[at].VMs, vm)
 	}
+
 	return append(out, slices.DeleteFunc(Places(ctx, admin, ""), func(p Place) bool { return p.Project == "" })...)
 }
 

@@ -26,8 +26,8 @@ type Request struct {
 	Role          string   // name of the minimal role for a new account; "" = csccm-kubeadm
 	Commands      []string // API commands that the controller calls
 
-	// InUse is the key pair in the cluster's Secret: its user is the controller's. Naming a user whose keys rotate-keys has
-	// replaced by that pair does not go back to it.
+	// InUse is the key pair in the cluster's Secret: its user is the controller's. Naming a user whose keys rotate-keys
+	// has replaced by that pair does not go back to it.
 	InUse  Keys
 	Former []string
 
@@ -38,7 +38,8 @@ type Request struct {
 	Sees func(ctx context.Context, keys Keys, projectID string) (bool, error)
 }
 
-// Provision is the plan from the request to API keys. Steps describes it in words; an empty Steps means that keys exist already.
+// Provision is the plan from the request to API keys. Steps describes it in words; an empty Steps means that keys exist
+// already.
 type Provision struct {
 	Steps []string
 
@@ -69,7 +70,9 @@ type action struct {
 }
 
 // add plans an action, which step describes. Its object is listed if it has a kind.
-func (p *Provision) add(step, what string, o MadeObject, do func(ctx context.Context, o *MadeObject) error) *MadeObject {
+func (p *Provision) add(
+	step, what string, o MadeObject, do func(ctx context.Context, o *MadeObject) error,
+) *MadeObject {
 	p.Steps, p.actions = append(p.Steps, step), append(p.actions, action{what, &o, do})
 	if o.Kind != "" {
 		p.makes(&o)
@@ -105,16 +108,21 @@ func Plan(ctx context.Context, admin *cloudapi.Client, r Request) (*Provision, e
 	if err := p.place(ctx); err != nil {
 		return nil, err
 	}
+
 	accounts, err := admin.ListAccounts(ctx, p.Account)
 	if err != nil {
 		return nil, explain(fmt.Sprintf("looking for account %q", p.Account), err)
 	}
+
 	if p.users, err = admin.ListUsers(ctx, p.Domain.ID); err != nil {
 		return nil, explain("listing the users of domain "+p.Domain.Path, err)
 	}
+
 	accountIn := func(d cloudapi.Domain) bool {
-		return slices.ContainsFunc(accounts, func(a cloudapi.Account) bool { return a.Name == p.Account && a.DomainID == d.ID })
+		return slices.ContainsFunc(accounts,
+			func(a cloudapi.Account) bool { return a.Name == p.Account && a.DomainID == d.ID })
 	}
+
 	switch {
 	case accountIn(p.Domain):
 		err = p.planUser(ctx)
@@ -128,9 +136,11 @@ func Plan(ctx context.Context, admin *cloudapi.Client, r Request) (*Provision, e
 		}
 		err = report.Usage(fix, "there is no account %q in domain %s", p.Account, p.Domain.Path)
 	}
+
 	if err == nil {
 		err = p.planMembership(ctx)
 	}
+
 	return p, err
 }
 
@@ -139,6 +149,7 @@ func (p *Provision) place(ctx context.Context) (err error) {
 	if p.domains, err = p.admin.ListDomains(ctx); err != nil {
 		return explain("listing domains", err)
 	}
+
 	// Without a path or id it is the administrator's own domain: they see that and those below it.
 	found := false
 	for i := range p.domains {
@@ -149,6 +160,7 @@ func (p *Provision) place(ctx context.Context) (err error) {
 			p.Domain, found = *d, true
 		}
 	}
+
 	switch {
 	case !found:
 		names := cloudapi.Names(p.domains, func(d *cloudapi.Domain) string { return d.Path })
@@ -164,30 +176,36 @@ func (p *Provision) place(ctx context.Context) (err error) {
 			"no account is named for the controller's user",
 		)
 	}
+
 	return nil
 }
 
 // normalPath writes a domain's path as listDomains does: ROOT/a/b.
 func normalPath(path string) string { return DefaultDomain + cloudapi.BelowRoot(path) }
 
-// findProject finds the project, and with it the domain of the account: CloudStack looks for a member by its name in the
-// project's own domain and nowhere else. Where no account is named, each project has one, which a second run finds by its name.
+// findProject finds the project, and with it the domain of the account: CloudStack looks for a member by its name in
+// the project's own domain and nowhere else. Where no account is named, each project has one, which a second run finds
+// by its name.
 func (p *Provision) findProject(ctx context.Context) error {
 	projects, err := p.admin.ListProjects(ctx)
 	if err != nil {
 		return explain("listing projects", err)
 	}
+
 	if p.r.Domain != "" { // otherwise any
 		projects = slices.DeleteFunc(projects, func(o cloudstack.Project) bool { return o.DomainID != p.Domain.ID })
 	}
+
 	names := cloudapi.Names(projects, func(o *cloudstack.Project) string { return o.Name })
-	projects = slices.DeleteFunc(projects, func(o cloudstack.Project) bool { return !strings.EqualFold(o.ID, p.r.Project) && o.Name != p.r.Project })
+	projects = slices.DeleteFunc(projects,
+		func(o cloudstack.Project) bool { return !strings.EqualFold(o.ID, p.r.Project) && o.Name != p.r.Project })
 	if len(projects) != 1 {
 		return report.Usage(
 			"name its id, or one of these, with --project, and its domain with --domain: "+some(names),
 			"there is no project %q that these credentials can see, or more than one", p.r.Project,
 		)
 	}
+
 	p.Project = projects[0]
 	i := slices.IndexFunc(p.domains, func(d cloudapi.Domain) bool { return d.ID == p.Project.DomainID })
 	if i < 0 {
@@ -197,10 +215,12 @@ func (p *Provision) findProject(ctx context.Context) error {
 				"domain", p.Project.Name,
 		)
 	}
+
 	p.Domain = p.domains[i]
 	if p.Account == "" {
 		p.Account, p.r.CreateAccount = "csccm-"+strings.SplitN(p.Project.ID, "-", 2)[0], true
 	}
+
 	return nil
 }
 
@@ -221,17 +241,27 @@ func (p *Provision) planAccount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	user := &MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account}
-	p.add(fmt.Sprintf("create account %q with role %q and user %q in domain %s", p.Account, name, p.User, p.Domain.Path),
+	p.add(fmt.Sprintf("create account %q with role %q and user %q in domain %s", p.Account, name, p.User,
+		p.Domain.Path),
 		fmt.Sprintf("account %q with user %q", p.Account, p.User), MadeObject{Kind: MadeAccount, Name: p.Account},
 		func(ctx context.Context, o *MadeObject) error {
-			made, err := p.admin.CreateAccount(ctx, cloudapi.NewUser{Cluster: p.r.Made.Cluster, Account: p.Account, Name: p.User, DomainID: p.Domain.ID, RoleID: role.ID})
+			made, err := p.admin.CreateAccount(ctx,
+				cloudapi.NewUser{
+					Cluster:  p.r.Made.Cluster,
+					Account:  p.Account,
+					Name:     p.User,
+					DomainID: p.Domain.ID,
+					RoleID:   role.ID,
+				})
 			o.ID = made.ID
 			for i := range made.Users { // the first and only one
 				user.ID = made.Users[i].ID
 			}
 			return err
 		})
+
 	p.makes(user)
 	p.addKeys(user, MadeObject{})
 	return nil
@@ -249,8 +279,8 @@ func (p *Provision) addKeys(user *MadeObject, o MadeObject) {
 	p.add(fmt.Sprintf("register API keys for user %q", p.User), fmt.Sprintf("API keys of user %q", p.User), o, do)
 }
 
-// planUser plans for an account that exists. Its user whose keys the cluster's Secret holds is the controller's, unless another
-// one is wanted that rotate-keys has not replaced.
+// planUser plans for an account that exists. Its user whose keys the cluster's Secret holds is the controller's, unless
+// another one is wanted that rotate-keys has not replaced.
 func (p *Provision) planUser(ctx context.Context) error {
 	replaced := slices.Contains(p.r.Former, p.User)
 	at := func(is func(u *cloudapi.User) bool) int {
@@ -260,6 +290,7 @@ func (p *Provision) planUser(ctx context.Context) error {
 		inUse := u.APIKey != "" && u.APIKey == p.r.InUse.APIKey
 		return inUse && !p.foreign(u) && (p.User == "" || p.User == u.Username || replaced)
 	})
+
 	switch {
 	case known >= 0:
 	case p.User != "":
@@ -267,17 +298,22 @@ func (p *Provision) planUser(ctx context.Context) error {
 	default:
 		known = at(p.r.Made.Mine)
 	}
+
 	if known >= 0 {
 		p.User = p.users[known].Username
 		return p.planKeys(ctx, &p.users[known])
 	}
+
 	p.nameUser()
-	user := p.add(fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path), fmt.Sprintf("user %q", p.User),
+	user := p.add(fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path),
+		fmt.Sprintf("user %q", p.User),
 		MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account}, func(ctx context.Context, o *MadeObject) error {
-			made, err := p.admin.CreateUser(ctx, cloudapi.NewUser{Cluster: p.r.Made.Cluster, Account: p.Account, Name: p.User, DomainID: p.Domain.ID})
+			made, err := p.admin.CreateUser(ctx,
+				cloudapi.NewUser{Cluster: p.r.Made.Cluster, Account: p.Account, Name: p.User, DomainID: p.Domain.ID})
 			o.ID = made.ID
 			return err
 		})
+
 	p.addKeys(user, MadeObject{})
 	return nil
 }
@@ -310,8 +346,8 @@ func NotMine(user string) string {
 	return fmt.Sprintf("this cluster did not make user %q, and others may work with its keys", user)
 }
 
-// planKeys re-uses the keys of an existing user. Registering again would revoke the old pair at once for whoever works with it,
-// so it is done only for a user that has none.
+// planKeys re-uses the keys of an existing user. Registering again would revoke the old pair at once for whoever works
+// with it, so it is done only for a user that has none.
 func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	if user.State != "" && !strings.EqualFold(user.State, "enabled") {
 		return report.Errorf(
@@ -319,6 +355,7 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 			"user %q of account %q is %s", user.Username, user.Account, strings.ToLower(user.State),
 		)
 	}
+
 	if p.foreign(user) {
 		return report.Usage(
 			"leave out --controller-user for a user of this cluster's own, or name another with it",
@@ -326,6 +363,7 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 			user.Username, user.Account, user.Cluster(),
 		)
 	}
+
 	keys, err := p.admin.GetUserKeys(ctx, user.ID)
 	switch {
 	case err != nil:
@@ -345,11 +383,12 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	default:
 		p.addKeys(&MadeObject{ID: user.ID}, MadeObject{Kind: MadeKeys, Name: p.User, Account: p.Account})
 	}
+
 	return nil
 }
 
-// planMembership adds an account to the project. Administrators have no call in our list that tells the members, so the user's
-// own keys are asked; without keys the call is planned, which CloudStack answers with success for a member.
+// planMembership adds an account to the project. Administrators have no call in our list that tells the members, so the
+// user's own keys are asked; without keys the call is planned, which CloudStack answers with success for a member.
 func (p *Provision) planMembership(ctx context.Context) error {
 	if p.Project.ID == "" {
 		return nil
@@ -357,11 +396,13 @@ func (p *Provision) planMembership(ctx context.Context) error {
 	if p.keys.APIKey != "" && p.r.Sees != nil {
 		member, err := p.r.Sees(ctx, p.keys, p.Project.ID)
 		if err != nil || member {
-			return explain(fmt.Sprintf("asking with the keys of user %q whether it is in project %q", p.User, p.Project.Name), err)
+			return explain(fmt.Sprintf("asking with the keys of user %q whether it is in project %q", p.User,
+				p.Project.Name), err)
 		}
 	}
 	do := func(ctx context.Context, _ *MadeObject) error {
-		return p.admin.Do(ctx, "addAccountToProject", cloudstack.Params{"projectid": p.Project.ID, "account": p.Account})
+		return p.admin.Do(ctx, "addAccountToProject",
+			cloudstack.Params{"projectid": p.Project.ID, "account": p.Account})
 	}
 	p.add(fmt.Sprintf("add account %q to project %q", p.Account, p.Project.Name),
 		fmt.Sprintf("account %q a member of project %q", p.Account, p.Project.Name), MadeObject{}, do)

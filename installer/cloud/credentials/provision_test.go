@@ -21,7 +21,9 @@ func TestProvisionUserInAccount(t *testing.T) {
 	admin, r := e.admin(), e.request("k8s", "")
 	r.User = "controller"
 	plan := e.plan(admin, r)
-	require.Equal(t, []string{`create user "controller" in account "k8s" of domain ROOT`, `register API keys for user "controller"`}, plan.Steps)
+	require.Equal(t,
+		[]string{`create user "controller" in account "k8s" of domain ROOT`, `register API keys for user "controller"`},
+		plan.Steps)
 	require.Zero(t, e.writes(), "a plan changes nothing")
 	keys := e.apply(admin, plan)
 	_, says := e.verified(keys, "")
@@ -57,8 +59,8 @@ func TestProvisionReusesUser(t *testing.T) {
 	e.stays(e.admin(), r, e.keysOf("k8s-owner"))
 }
 
-// A cluster of a project: account with the minimal role, member of the project. Role, account, user and keys are made and
-// verified on every release; the minimal role suffices for all that the controller calls, and no more.
+// A cluster of a project: account with the minimal role, member of the project. Role, account, user and keys are made
+// and verified on every release; the minimal role suffices for all that the controller calls, and no more.
 func TestProvisionOnEveryRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range simulator.Releases() {
@@ -76,7 +78,8 @@ func TestProvisionOnEveryRelease(t *testing.T) {
 			require.Contains(t, says, "load balancers are possible in shop-net")
 			apis, err := e.as(keys).ListAPIs(t.Context())
 			require.NoError(t, err)
-			require.Len(t, apis, len(r.Commands), "the role allows just these; every call of the controller is there since 4.16")
+			require.Len(t, apis, len(r.Commands),
+				"the role allows just these; every call of the controller is there since 4.16")
 			e.stays(admin, r, keys)
 		})
 	}
@@ -86,8 +89,10 @@ func TestProvisionOnEveryRelease(t *testing.T) {
 // one account and keys that work.
 func TestProvisionContinuesAfterAnyFault(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"createRole", "createRolePermission", "createAccount", "registerUserKeys", "addAccountToProject"} {
-		for _, kind := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultLostAnswer, simulator.FaultCutBefore} {
+	for _, command := range []string{"createRole", "createRolePermission", "createAccount", "registerUserKeys",
+		"addAccountToProject"} {
+		for _, kind := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultLostAnswer,
+			simulator.FaultCutBefore} {
 			t.Run(fmt.Sprintf("%s %d", command, kind), func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t)
@@ -125,15 +130,19 @@ func TestProvisionRefusals(t *testing.T) {
 		change           func(*credentials.Request)
 		err, remedy      string
 	}{
-		"no account":                    {"", "", nil, "no account is named", "--account"},
-		"unknown account":               {"nobody", "", nil, nobody, "--account, --domain"},
-		"account of another domain":     {"twin", "", nil, twin, there},
-		"new account of another's name": {"twin", "", func(r *credentials.Request) { r.CreateAccount = true }, twin, there},
-		"new account without a project": {"nobody", "", func(r *credentials.Request) { r.CreateAccount = true }, nobody, "--project"},
-		"unknown member of a project":   {"nobody", "shop", nil, nobody, "--create-account"},
-		"unknown domain":                {"k8s", "", func(r *credentials.Request) { r.Domain = "ROOT/none" }, `there is no domain "ROOT/none"`, "ROOT/tenants"},
-		"unknown project":               {"k8s", "none", nil, `there is no project "none"`, "shop"},
-		"disabled user":                 {"frozen", "", func(r *credentials.Request) { r.User = "kubeadmin" }, `user "kubeadmin" of account "frozen" is disabled`, "--controller-user"},
+		"no account":                {"", "", nil, "no account is named", "--account"},
+		"unknown account":           {"nobody", "", nil, nobody, "--account, --domain"},
+		"account of another domain": {"twin", "", nil, twin, there},
+		"new account of another's name": {"twin", "", func(r *credentials.Request) { r.CreateAccount = true }, twin,
+			there},
+		"new account without a project": {"nobody", "", func(r *credentials.Request) { r.CreateAccount = true }, nobody,
+			"--project"},
+		"unknown member of a project": {"nobody", "shop", nil, nobody, "--create-account"},
+		"unknown domain": {"k8s", "", func(r *credentials.Request) { r.Domain = "ROOT/none" },
+			`there is no domain "ROOT/none"`, "ROOT/tenants"},
+		"unknown project": {"k8s", "none", nil, `there is no project "none"`, "shop"},
+		"disabled user": {"frozen", "", func(r *credentials.Request) { r.User = "kubeadmin" },
+			`user "kubeadmin" of account "frozen" is disabled`, "--controller-user"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,6 +153,7 @@ func TestProvisionRefusals(t *testing.T) {
 			e.refused(admin, r, tc.err, tc.remedy)
 		})
 	}
+
 	// A login that is no administrator is told so.
 	e.refused(e.as(e.keysOf("k8s-owner")), e.request("k8s", ""), "", "log in as an administrator")
 	require.Zero(t, e.writes())
@@ -185,7 +195,8 @@ func TestDomainAdminMakesUser(t *testing.T) {
 func TestDomainAdminMakesAccount(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.refused(e.boss(), e.request("", "tenant-shop"), `this administrator may not make role "csccm-kubeadm"`, "--role-name User")
+	e.refused(e.boss(), e.request("", "tenant-shop"), `this administrator may not make role "csccm-kubeadm"`,
+		"--role-name User")
 	require.Zero(t, e.writes())
 	for name, role := range map[string]string{"default role": "User", "role made by a root administrator": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -194,6 +205,7 @@ func TestDomainAdminMakesAccount(t *testing.T) {
 			if role == "" {
 				e.apply(e.admin(), e.plan(e.admin(), e.request("", "shop")))
 			}
+
 			boss, r := e.boss(), e.request("", "tenant-shop")
 			r.Role = role
 			keys := e.apply(boss, e.plan(boss, r))
@@ -208,7 +220,12 @@ func TestPendingInvitationIsNoMembership(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	admin, r := e.admin(), e.request("", "shop")
-	e.sim.Inject(simulator.Fault{Command: "addAccountToProject", Kind: simulator.FaultJobFails, Count: 1, Text: "There is already a pending invitation for the account"})
+	e.sim.Inject(simulator.Fault{
+		Command: "addAccountToProject",
+		Kind:    simulator.FaultJobFails,
+		Count:   1,
+		Text:    "There is already a pending invitation for the account",
+	})
 	_, err := e.plan(admin, r).Apply(t.Context(), nothing)
 	require.ErrorContains(t, err, "already a pending invitation")
 	require.ErrorContains(t, err, `of project "shop"`)

@@ -39,15 +39,27 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 	if err != nil {
 		return nil, explain("listing users", err)
 	}
+
 	accounts, err := admin.ListAccounts(ctx, "")
 	if err != nil {
 		return nil, explain("listing accounts", err)
 	}
+
 	for _, u := range users { // the list may be lost, or older than its last user
 		if u.Cluster() != "" && m.Mine(&u) {
-			m.add([]*MadeObject{{Kind: MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain}})
+			m.add([]*MadeObject{
+				{
+					Kind:     MadeUser,
+					Name:     u.Username,
+					ID:       u.ID,
+					Account:  u.Account,
+					DomainID: u.DomainID,
+					Domain:   u.Domain,
+				},
+			})
 		}
 	}
+
 	r := &Removal{}
 	for _, kind := range []MadeKind{MadeAccount, MadeUser, MadeKeys, MadeRole} {
 		for _, o := range m.Objects {
@@ -56,10 +68,12 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 			case o.Kind != kind:
 				continue
 			case kind == MadeAccount:
-				i = slices.IndexFunc(accounts, func(a cloudapi.Account) bool { return a.Name == o.Name && a.DomainID == o.DomainID && is(a.ID) })
+				i = slices.IndexFunc(accounts,
+					func(a cloudapi.Account) bool { return a.Name == o.Name && a.DomainID == o.DomainID && is(a.ID) })
 				if i >= 0 {
 					r.account(o, &accounts[i], m.Objects, users)
 				}
+
 			case kind == MadeRole:
 				roles, err := admin.ListRoles(ctx, o.Name)
 				if err != nil {
@@ -69,6 +83,7 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 				if i >= 0 {
 					r.role(o, roles[i].ID, accounts)
 				}
+
 			default:
 				i = slices.IndexFunc(users, func(u cloudapi.User) bool {
 					return u.Username == o.Name && u.Account == o.Account && u.DomainID == o.DomainID && is(u.ID)
@@ -82,11 +97,14 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 					r.Stays = append(r.Stays, o.String()+": "+NotMine(users[i].Username))
 				}
 			}
+
 			if i < 0 {
-				r.Steps = append(r.Steps, RemovalStep{o.String() + " from csccm's list: it is no longer in CloudStack", "", []MadeObject{o}})
+				r.Steps = append(r.Steps,
+					RemovalStep{o.String() + " from csccm's list: it is no longer in CloudStack", "", []MadeObject{o}})
 			}
 		}
 	}
+
 	return r, nil
 }
 
@@ -117,21 +135,25 @@ func (r *Removal) account(o MadeObject, a *cloudapi.Account, all []MadeObject, u
 			keys = append(keys, u.APIKey)
 		}
 	}
+
 	for _, owned := range []struct {
 		n    int
 		noun string
 	}{
-		{a.VMs, "VM"}, {a.IPs, "public address"}, {a.Volumes, "volume"}, {a.Snapshots, "snapshot"}, {a.Templates, "template"},
+		{a.VMs, "VM"}, {a.IPs, "public address"}, {a.Volumes, "volume"}, {a.Snapshots, "snapshot"},
+		{a.Templates, "template"},
 		{a.Networks, "network"}, {a.VPCs, "VPC"}, {a.Projects, "project"},
 	} {
 		if owned.n > 0 {
 			others = append(others, report.Count(owned.n, owned.noun))
 		}
 	}
+
 	if len(others) > 0 {
 		r.Stays = append(r.Stays, fmt.Sprintf("%s: it also has %s", o, strings.Join(others, ", ")))
 		return
 	}
+
 	r.deleted, r.APIKeys = append(r.deleted, a.ID), append(r.APIKeys, keys...)
 	r.step(text, a.ID, "", made...)
 }
@@ -148,7 +170,11 @@ func (r *Removal) role(o MadeObject, id string, accounts []cloudapi.Account) {
 
 // Do removes the step's object, and from the list all that is done with.
 func (s *RemovalStep) Do(ctx context.Context, admin *cloudapi.Client, c *cluster.Cluster) error {
-	command := map[MadeKind]string{MadeAccount: "deleteAccount", MadeUser: "deleteUser", MadeRole: "deleteRole"}[s.made[0].Kind]
+	command := map[MadeKind]string{
+		MadeAccount: "deleteAccount",
+		MadeUser:    "deleteUser",
+		MadeRole:    "deleteRole",
+	}[s.made[0].Kind]
 	if s.id != "" {
 		if err := admin.Do(ctx, command, cloudstack.Params{"id": s.id}); err != nil {
 			return explain("removing "+s.Text, err)

@@ -22,22 +22,27 @@ const roleDescription = "Kubernetes cloud controller manager, least privilege ("
 
 const allow, deny = "allow", "deny"
 
-// everything is the last rule of a minimal role, a deny. Rules are evaluated in order, the first match wins, and where none
-// matches the built-in rights of the role's type decide. CloudStack appends new rules, so nothing can be allowed after that
-// deny: it goes in last, which also makes a role that was half made (a crash) one that can be completed.
+// everything is the last rule of a minimal role, a deny. Rules are evaluated in order, the first match wins, and where
+// none matches the built-in rights of the role's type decide. CloudStack appends new rules, so nothing can be allowed
+// after that deny: it goes in last, which also makes a role that was half made (a crash) one that can be completed.
 const everything = "*"
 
-// missing returns the rules that a role lacks of the commands that it must allow, in order. role is nil when there is none.
-func missing(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string) (lacks []cloudapi.RolePermission, err error) {
+// missing returns the rules that a role lacks of the commands that it must allow, in order. role is nil when there is
+// none.
+func missing(
+	name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string,
+) (lacks []cloudapi.RolePermission, err error) {
 	if role == nil {
 		role = &cloudapi.Role{Type: "User", Description: roleMark}
 	}
+
 	if !strings.EqualFold(role.Type, "User") {
 		return nil, report.Usage(
 			"choose another name with --role-name",
 			"role %q is of type %s; the controller needs one of type User", name, role.Type,
 		)
 	}
+
 	var denied []string
 	for _, command := range append(slices.Clone(commands), everything) {
 		switch judged := judge(rules, command); {
@@ -49,6 +54,7 @@ func missing(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, 
 			denied = append(denied, command)
 		}
 	}
+
 	if len(denied) > 0 {
 		return nil, report.Errorf(
 			"move allow rules for them above the deny in CloudStack's role page, delete the role if no account "+
@@ -57,9 +63,13 @@ func missing(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, 
 			name, strings.Join(denied, ", "),
 		)
 	}
+
 	if !strings.Contains(role.Description, roleMark) {
-		return nil, nil // of somebody else: what no rule mentions falls to the rights of type User, which suffice; verification proves it
+		// of somebody else: what no rule mentions falls to the rights of type User, which suffice; verification proves
+		// it
+		return nil, nil
 	}
+
 	return lacks, nil
 }
 
@@ -80,10 +90,15 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 	if err != nil {
 		return nil, explain("listing roles", err)
 	}
+
 	var role *cloudapi.Role
 	var rules []cloudapi.RolePermission
 	commands := p.r.Commands
-	o, step := MadeObject{Kind: MadeRole, Name: name}, "create role %[1]q of type User that allows %[3]s and denies all others"
+	o, step := MadeObject{
+		Kind: MadeRole,
+		Name: name,
+	}, "create role %[1]q of type User that allows %[3]s and denies all others"
+
 	if i := slices.IndexFunc(roles, func(r cloudapi.Role) bool { return r.Name == name }); i >= 0 {
 		role, o, step = &roles[i], MadeObject{ID: roles[i].ID}, "complete role %[1]q: %[2]s"
 		rules, err = p.admin.ListRolePermissions(ctx, role.ID)
@@ -96,13 +111,16 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 			return nil, explain(fmt.Sprintf("listing the rules of role %q", name), err)
 		}
 	}
+
 	lacks, err := missing(name, role, rules, commands)
 	if err != nil || len(lacks) == 0 {
 		return &o, err
 	}
+
 	if err := p.mayMakeRole(ctx, name); err != nil {
 		return nil, err
 	}
+
 	texts := cloudapi.Names(lacks, func(r *cloudapi.RolePermission) string { return r.Permission + " " + r.Rule })
 	step = fmt.Sprintf(step, name, strings.Join(texts, ", "), report.Count(len(commands), "command"))
 	return p.add(step, fmt.Sprintf("role %q", name), o, func(ctx context.Context, o *MadeObject) error {
@@ -114,7 +132,8 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 			o.ID = role.ID // also where it does not get all of its rules
 		}
 		for _, r := range lacks {
-			err := p.admin.Do(ctx, "createRolePermission", cloudstack.Params{"roleid": o.ID, "rule": r.Rule, "permission": r.Permission})
+			err := p.admin.Do(ctx, "createRolePermission",
+				cloudstack.Params{"roleid": o.ID, "rule": r.Rule, "permission": r.Permission})
 			if err != nil {
 				return err
 			}
@@ -127,14 +146,16 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 // only root administrators may.
 func (p *Provision) mayMakeRole(ctx context.Context, name string) error {
 	apis, err := p.admin.ListAPIs(ctx)
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) || err == nil && apis.HasAll("createRole", "createRolePermission") {
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) ||
+		err == nil && apis.HasAll("createRole", "createRolePermission") {
 		return nil // allowed, or unknown: createRole shows it
 	}
 	if err != nil {
 		return explain("listing the APIs that the administrator may call", err)
 	}
 	return report.Errorf(
-		fmt.Sprintf("name a role of type User that exists, for example --role-name User; or an account that exists, with --account; "+
+		fmt.Sprintf("name a role of type User that exists, for example --role-name User; or an account that exists, "+
+			"with --account; "+
 			"or have a root administrator make role %q", name),
 		"this administrator may not make role %q for account %q: by default only root administrators make roles",
 		name, p.Account,

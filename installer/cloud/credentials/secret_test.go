@@ -27,7 +27,10 @@ import (
 
 func wanted() *cloudstack.Config {
 	c := cloudconfig.Default()
-	c.APIURL, c.APIKey, c.SecretKey, c.Zone = "https://cloud.example.org/client/api", "api-canary", "secret-canary", "zone #1"
+	c.APIURL = "https://cloud.example.org/client/api"
+	c.APIKey = "api-canary"
+	c.SecretKey = "secret-canary"
+	c.Zone = "zone #1"
 	c.CAFile = "/home/me/ca.pem"
 	return &c
 }
@@ -36,8 +39,12 @@ func cluster(objects ...kruntime.Object) kubernetes.Interface { return fake.NewC
 
 func secret(cloudConfig string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: access.SecretName, Labels: map[string]string{"mine": "yes"}},
-		Data:       map[string][]byte{access.SecretKey: []byte(cloudConfig), "other": []byte("kept")},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system",
+			Name:      access.SecretName,
+			Labels:    map[string]string{"mine": "yes"},
+		},
+		Data: map[string][]byte{access.SecretKey: []byte(cloudConfig), "other": []byte("kept")},
 	}
 }
 
@@ -80,7 +87,8 @@ func TestSecretCreateThenKeep(t *testing.T) {
 
 func TestSecretOverwrite(t *testing.T) {
 	t.Parallel()
-	kube := cluster(secret("[Global]\napi-url = https://old.example.org/client/api\napi-key = old-canary\nsecret-key = secret-canary\n"))
+	kube := cluster(secret("[Global]\napi-url = https://old.example.org/client/api\napi-key = old-canary\nsecret-key " +
+		"= secret-canary\n"))
 	p := planned(t, kube)
 	require.Equal(t, access.SecretOverwrite, p.Action)
 	require.Equal(t, []string{
@@ -102,9 +110,12 @@ func TestSecretProblems(t *testing.T) {
 		object *corev1.Secret
 		want   string
 	}{
-		"unknown key": {secret("[Global]\napi-url = https://a/client/api\napi-kee = secret-canary\n"), `unknown key "api-kee"`},
-		"no section":  {secret("nonsense"), "Secret kube-system/cloudstack-secret: cloud-config"},
-		"no key":      {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: access.SecretName}}, "has no key cloud-config"},
+		"unknown key": {secret("[Global]\napi-url = https://a/client/api\napi-kee = secret-canary\n"),
+			`unknown key "api-kee"`},
+		"no section": {secret("nonsense"), "Secret kube-system/cloudstack-secret: cloud-config"},
+		"no key": {&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: access.SecretName},
+		}, "has no key cloud-config"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,6 +129,7 @@ func TestSecretProblems(t *testing.T) {
 			require.Equal(t, access.SecretOverwrite, p.Action)
 		})
 	}
+
 	c := wanted()
 	c.SecretKey = ""
 	_, err := access.PlanSecret(read(t, cluster()), c)
@@ -168,6 +180,7 @@ func TestReadPassword(t *testing.T) {
 		require.ErrorAs(t, err, &e, name)
 		require.Equal(t, 2, e.ExitCode(), name)
 	}
+
 	_, err := credentials.ReadPassword("--x", t.TempDir()+"/none", nil)
 	require.ErrorContains(t, err, "--x: open ")
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -197,11 +210,13 @@ func TestReadKeyFile(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, "key-canary", got, name)
 	}
+
 	_, err := credentials.ReadKeyFile("--x", t.TempDir()+"/none")
 	require.ErrorContains(t, err, "--x: open ")
 }
 
-// Keys that the Secret holds are never those that a rotation has replaced, whatever the record says: they would be revoked.
+// Keys that the Secret holds are never those that a rotation has replaced, whatever the record says: they would be
+// revoked.
 func TestHasReplaced(t *testing.T) {
 	t.Parallel()
 	var r access.Rotation
@@ -209,6 +224,7 @@ func TestHasReplaced(t *testing.T) {
 	r.Replaced("kubeadmin-2", "current")
 	s := &access.Secret{Object: &corev1.Secret{}, Config: &cloudstack.Config{APIKey: "current"}}
 	r.Write(s.Object)
-	require.Equal(t, []bool{true, false, false}, []bool{s.HasReplaced("old"), s.HasReplaced("current"), s.HasReplaced("other")})
+	require.Equal(t, []bool{true, false, false},
+		[]bool{s.HasReplaced("old"), s.HasReplaced("current"), s.HasReplaced("other")})
 	require.False(t, (&access.Secret{Object: s.Object}).HasReplaced("old"), "a Secret that cannot be read")
 }

@@ -26,8 +26,8 @@ func ReadKeyFile(flag, path string) (string, error) {
 	return key, err
 }
 
-// CheckKey refuses a key with blanks or control characters in it: no key has any, and a paste that was broken into lines
-// has. what names the key.
+// CheckKey refuses a key with blanks or control characters in it: no key has any, and a paste that was broken into
+// lines has. what names the key.
 func CheckKey(what, key string) error {
 	if !strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return nil
@@ -35,15 +35,17 @@ func CheckKey(what, key string) error {
 	return report.Usage("paste the key whole, and nothing else", "%s has blanks or control characters in it", what)
 }
 
-// TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are part of no key.
+// TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are
+// part of no key.
 func TrimKey(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) })
 }
 
-// ReadPassword reads a password from a file, or from a stream up to its end where path is "". The line break at its end is not
-// part of it, nor is a byte order mark.
+// ReadPassword reads a password from a file, or from a stream up to its end where path is "". The line break at its end
+// is not part of it, nor is a byte order mark.
 func ReadPassword(flag, path string, stream io.Reader) (string, error) {
-	return read(flag, path, stream, func(s string) string { return strings.TrimPrefix(strings.TrimRight(s, "\r\n"), "\ufeff") })
+	return read(flag, path, stream,
+		func(s string) string { return strings.TrimPrefix(strings.TrimRight(s, "\r\n"), "\ufeff") })
 }
 
 // read reads one line of text, and not the whole of a large file.
@@ -58,6 +60,7 @@ func read(flag, path string, r io.Reader, trim func(string) string) (string, err
 		defer f.Close() //nolint:errcheck // read only
 		r = f
 	}
+
 	b, err := io.ReadAll(io.LimitReader(r, most+1))
 	secret := trim(string(b))
 	switch {
@@ -68,6 +71,7 @@ func read(flag, path string, r io.Reader, trim func(string) string) (string, err
 	case secret == "":
 		return "", report.Usage(fix, "%s: the secret is empty", flag)
 	}
+
 	return secret, nil
 }
 
@@ -95,8 +99,9 @@ func RefusePlainLogin(apiURL string, allowed bool) error {
 	)
 }
 
-// ExposedMode returns the mode of a file with a secret that the group or all users may read, and false where nobody else
-// can read it: pipes and devices are no files at rest, and what Kubernetes or a container runtime mounts is visible in the container alone.
+// ExposedMode returns the mode of a file with a secret that the group or all users may read, and false where nobody
+// else can read it: pipes and devices are no files at rest, and what Kubernetes or a container runtime mounts is
+// visible in the container alone.
 func ExposedMode(path string) (fs.FileMode, bool) {
 	const others = 0o044
 	info, err := os.Stat(path)

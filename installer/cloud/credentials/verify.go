@@ -17,7 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-// Verify runs the controller's self-test, and explains its failure in terms of csccm's flags. It returns the id of the project.
+// Verify runs the controller's self-test, and explains its failure in terms of csccm's flags. It returns the id of the
+// project.
 func Verify(ctx context.Context, t *selftest.Test) (project string, err error) {
 	if err = explainTest(t.Config.APIURL, t.Run(ctx)); err != nil {
 		return "", err
@@ -39,16 +40,20 @@ func explainTest(apiURL string, err error) error {
 	case !ok:
 		return explain("the self-test with these keys", err)
 	case errors.Is(err, selftest.ErrNoVM):
-		return report.Remedied(problem, "name the account (--account) or the project (--project) that owns the cluster's VMs, and its zone (--zone)")
+		return report.Remedied(problem,
+			"name the account (--account) or the project (--project) that owns the cluster's VMs, and its "+
+				"zone (--zone)")
 	case errors.Is(err, selftest.ErrNoZone):
 		return report.Usage(strings.Replace(problem.Remedy, "in the cloud-config", "(--zone)", 1), "%v", problem)
 	case answered && api.Command == "listCapabilities" && api.Kind != cloudstack.KindAuth:
 		return unanswered(apiURL, api)
 	}
+
 	fix := problem.Remedy
 	if cloudstack.IsKind(err, cloudstack.KindAuth) {
 		fix += "; " + newKeys
 	}
+
 	return report.Remedied(problem, fix)
 }
 

@@ -48,14 +48,33 @@ func TestVerify(t *testing.T) {
 		remedy string
 		notes  []string // subjects of findings that are not well
 	}{
-		"fine":             {user: "k8s-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-1" }},
-		"unknown zone":     {user: "k8s-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-9" }, err: `there is no zone "zone-9"`, remedy: "zone-1"},
-		"unknown project":  {user: "k8s-owner", change: func(c *cloudstack.Config) { c.ProjectID = "shop" }, err: `project "shop" not found`, remedy: "--project"},
-		"wrong keys":       {err: "does not accept the API keys", remedy: "check both keys"},
-		"role too small":   {user: "poor-owner", err: "the user's role does not allow assignToLoadBalancerRule, associateIpAddress", remedy: "allow them in the role"},
-		"no machine":       {user: "other-owner", err: "the user sees no virtual machine", remedy: "--account"},
-		"role may not ask": {user: "quiet-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-1" }, notes: []string{"zone", "role"}},
+		"fine": {user: "k8s-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-1" }},
+		"unknown zone": {
+			user:   "k8s-owner",
+			change: func(c *cloudstack.Config) { c.Zone = "zone-9" },
+			err:    `there is no zone "zone-9"`,
+			remedy: "zone-1",
+		},
+		"unknown project": {
+			user:   "k8s-owner",
+			change: func(c *cloudstack.Config) { c.ProjectID = "shop" },
+			err:    `project "shop" not found`,
+			remedy: "--project",
+		},
+		"wrong keys": {err: "does not accept the API keys", remedy: "check both keys"},
+		"role too small": {
+			user:   "poor-owner",
+			err:    "the user's role does not allow assignToLoadBalancerRule, associateIpAddress",
+			remedy: "allow them in the role",
+		},
+		"no machine": {user: "other-owner", err: "the user sees no virtual machine", remedy: "--account"},
+		"role may not ask": {
+			user:   "quiet-owner",
+			change: func(c *cloudstack.Config) { c.Zone = "zone-1" },
+			notes:  []string{"zone", "role"},
+		},
 	}
+
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,9 +82,11 @@ func TestVerify(t *testing.T) {
 			if tc.user != "" {
 				keys = e.keysOf(tc.user)
 			}
+
 			if tc.change == nil {
 				tc.change = func(*cloudstack.Config) {}
 			}
+
 			_, says, err := e.verify(keys, tc.change)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
@@ -75,6 +96,7 @@ func TestVerify(t *testing.T) {
 				require.NotContains(t, err.Error()+told.Remedy(), "canary")
 				return
 			}
+
 			require.NoError(t, err)
 			var notes []string
 			for line := range strings.SplitSeq(says, "\n") {
@@ -82,8 +104,10 @@ func TestVerify(t *testing.T) {
 					notes = append(notes, f[1])
 				}
 			}
+
 			require.Equal(t, tc.notes, notes)
 		})
 	}
+
 	t.Cleanup(func() { require.Zero(t, e.writes(), "verification changes nothing") })
 }

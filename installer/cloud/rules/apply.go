@@ -64,13 +64,14 @@ type Members = map[string][]cloudstack.LoadBalancerMember
 
 // ReadMembers reads the members of rules; none for one that was deleted since it was listed.
 func ReadMembers(ctx context.Context, api *cloudapi.Client, rules []string) (Members, error) {
-	members, err := cluster.Each(ctx, rules, func(ctx context.Context, id *string) ([]cloudstack.LoadBalancerMember, error) {
-		list, err := api.ListLoadBalancerMembers(ctx, *id)
-		if cloudstack.IsNotFound(err) {
-			return nil, nil
-		}
-		return list, err
-	})
+	members, err := cluster.Each(ctx, rules,
+		func(ctx context.Context, id *string) ([]cloudstack.LoadBalancerMember, error) {
+			list, err := api.ListLoadBalancerMembers(ctx, *id)
+			if cloudstack.IsNotFound(err) {
+				return nil, nil
+			}
+			return list, err
+		})
 	if err != nil {
 		return nil, fmt.Errorf("list the members of load balancer rules: %w", err)
 	}
@@ -112,6 +113,7 @@ func (a *Applier) Apply(ctx context.Context, steps []Step) error {
 		a.Progress.Done("%s", what)
 		a.Note("%s", steps[i].Describe())
 	}
+
 	return nil
 }
 
@@ -120,16 +122,21 @@ func (a *Applier) rename(ctx context.Context, s *Step) (what string, err error) 
 	if err != nil && !cloudstack.IsNotFound(err) {
 		return "", err
 	}
+
 	if len(list) != 1 {
 		return "", errors.New("is gone since the plan was made: run the command again")
 	}
+
 	was := &list[0]
 	if was.Name == s.NewName {
 		return "has the name already", nil
 	}
+
 	if was.Name != s.Name || was.PublicPort != s.Port || was.PublicIP != s.PublicIP {
-		return "", fmt.Errorf("has changed since the plan was made (now %q, %s:%d): run the command again", was.Name, was.PublicIP, was.PublicPort)
+		return "", fmt.Errorf("has changed since the plan was made (now %q, %s:%d): run the command again", was.Name,
+			was.PublicIP, was.PublicPort)
 	}
+
 	// The protocol is always sent: an update without it ends in a server error for rules that were created without one.
 	// The algorithm is sent so that the update cannot change it.
 	job, err := a.API.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
@@ -138,6 +145,7 @@ func (a *Applier) rename(ctx context.Context, s *Step) (what string, err error) 
 	if err == nil {
 		_, err = a.API.Jobs().Wait(ctx, "updateLoadBalancerRule", job.JobID)
 	}
+
 	return "renamed", err
 }
 
@@ -168,23 +176,28 @@ func RecordOf(svc *corev1.Service, annotation string) (r Record, recorded bool) 
 // Keep records in an annotation of each Service the names of its rules that the steps change, and sets other
 // annotations of it in the same patch, before any rule is renamed: an undo needs nothing else. What a first run
 // recorded stays. set has the values by Service and annotation. Keep returns how many Services it has changed.
-func Keep(ctx context.Context, kube kubernetes.Interface, annotation string, steps []Step, set map[string]map[string]string) (int, error) {
+func Keep(
+	ctx context.Context, kube kubernetes.Interface, annotation string, steps []Step, set map[string]map[string]string,
+) (int, error) {
 	services := sets.KeySet(set)
 	for _, step := range steps {
 		services.Insert(step.Service)
 	}
+
 	for _, service := range sets.List(services) {
 		namespace, name, _ := strings.Cut(service, "/")
 		svc, err := kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return 0, fmt.Errorf("reading Service %s: %w", service, err)
 		}
+
 		was, _ := RecordOf(svc, annotation)
 		for _, s := range steps {
 			if s.Service == service {
 				was.Rules[s.RuleID] = cmp.Or(was.Rules[s.RuleID], s.Name)
 			}
 		}
+
 		values := map[string]*string{}
 		for name, value := range set[service] {
 			c, again := was.Annotations[name]
@@ -194,15 +207,18 @@ func Keep(ctx context.Context, kube kubernetes.Interface, annotation string, ste
 			c.Set = value
 			was.Annotations[name], values[name] = c, &value
 		}
+
 		body, err := json.Marshal(was)
 		if err != nil {
 			return 0, err
 		}
+
 		values[annotation] = ptr.To(string(body))
 		if err := Annotate(ctx, kube, service, values); err != nil {
 			return 0, err
 		}
 	}
+
 	return len(services), nil
 }
 
@@ -220,13 +236,24 @@ func Undo(svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalan
 		case i < 0:
 			stays = append(stays, fmt.Sprintf("rule %s is gone by now", was[id]))
 		case now[i].Name == was[id]: // never renamed, or back already
-		case ParseName(now[i].Name).LB != lb || old.LB != lb && !leaseweb(old): // Leaseweb's names are no proof whose a rule is
-			stays = append(stays, fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", now[i].Name, was[id]))
+			// Leaseweb's names are no proof whose a rule is
+		case ParseName(now[i].Name).LB != lb || old.LB != lb && !leaseweb(old):
+			stays = append(stays,
+				fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", now[i].Name, was[id]))
 		default: // the protocol stays: CloudStack cannot take it away again, and "tcp" is what a rule without one does
 			r := &now[i]
-			todo = append(todo, Step{RuleID: id, Name: r.Name, NewName: was[id], PublicIP: r.PublicIP, Port: r.PublicPort, Service: key(svc)})
+			todo = append(todo,
+				Step{
+					RuleID:   id,
+					Name:     r.Name,
+					NewName:  was[id],
+					PublicIP: r.PublicIP,
+					Port:     r.PublicPort,
+					Service:  key(svc),
+				})
 		}
 	}
+
 	return todo, stays
 }
 
@@ -235,7 +262,8 @@ func Annotate(ctx context.Context, kube kubernetes.Interface, service string, va
 	namespace, name, _ := strings.Cut(service, "/")
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})
 	if err == nil {
-		_, err = kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
+		_, err = kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: "csccm"})
 	}
 	if err != nil {
 		return fmt.Errorf("annotating Service %s: %w", service, err)

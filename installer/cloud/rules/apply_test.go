@@ -63,6 +63,7 @@ func newEnv(t *testing.T) *env {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		e.sim.Handler().ServeHTTP(w, r)
 	}))
+
 	t.Cleanup(server.Close)
 	config := e.sim.Config(t, "")
 	config.APIURL = server.URL + "/client/api"
@@ -111,7 +112,8 @@ func (e *env) does(command string, job cloudstack.Submitted, err error) {
 }
 
 func (e *env) updated(id, name string) {
-	job, err := e.owner.UpdateLoadBalancerRule(context.Background(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: "tcp"})
+	job, err := e.owner.UpdateLoadBalancerRule(context.Background(),
+		cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: name, Protocol: "tcp"})
 	e.does("updateLoadBalancerRule", job, err)
 }
 
@@ -128,7 +130,10 @@ func TestApplyFails(t *testing.T) {
 		change func(e *env, s Step)
 		err    string
 	}{
-		"refused":           {func(e *env, _ Step) { refused.Command = "updateLoadBalancerRule"; e.sim.Inject(refused) }, "refused"},
+		"refused": {func(e *env, _ Step) {
+			refused.Command = "updateLoadBalancerRule"
+			e.sim.Inject(refused)
+		}, "refused"},
 		"renamed meanwhile": {func(e *env, s Step) { e.updated(s.RuleID, "else") }, "run the command again"},
 		"gone meanwhile":    {func(e *env, s Step) { e.deleted(s.RuleID) }, "is gone"},
 	} {
@@ -162,7 +167,8 @@ func TestApplyEndsBetweenSteps(t *testing.T) {
 // Whatever happens to one call, the next run ends with nothing left to do, and an undo with what was there before.
 func TestFaultsAndAnotherRun(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultLostAnswer, simulator.FaultCutBefore, simulator.FaultJobFails} {
+	for _, kind := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultLostAnswer,
+		simulator.FaultCutBefore, simulator.FaultJobFails} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
@@ -170,7 +176,13 @@ func TestFaultsAndAnotherRun(t *testing.T) {
 			for _, s := range e.steps() {
 				names[s.RuleID] = s.Name
 			}
-			remove := e.sim.Inject(simulator.Fault{Command: "updateLoadBalancerRule", Nth: 1, Kind: kind, HTTPStatus: 530, Text: "injected"})
+			remove := e.sim.Inject(simulator.Fault{
+				Command:    "updateLoadBalancerRule",
+				Nth:        1,
+				Kind:       kind,
+				HTTPStatus: 530,
+				Text:       "injected",
+			})
 			first := e.apply(e.steps()...)
 			remove()
 			require.NoError(t, e.apply(e.steps()...), "first run: %v", first)

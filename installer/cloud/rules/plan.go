@@ -122,11 +122,14 @@ type candidate struct {
 
 // MakePlan decides about every rule, by all Services of the cluster. members and nodeVMs may be nil: then no rule
 // without a Service is called an orphan. The order of its input does not matter.
-func MakePlan(have []cloudstack.LoadBalancerRule, services []corev1.Service, members Members, nodeVMs map[string]bool) (p Plan) {
+func MakePlan(
+	have []cloudstack.LoadBalancerRule, services []corev1.Service, members Members, nodeVMs map[string]bool,
+) (p Plan) {
 	byLB, byName := map[string]*corev1.Service{}, map[string]*corev1.Service{}
 	for _, s := range services {
 		byLB[cloudprovider.DefaultLoadBalancerName(&s)], byName[key(&s)] = &s, &s
 	}
+
 	ports := map[string][]*candidate{} // by load balancer and port; a rule of no load balancer alone
 	for _, rule := range have {
 		c := attribute(&rule, byLB, byName)
@@ -141,18 +144,22 @@ func MakePlan(have []cloudstack.LoadBalancerRule, services []corev1.Service, mem
 		}
 		ports[port] = append(ports[port], c)
 	}
+
 	for _, same := range ports {
 		keeper, why := chooseKeeper(same)
 		for _, c := range same {
 			p.Items = append(p.Items, c.decide(keeper, why))
 		}
 	}
-	slices.SortFunc(p.Items, func(a, b Item) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.RuleID, b.RuleID)) })
+
+	slices.SortFunc(p.Items,
+		func(a, b Item) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.RuleID, b.RuleID)) })
 	for _, it := range p.Items {
 		if it.NewName != "" {
 			p.Steps = append(p.Steps, it.Step)
 		}
 	}
+
 	return p
 }
 
@@ -178,12 +185,15 @@ func hasAddress(s *corev1.Service, ip string) bool {
 	if ip == "" {
 		return false
 	}
-	if slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == ip }) {
+	if slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+		return i.IP == ip
+	}) {
 		return true
 	}
 	records, err := annotation.ParseRecords(s.Annotations)
 	return s.Annotations[annotation.Address] == ip ||
-		err == nil && slices.ContainsFunc(records.Addresses, func(a annotation.AddressRecord) bool { return a.IP == ip })
+		err == nil &&
+			slices.ContainsFunc(records.Addresses, func(a annotation.AddressRecord) bool { return a.IP == ip })
 }
 
 // decide judges a rule; keeper and why are what chooseKeeper says of its port.
@@ -192,29 +202,38 @@ func (c *candidate) decide(keeper *candidate, why string) Item {
 		Step:   Step{RuleID: c.ID, Name: c.Name, PublicIP: c.PublicIP, Port: c.PublicPort},
 		Family: c.name.Family, Members: c.members, OurNodes: c.ours > 0 && c.ours == c.members,
 	}
+
 	if c.service != nil {
 		item.Service = key(c.service)
 	}
+
 	switch {
 	case c.name.Family == FamilyForeign:
 		item.Verdict, item.Reason = VerdictForeign, "not named by a cloud provider for Kubernetes"
 	case keeper == nil:
-		item.Verdict, item.Reason = VerdictDuplicate, "another rule serves the same port of the same load balancer; "+why
+		item.Verdict, item.Reason = VerdictDuplicate, "another rule serves the same port of the same load balancer; "+
+			why
 	case keeper != c:
 		item.Verdict = VerdictSurplus
-		item.Reason = fmt.Sprintf("%s on %s serves the same port, and counts: %s; delete this one: cmk delete loadbalancerrule id=%s",
+		item.Reason = fmt.Sprintf("%s on %s serves the same port, and counts: %s; delete this one: cmk delete "+
+			"loadbalancerrule id=%s",
 			keeper.Name, keeper.PublicIP, why, c.ID)
+
 	case c.service == nil && item.OurNodes:
 		item.Verdict = VerdictOrphan
-		item.Reason = "its Service is gone, and all its members are nodes of this cluster; if nobody uses it: cmk delete loadbalancerrule id=" + c.ID
+		item.Reason = "its Service is gone, and all its members are nodes of this cluster; if nobody uses it: cmk " +
+			"delete loadbalancerrule id=" + c.ID
+
 	case c.service == nil:
-		item.Verdict, item.Reason = VerdictUnattributed, fmt.Sprintf("no Service of this cluster has it, and %d of its members are nodes of it", c.ours)
+		item.Verdict, item.Reason = VerdictUnattributed, fmt.Sprintf("no Service of this cluster has it, and %d of "+
+			"its members are nodes of it", c.ours)
 	case c.name.Family == FamilyUpstream:
 		item.Verdict, item.Reason = VerdictCurrent, "has the current name"
 	default:
 		item.Verdict, item.NewName = VerdictRename, plan.RuleName(c.lb, protocolOf(c.LoadBalancerRule), c.PublicPort)
 		item.Reason = "becomes " + item.NewName
 	}
+
 	return item
 }
 
@@ -231,6 +250,7 @@ func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
 	case s == nil:
 		return nil, "no Service of this cluster tells which of them counts"
 	}
+
 	for _, c := range same {
 		if hasAddress(s, c.PublicIP) {
 			if keeper != nil {
@@ -239,8 +259,10 @@ func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
 			keeper = c
 		}
 	}
+
 	if keeper == nil {
 		return nil, "none is on the address of Service " + key(s)
 	}
+
 	return keeper, "its address is the Service's"
 }

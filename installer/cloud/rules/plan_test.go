@@ -29,7 +29,11 @@ func TestParseName(t *testing.T) {
 		lbWeb + "-tcp-443":                      {Family: FamilyUpstream, LB: lbWeb, Port: 443},
 		lbWeb + "-tcp-proxy-80":                 {Family: FamilyUpstream, LB: lbWeb, Port: 80},
 		"K8s_svc_kubernetes_default_web-tcp-80": {Family: FamilyLeaseweb, Namespace: "default", Service: "web"},
-		"K8s_svc_my_cluster_kube-system_a-tcp-b-tcp-proxy-8443": {Family: FamilyLeaseweb, Namespace: "kube-system", Service: "a-tcp-b"},
+		"K8s_svc_my_cluster_kube-system_a-tcp-b-tcp-proxy-8443": {
+			Family:    FamilyLeaseweb,
+			Namespace: "kube-system",
+			Service:   "a-tcp-b",
+		},
 		lbWeb + "-0":       {Family: FamilyForeign},
 		lbWeb + "-080":     {Family: FamilyForeign},
 		lbWeb + "-70000":   {Family: FamilyForeign},
@@ -39,6 +43,7 @@ func TestParseName(t *testing.T) {
 		"abcdef-80":        {Family: FamilyForeign},
 		"":                 {Family: FamilyForeign},
 	}
+
 	for name, want := range tests {
 		require.Equal(t, want, ParseName(name), name)
 	}
@@ -53,7 +58,13 @@ func service(namespace, name, uid string, ips ...string) corev1.Service {
 }
 
 func rule(id, name, protocol string, port int) cloudstack.LoadBalancerRule {
-	return cloudstack.LoadBalancerRule{ID: id, Name: name, Protocol: protocol, PublicIP: "203.0.113.20", PublicPort: port}
+	return cloudstack.LoadBalancerRule{
+		ID:         id,
+		Name:       name,
+		Protocol:   protocol,
+		PublicIP:   "203.0.113.20",
+		PublicPort: port,
+	}
 }
 
 func at(ip string, r cloudstack.LoadBalancerRule) cloudstack.LoadBalancerRule {
@@ -63,7 +74,8 @@ func at(ip string, r cloudstack.LoadBalancerRule) cloudstack.LoadBalancerRule {
 
 func TestMakePlan(t *testing.T) {
 	t.Parallel()
-	services := []corev1.Service{service("default", "web", uidWeb, "203.0.113.20"), service("shop", "cart", "99999999-0000-0000-0000-000000000000", "203.0.113.30")}
+	services := []corev1.Service{service("default", "web", uidWeb, "203.0.113.20"),
+		service("shop", "cart", "99999999-0000-0000-0000-000000000000", "203.0.113.30")}
 	nodes := map[string]bool{"21": true, "22": true}
 	type row struct {
 		verdict Verdict
@@ -71,6 +83,7 @@ func TestMakePlan(t *testing.T) {
 		newName string
 		reason  string
 	}
+
 	tests := []struct {
 		name    string
 		rules   []cloudstack.LoadBalancerRule
@@ -78,22 +91,28 @@ func TestMakePlan(t *testing.T) {
 		want    map[string]row // by rule id
 	}{
 		{
-			name:  "legacy of a living Service, with and without protocol",
-			rules: []cloudstack.LoadBalancerRule{rule("1", lbWeb+"-80", "", 80), rule("2", lbWeb+"-443", "tcp-proxy", 443)},
+			name: "legacy of a living Service, with and without protocol",
+			rules: []cloudstack.LoadBalancerRule{rule("1", lbWeb+"-80", "", 80),
+				rule("2", lbWeb+"-443", "tcp-proxy", 443)},
 			want: map[string]row{
 				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", "becomes " + lbWeb + "-tcp-80"},
 				"2": {VerdictRename, "default/web", lbWeb + "-tcp-proxy-443", ""},
 			},
 		},
 		{
-			name:  "current and foreign names are left alone",
-			rules: []cloudstack.LoadBalancerRule{rule("1", lbWeb+"-tcp-80", "tcp", 80), rule("2", "my rule", "tcp", 81)},
-			want:  map[string]row{"1": {VerdictCurrent, "default/web", "", ""}, "2": {VerdictForeign, "", "", "not named"}},
+			name: "current and foreign names are left alone",
+			rules: []cloudstack.LoadBalancerRule{rule("1", lbWeb+"-tcp-80", "tcp", 80),
+				rule("2", "my rule", "tcp", 81)},
+			want: map[string]row{
+				"1": {VerdictCurrent, "default/web", "", ""},
+				"2": {VerdictForeign, "", "", "not named"},
+			},
 		},
 		{
 			name:    "no Service here: left alone, with what speaks for it",
 			members: Members{"1": {{VMID: "21"}, {VMID: "22"}}, "2": {{VMID: "21"}, {VMID: "77"}}, "3": {{VMID: "77"}}},
-			rules:   []cloudstack.LoadBalancerRule{rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-81", "", 81), rule("3", lbGone+"-82", "", 82), rule("4", lbGone+"-83", "", 83)},
+			rules: []cloudstack.LoadBalancerRule{rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-81", "", 81),
+				rule("3", lbGone+"-82", "", 82), rule("4", lbGone+"-83", "", 83)},
 			want: map[string]row{
 				"1": {VerdictOrphan, "", "", "its Service is gone"},
 				"2": {VerdictUnattributed, "", "", "1 of its members"},
@@ -102,21 +121,26 @@ func TestMakePlan(t *testing.T) {
 			},
 		},
 		{
-			name:  "of rules with one port the one on the Service's address stays",
-			rules: []cloudstack.LoadBalancerRule{rule("1", lbWeb+"-80", "", 80), at("203.0.113.99", rule("2", lbWeb+"-tcp-80", "tcp", 80))},
+			name: "of rules with one port the one on the Service's address stays",
+			rules: []cloudstack.LoadBalancerRule{rule("1", lbWeb+"-80", "", 80),
+				at("203.0.113.99", rule("2", lbWeb+"-tcp-80", "tcp", 80))},
 			want: map[string]row{
-				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictSurplus, "default/web", "", "its address is the Service's"},
+				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""},
+				"2": {VerdictSurplus, "default/web", "", "its address is the Service's"},
 			},
 		},
 		{
 			name: "duplicates that nothing decides are left alone",
 			rules: []cloudstack.LoadBalancerRule{
 				rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-80", "", 80), // no Service
-				at("203.0.113.98", rule("5", lbWeb+"-81", "", 81)), at("203.0.113.99", rule("6", lbWeb+"-tcp-81", "tcp", 81)), // none is there
+				// none is there
+				at("203.0.113.98", rule("5", lbWeb+"-81", "", 81)),
+				at("203.0.113.99", rule("6", lbWeb+"-tcp-81", "tcp", 81)),
 			},
 			want: map[string]row{
 				"1": {VerdictDuplicate, "", "", "no Service"}, "2": {VerdictDuplicate, "", "", "no Service"},
-				"5": {VerdictDuplicate, "default/web", "", "none is on"}, "6": {VerdictDuplicate, "default/web", "", "none is on"},
+				"5": {VerdictDuplicate, "default/web", "", "none is on"},
+				"6": {VerdictDuplicate, "default/web", "", "none is on"},
 			},
 		},
 		{
@@ -125,15 +149,23 @@ func TestMakePlan(t *testing.T) {
 				rule("1", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80),
 				rule("2", "K8s_svc_kubernetes_shop_cart-tcp-80", "tcp", 80), // its Service has another address
 			},
-			want: map[string]row{"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictUnattributed, "", "", ""}},
+			want: map[string]row{
+				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""},
+				"2": {VerdictUnattributed, "", "", ""},
+			},
 		},
 		{
-			name:  "Leaseweb's beside upstream's, on the address of another",
-			rules: []cloudstack.LoadBalancerRule{at("203.0.113.99", rule("1", lbWeb+"-tcp-80", "tcp", 80)), rule("2", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80)},
-			want:  map[string]row{"1": {VerdictSurplus, "default/web", "", ""}, "2": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}},
+			name: "Leaseweb's beside upstream's, on the address of another",
+			rules: []cloudstack.LoadBalancerRule{at("203.0.113.99", rule("1", lbWeb+"-tcp-80", "tcp", 80)),
+				rule("2", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80)},
+			want: map[string]row{
+				"1": {VerdictSurplus, "default/web", "", ""},
+				"2": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""},
+			},
 		},
 		{name: "nothing there", want: map[string]row{}},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -154,6 +186,7 @@ func TestMakePlan(t *testing.T) {
 				require.Len(t, p.Steps, renames)
 				return p
 			}
+
 			p := check(tt.rules)
 			reversed := slices.Clone(tt.rules)
 			slices.Reverse(reversed)
@@ -175,7 +208,15 @@ func TestRecordOfNull(t *testing.T) {
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	svc := service("default", "web", uidWeb)
-	back := Step{RuleID: "1", Name: lbWeb + "-tcp-80", NewName: lbWeb + "-80", PublicIP: "a", Port: 80, Service: "default/web"}
+	back := Step{
+		RuleID:   "1",
+		Name:     lbWeb + "-tcp-80",
+		NewName:  lbWeb + "-80",
+		PublicIP: "a",
+		Port:     80,
+		Service:  "default/web",
+	}
+
 	leaseweb := back
 	leaseweb.NewName = "K8s_svc_kubernetes_default_web-tcp-80"
 	for name, tc := range map[string]struct {

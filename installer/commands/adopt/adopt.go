@@ -26,10 +26,12 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 	if err != nil {
 		return err
 	}
+
 	chosen, err := services.Of(facts.Services, classes)
 	if err != nil {
 		return err
 	}
+
 	p := e.NewPlan()
 	var steps []engine.Step
 	refused := false
@@ -51,9 +53,13 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 			}})
 		}
 	}
+
 	if len(p.Changes) == 0 {
-		p.Add("adopt", "nothing: no Service says that another provider acquired its address. Name Services to hand theirs over.", nil)
+		p.Add("adopt",
+			"nothing: no Service says that another provider acquired its address. Name Services to hand theirs over.",
+			nil)
 	}
+
 	err = e.Run(ctx, engine.Operation{
 		Name: "adopt", What: "hand over " + report.Count(len(steps), "address"), Plan: p, Steps: steps,
 		Question: prompt.Question{Help: "The controller releases them when their Services are deleted."},
@@ -61,6 +67,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 	if err == nil && refused {
 		return &report.Error{Code: report.ExitCheckFailed}
 	}
+
 	return err
 }
 

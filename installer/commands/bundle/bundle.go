@@ -52,6 +52,7 @@ func Files(checks check.Report, f *check.Facts, keepNames bool) ([]File, error) 
 		status   status.Status
 		snapshot model.Snapshot
 	}
+
 	var files []File
 	for _, part := range []struct {
 		name      string
@@ -74,18 +75,24 @@ func Files(checks check.Report, f *check.Facts, keepNames bool) ([]File, error) 
 		}
 		files = append(files, File{part.name, append(raw, '\n')})
 	}
+
 	for i, l := range f.Logs {
-		files = append(files, File{fmt.Sprintf("log-%d.txt", i+1), []byte("log of Pod " + terminal.Line(r.text(l.Pod)) + "\n" + r.text(logText(l.Lines)))})
+		files = append(files,
+			File{fmt.Sprintf("log-%d.txt", i+1),
+				[]byte("log of Pod " + terminal.Line(r.text(l.Pod)) + "\n" + r.text(logText(l.Lines)))})
 	}
+
 	var index, text bytes.Buffer
 	if err := page.Export(&index, shown.snapshot); err != nil {
 		return nil, fmt.Errorf("index.html: %w", err)
 	}
+
 	_ = shown.status.WriteText(&text, report.Style{Unicode: true, Width: 120}, true) // into memory
 	files = append([]File{{"index.html", index.Bytes()}, {"status.txt", text.Bytes()}}, files...)
 	for i := range files {
 		files[i].Body = []byte(terminal.Plain(string(files[i].Body))) // somebody reads them on a terminal
 	}
+
 	return files, nil
 }
 
@@ -103,6 +110,7 @@ func learnNames(r *redactor, f *check.Facts) {
 			r.name("network", cloudapi.Names(vm.NICs, func(n *cloudstack.NIC) string { return n.NetworkName })...)
 		}
 	}
+
 	learnDeleted(r, f)
 	r.name("node", cloudapi.Names(f.Forwards, func(p *cloudstack.PortForwarding) string { return p.VMName })...)
 	r.name("network", cloudapi.Names(f.Networks, func(n *cloudstack.Network) string { return n.Name })...)
@@ -111,6 +119,7 @@ func learnNames(r *redactor, f *check.Facts) {
 		r.name("account", o.Account)
 		r.name("domain", strings.Split(o.Domain, "/")...) // a path or the last name of it
 	}
+
 	r.name("context", f.Context)
 	r.name("user", f.User)
 	r.name("project", f.Config.ProjectID)
@@ -128,12 +137,16 @@ func learnDeleted(r *redactor, f *check.Facts) {
 	var texts []string
 	for _, e := range f.Events {
 		if check.FromCloud(&e) {
-			texts = append(texts, fmt.Sprintf("%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, e.Message))
+			texts = append(texts,
+				fmt.Sprintf("%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name,
+					e.Message))
 		}
 	}
+
 	for _, a := range f.Addresses {
 		texts = append(texts, fmt.Sprintf("service %q", a.Tags[plan.TagService]))
 	}
+
 	for _, l := range f.Logs {
 		for _, line := range l.Lines {
 			texts = append(texts, line.Message)
@@ -142,6 +155,7 @@ func learnDeleted(r *redactor, f *check.Facts) {
 			}
 		}
 	}
+
 	for _, m := range deletedName.FindAllStringSubmatch(strings.Join(texts, "\n"), -1) {
 		names := strings.FieldsFunc(m[2]+m[4], func(c rune) bool { return strings.ContainsRune(`[], /:"`, c) })
 		r.name(strings.ToLower(m[1]+m[3]), names...)
@@ -161,7 +175,13 @@ func Write(w io.Writer, at time.Time, files []File) error {
 	z := gzip.NewWriter(w)
 	t := tar.NewWriter(z)
 	for _, f := range files {
-		h := &tar.Header{Name: Folder(at) + "/" + f.Name, Mode: 0o600, Size: int64(len(f.Body)), ModTime: at.UTC().Truncate(time.Second), Typeflag: tar.TypeReg}
+		h := &tar.Header{
+			Name:     Folder(at) + "/" + f.Name,
+			Mode:     0o600,
+			Size:     int64(len(f.Body)),
+			ModTime:  at.UTC().Truncate(time.Second),
+			Typeflag: tar.TypeReg,
+		}
 		if err := t.WriteHeader(h); err != nil {
 			return err
 		}
@@ -169,6 +189,7 @@ func Write(w io.Writer, at time.Time, files []File) error {
 			return err
 		}
 	}
+
 	return errors.Join(t.Close(), z.Close())
 }
 
@@ -207,7 +228,8 @@ func podEntries(f *check.Facts) []podEntry {
 			case s.State.Terminated != nil:
 				state = fmt.Sprintf("ended with %d: %s", s.State.Terminated.ExitCode, s.State.Terminated.Reason)
 			}
-			e.Containers = append(e.Containers, fmt.Sprintf("%s image %s ready=%t restarts=%d %s", s.Name, s.Image, s.Ready, s.RestartCount, state))
+			e.Containers = append(e.Containers,
+				fmt.Sprintf("%s image %s ready=%t restarts=%d %s", s.Name, s.Image, s.Ready, s.RestartCount, state))
 		}
 		out = append(out, e)
 	}
@@ -220,7 +242,8 @@ func listedEvents(events []corev1.Event) []corev1.Event {
 
 // logValues are the keys of log lines whose values are taken along.
 var logValues = []string{
-	"err", "error", "remedy", "retryIn", "scope", "node", "nodes", "vm", "service", "action", "zone", "hint", "lease", "identity", "reason", "type",
+	"err", "error", "remedy", "retryIn", "scope", "node", "nodes", "vm", "service", "action", "zone", "hint", "lease",
+	"identity", "reason", "type",
 	"object", "controller", "key", "count", "duration",
 }
 

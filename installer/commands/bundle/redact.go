@@ -99,19 +99,23 @@ func (r *redactor) text(s string) string {
 	for _, secret := range r.secrets {
 		s = strings.ReplaceAll(s, secret, removed)
 	}
+
 	s = pem.ReplaceAllString(redact.URLs(s), removed)
 	s = secretPair.ReplaceAllString(s, "${1}${2}"+removed)
 	s = secretWord.ReplaceAllStringFunc(s, func(w string) string {
 		// A path, a name of a label or a word of letters alone is no key: those mix letters and digits.
-		mixed := strings.ContainsAny(w, "0123456789") && strings.ContainsFunc(w, func(c rune) bool { return c >= 'A' && c <= 'Z' })
+		mixed := strings.ContainsAny(w, "0123456789") &&
+			strings.ContainsFunc(w, func(c rune) bool { return c >= 'A' && c <= 'Z' })
 		if hexWord.MatchString(w) || !mixed {
 			return w
 		}
 		return removed
 	})
+
 	if r.keepNames {
 		return s
 	}
+
 	s = urlHost.ReplaceAllStringFunc(s, func(u string) string {
 		scheme, host, _ := strings.Cut(u, "://")
 		if host == ownHost {
@@ -119,10 +123,12 @@ func (r *redactor) text(s string) string {
 		}
 		return scheme + "://" + r.pseudonym("host", host)
 	})
+
 	s = r.addresses(s)
 	if r.pattern != nil {
 		s = r.pattern.ReplaceAllStringFunc(s, func(n string) string { return r.names[n] })
 	}
+
 	return s
 }
 
@@ -140,7 +146,8 @@ func (r *redactor) addresses(s string) string {
 }
 
 // verbatim are fields whose values come from csccm itself.
-var verbatim = []string{"schemaVersion", "code", "category", "title", "result", "severity", "hint", "kind", "phase", "outcome", "at", "version"}
+var verbatim = []string{"schemaVersion", "code", "category", "title", "result", "severity", "hint", "kind", "phase",
+	"outcome", "at", "version"}
 
 // value redacts every string of a value, as JSON sees it.
 func (r *redactor) value(v any) (any, error) {
@@ -164,6 +171,7 @@ func (r *redactor) tree(v any) any {
 			v[i] = r.tree(v[i])
 		}
 		return v
+
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, x := range v {
@@ -179,6 +187,7 @@ func (r *redactor) tree(v any) any {
 		}
 		return out
 	}
+
 	return v
 }
 

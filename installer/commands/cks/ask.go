@@ -32,10 +32,12 @@ func (t *task) askWhatIsMissing(ctx context.Context) error {
 	if !t.asks() {
 		return nil
 	}
+
 	release, err := t.release(ctx)
 	if err != nil {
 		return err
 	}
+
 	optional := []string{"worker-template", "control-template", "cni"}
 	for _, f := range t.Flags("create") {
 		required := f.Name == "zone" || f.Name == "offering" && open
@@ -43,24 +45,30 @@ func (t *task) askWhatIsMissing(ctx context.Context) error {
 		if f.given() || !required && !offered {
 			continue
 		}
+
 		names, err := t.Names(ctx, f.Names)
 		if err != nil {
 			return explain("list what --"+f.Name+" can name", err)
 		}
+
 		if offered && len(names) > 0 {
 			names = append([]string{nothing}, names...)
 		}
+
 		if len(names) < 2 {
 			continue
 		}
+
 		answer, err := t.ask(ctx, f.Name, f.Help, names)
 		if err != nil {
 			return err
 		}
+
 		if to, ok := f.Value.(*string); ok && answer != nothing {
 			*to = answer
 		}
 	}
+
 	return nil
 }
 
@@ -128,34 +136,45 @@ func readRegistry(file string) (r cloudapi.Registry, err error) {
 	if file == "" {
 		return r, nil
 	}
+
 	unfit := report.Usage(
 		`write {"auths": {"URL": {"username": "...", "password": "..."}}}, or copy one entry with auth out of `+
 			"~/.docker/config.json",
 		"--registry-file %s does not have the login of exactly one registry", file,
 	)
+
 	if mode, open := credentials.ExposedMode(file); open {
 		return r, report.Usage("chmod 600 "+file, "other users may read --registry-file %s (mode %04o)", file, mode)
 	}
+
 	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
 	if err != nil {
 		return r, report.Usage("name a file that exists and that you may read", "--registry-file: %v", err)
 	}
+
 	var config struct {
 		Auths map[string]struct{ Username, Password, Auth string }
 	}
 	if json.Unmarshal(text, &config) != nil || len(config.Auths) != 1 {
 		return r, unfit
 	}
+
 	for url, login := range config.Auths {
 		both, err := base64.StdEncoding.DecodeString(login.Auth)
 		if err != nil {
 			return r, unfit
 		}
 		name, password, _ := strings.Cut(string(both), ":")
-		r = cloudapi.Registry{URL: url, Username: cmp.Or(login.Username, name), Password: cmp.Or(login.Password, password)}
+		r = cloudapi.Registry{
+			URL:      url,
+			Username: cmp.Or(login.Username, name),
+			Password: cmp.Or(login.Password, password),
+		}
 	}
+
 	if r.URL == "" || r.Username == "" || r.Password == "" {
 		return cloudapi.Registry{}, unfit
 	}
+
 	return r, nil
 }

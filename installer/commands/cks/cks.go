@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cks is the commands that show, create, change and delete clusters of CloudStack Kubernetes Service (CKS), and list the
-// versions that it can install. They talk to CloudStack alone.
+// Package cks is the commands that show, create, change and delete clusters of CloudStack Kubernetes Service (CKS), and
+// list the versions that it can install. They talk to CloudStack alone.
 package cks
 
 import (
@@ -48,17 +48,19 @@ func explain(doing string, err error) error {
 	var api *cloudstack.Error
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-		fix = "use credentials whose role allows this; where no role does, the service is switched off (setting cloud.kubernetes.service.enabled of CloudStack)"
+		fix = "use credentials whose role allows this; where no role does, the service is switched off (setting " +
+			"cloud.kubernetes.service.enabled of CloudStack)"
 	case strings.Contains(err.Error(), "endpoint.url"):
-		fix = "have an administrator set CloudStack's setting endpoint.url to the URL of the API that nodes reach, then run the command again"
+		fix = "have an administrator set CloudStack's setting endpoint.url to the URL of the API that nodes reach, " +
+			"then run the command again"
 	case errors.As(err, &api) && api.MayHaveHappened:
 		fix = "run the same command again: it follows the operation if CloudStack has begun it"
 	}
 	return report.Errorf(fix, "%s: %w", doing, err)
 }
 
-// pick returns the object that a person names, by its id or a name. names returns the id and the names of an object. flag is what
-// names it, such as " with --zone"; "" is an argument.
+// pick returns the object that a person names, by its id or a name. names returns the id and the names of an object.
+// flag is what names it, such as " with --zone"; "" is an argument.
 func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*T, error) {
 	var found []*T
 	var ids, known []string
@@ -69,6 +71,7 @@ func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*
 		}
 		known = append(known, n[1])
 	}
+
 	slices.Sort(known)
 	switch {
 	case len(found) == 1:
@@ -79,10 +82,12 @@ func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*
 			"%d %ss are called %q", len(found), noun, want,
 		)
 	}
+
 	what := fmt.Sprintf("there is no %s %q", noun, want)
 	if want == "" {
 		what = "the " + noun + " is not given"
 	}
+
 	return nil, report.Usage(
 		"name one of these"+flag+": "+
 			cmp.Or(strings.Join(slices.Compact(known), ", "), "these credentials see none in this project"),
@@ -115,7 +120,8 @@ func (s *Service) cluster(ctx context.Context, want string) (*cloudapi.Kubernete
 	if err != nil {
 		return nil, err
 	}
-	return pick("cluster", "", want, all, func(k *cloudapi.KubernetesCluster) []string { return []string{k.ID, k.Name} })
+	return pick("cluster", "", want, all,
+		func(k *cloudapi.KubernetesCluster) []string { return []string{k.ID, k.Name} })
 }
 
 // versions lists the versions that a zone can install, or all for "", the newest first.
@@ -142,7 +148,8 @@ func (s *Service) zone(ctx context.Context, want string) (*cloudstack.Zone, erro
 	if want == "" && len(zones) == 1 {
 		return &zones[0], nil
 	}
-	return pick("zone", " with --zone", want, zones, func(z *cloudstack.Zone) []string { return []string{z.ID, z.Name} })
+	return pick("zone", " with --zone", want, zones,
+		func(z *cloudstack.Zone) []string { return []string{z.ID, z.Name} })
 }
 
 // insideTimeout bounds one request to a cluster's API server.
@@ -153,32 +160,38 @@ func (s *Service) inside(ctx context.Context, k *cloudapi.KubernetesCluster) (ku
 	if k.State != stateRunning && k.State != stateAlert {
 		return nil, fmt.Errorf("the cluster is %s", k.State)
 	}
+
 	text, err := s.API.KubernetesClusterConfig(ctx, k.ID)
 	if err != nil {
 		return nil, errors.New("CloudStack does not give the cluster's kubeconfig")
 	}
+
 	if s.Kube != nil {
 		return s.Kube(text)
 	}
+
 	config, err := RESTConfig(text)
 	if err != nil {
 		return nil, err
 	}
+
 	config.Timeout = insideTimeout
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, errUnusable
 	}
+
 	if _, err := client.Discovery().ServerVersion(); err != nil {
 		return nil, fmt.Errorf("the API server at %s does not answer", config.Host)
 	}
+
 	return client, nil
 }
 
 var errUnusable = errors.New("the cluster's kubeconfig cannot be used")
 
-// RESTConfig returns the connection that a kubeconfig of CloudStack describes. Its errors do not quote the kubeconfig, and
-// what CloudStack answers starts no program here.
+// RESTConfig returns the connection that a kubeconfig of CloudStack describes. Its errors do not quote the kubeconfig,
+// and what CloudStack answers starts no program here.
 func RESTConfig(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
 	if err != nil {

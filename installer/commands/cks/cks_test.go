@@ -33,7 +33,8 @@ func cluster(state string, size int) *cloudapi.KubernetesCluster {
 func TestPick(t *testing.T) {
 	t.Parallel()
 	versions := []cloudapi.KubernetesVersion{
-		{ID: "1", Name: "v1.33.1", Semantic: "1.33.1"}, {ID: "2", Name: "v1.33.1-b", Semantic: "1.33.1"}, {ID: "3", Name: "new", Semantic: "1.34.0"},
+		{ID: "1", Name: "v1.33.1", Semantic: "1.33.1"}, {ID: "2", Name: "v1.33.1-b", Semantic: "1.33.1"},
+		{ID: "3", Name: "new", Semantic: "1.34.0"},
 	}
 	for want, id := range map[string]string{"1": "1", "v1.33.1-b": "2", "1.34.0": "3", "v1.34.0": "3", "new": "3"} {
 		v, err := pick("version", " with --version", want, versions, namesOfVersion)
@@ -41,7 +42,8 @@ func TestPick(t *testing.T) {
 		require.Equal(t, id, v.ID)
 	}
 	_, err := pick("version", " with --version", "1.33.1", versions, namesOfVersion)
-	testenv.RequireRefusal(t, err, `2 versions are called "1.33.1"`, "the id of one with --version: 1, 2", report.ExitUsage)
+	testenv.RequireRefusal(t, err, `2 versions are called "1.33.1"`, "the id of one with --version: 1, 2",
+		report.ExitUsage)
 	_, err = pick("version", "", "x", nil, namesOfVersion)
 	testenv.RequireRefusal(t, err, `there is no version "x"`, "none", report.ExitUsage)
 }
@@ -67,21 +69,26 @@ func TestDecide(t *testing.T) {
 		refused string
 		code    int
 	}{
-		"size":                       {Scale, cluster("Running", 2), ActionChange, "", 0},
-		"the same size":              {Scale, cluster("Running", 3), ActionNone, "", 0},
-		"size, while it scales":      {Scale, cluster("Scaling", 3), ActionFollow, "", 0},
-		"size, while it is upgraded": {Scale, cluster("Upgrading", 2), "", "is Upgrading: another operation", report.ExitCheckFailed},
-		"scale in alert":             {Scale, cluster("Alert", 2), "", "cannot scale cluster demo while it is Alert", report.ExitCheckFailed},
-		"scale what is external":     {Scale, external, "", "cannot scale cluster demo: it is ExternalManaged", report.ExitUsage},
-		"start":                      {Start, cluster("Stopped", 2), ActionChange, "", 0},
-		"start a starting one":       {Start, cluster("Starting", 2), ActionFollow, "", 0},
-		"stop a starting one":        {Stop, cluster("Starting", 2), "", "another operation", report.ExitCheckFailed},
-		"upgrade a stopped one":      {Upgrade, cluster("Stopped", 2), "", "cannot upgrade cluster demo while it is Stopped", report.ExitCheckFailed},
-		"delete":                     {Delete, cluster("Error", 2), ActionChange, "", 0},
-		"delete again":               {Delete, cluster("Destroying", 2), ActionFollow, "", 0},
-		"create again":               {Create, cluster("Running", 3), ActionNone, "", 0},
-		"create, going on":           {Create, cluster("Created", 3), ActionFollow, "", 0},
-		"create, in Error":           {Create, cluster("Error", 3), "", "cannot create cluster demo while it is Error", report.ExitCheckFailed},
+		"size":                  {Scale, cluster("Running", 2), ActionChange, "", 0},
+		"the same size":         {Scale, cluster("Running", 3), ActionNone, "", 0},
+		"size, while it scales": {Scale, cluster("Scaling", 3), ActionFollow, "", 0},
+		"size, while it is upgraded": {Scale, cluster("Upgrading", 2), "", "is Upgrading: another operation",
+			report.ExitCheckFailed},
+		"scale in alert": {Scale, cluster("Alert", 2), "", "cannot scale cluster demo while it is Alert",
+			report.ExitCheckFailed},
+		"scale what is external": {Scale, external, "", "cannot scale cluster demo: it is ExternalManaged",
+			report.ExitUsage},
+		"start":                {Start, cluster("Stopped", 2), ActionChange, "", 0},
+		"start a starting one": {Start, cluster("Starting", 2), ActionFollow, "", 0},
+		"stop a starting one":  {Stop, cluster("Starting", 2), "", "another operation", report.ExitCheckFailed},
+		"upgrade a stopped one": {Upgrade, cluster("Stopped", 2), "",
+			"cannot upgrade cluster demo while it is Stopped", report.ExitCheckFailed},
+		"delete":           {Delete, cluster("Error", 2), ActionChange, "", 0},
+		"delete again":     {Delete, cluster("Destroying", 2), ActionFollow, "", 0},
+		"create again":     {Create, cluster("Running", 3), ActionNone, "", 0},
+		"create, going on": {Create, cluster("Created", 3), ActionFollow, "", 0},
+		"create, in Error": {Create, cluster("Error", 3), "", "cannot create cluster demo while it is Error",
+			report.ExitCheckFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,6 +103,7 @@ func TestDecide(t *testing.T) {
 			require.Contains(t, task.plan.text(report.Style{}), "demo")
 		})
 	}
+
 	going := taskOf(Create, cluster("Running", 3), 3)
 	going.after = []engine.Step{{Name: "install"}}
 	require.NoError(t, going.decide())
@@ -105,8 +113,13 @@ func TestDecide(t *testing.T) {
 func TestPreflightStops(t *testing.T) {
 	t.Parallel()
 	p := taskOf(Scale, cluster("Running", 2), 3).plan
-	p.Findings = []ckscheck.Finding{{Code: "limit", Severity: ckscheck.Error, Object: "account k8s", What: "too many VMs"}, {Code: "x", Severity: ckscheck.Warning}}
-	testenv.RequireRefusal(t, p.judge(nil), "cannot scale cluster demo, the preflight has found 1 problem: account k8s: too many VMs", "--ignore-preflight limit", report.ExitCheckFailed)
+	p.Findings = []ckscheck.Finding{
+		{Code: "limit", Severity: ckscheck.Error, Object: "account k8s", What: "too many VMs"},
+		{Code: "x", Severity: ckscheck.Warning},
+	}
+	testenv.RequireRefusal(t, p.judge(nil),
+		"cannot scale cluster demo, the preflight has found 1 problem: account k8s: too many VMs",
+		"--ignore-preflight limit", report.ExitCheckFailed)
 	require.NoError(t, p.judge([]string{"limit"}))
 }
 
@@ -123,17 +136,21 @@ func TestOver(t *testing.T) {
 		over    bool
 		cause   string
 	}{
-		"the job runs":                  {Scale, is("Running", 5), job(cloudstack.JobPending, ""), false, ""},
-		"the job has failed":            {Scale, is("Scaling", 2), job(cloudstack.JobFailed, "no capacity"), true, "no capacity"},
-		"the job broke off":             {Scale, is("Scaling", 2), job(cloudstack.JobFailed, ""), true, "the job ended without a reason given, perhaps by a restart of the management server"},
-		"the job is done":               {Scale, is("Running", 5), job(cloudstack.JobSucceeded, ""), true, ""},
-		"the job is done, but not that": {Scale, is("Alert", 5), job(cloudstack.JobSucceeded, ""), true, "it ended in state Alert, and is not as it was asked for"},
-		"no job, it works":              {Scale, is("Scaling", 2), nil, false, ""},
-		"no job, it is done":            {Scale, is("Running", 5), nil, true, ""},
-		"no job, it is not":             {Scale, is("Running", 2), nil, true, "it ended in state Running, and is not as it was asked for"},
-		"gone meanwhile":                {Scale, nil, nil, true, "the cluster does not exist any more"},
-		"deleted":                       {Delete, nil, job(cloudstack.JobSucceeded, ""), true, ""},
-		"deleting":                      {Delete, is("Destroying", 2), nil, false, ""},
+		"the job runs": {Scale, is("Running", 5), job(cloudstack.JobPending, ""), false, ""},
+		"the job has failed": {Scale, is("Scaling", 2), job(cloudstack.JobFailed, "no capacity"), true,
+			"no capacity"},
+		"the job broke off": {Scale, is("Scaling", 2), job(cloudstack.JobFailed, ""), true,
+			"the job ended without a reason given, perhaps by a restart of the management server"},
+		"the job is done": {Scale, is("Running", 5), job(cloudstack.JobSucceeded, ""), true, ""},
+		"the job is done, but not that": {Scale, is("Alert", 5), job(cloudstack.JobSucceeded, ""), true,
+			"it ended in state Alert, and is not as it was asked for"},
+		"no job, it works":   {Scale, is("Scaling", 2), nil, false, ""},
+		"no job, it is done": {Scale, is("Running", 5), nil, true, ""},
+		"no job, it is not": {Scale, is("Running", 2), nil, true,
+			"it ended in state Running, and is not as it was asked for"},
+		"gone meanwhile": {Scale, nil, nil, true, "the cluster does not exist any more"},
+		"deleted":        {Delete, nil, job(cloudstack.JobSucceeded, ""), true, ""},
+		"deleting":       {Delete, is("Destroying", 2), nil, false, ""},
 	} {
 		over, cause := taskOf(tc.op, is("Running", 2), 5).over(tc.cluster, tc.job)
 		require.Equal(t, tc.over, over, name)
@@ -155,7 +172,12 @@ func TestScaleRequest(t *testing.T) {
 // An offering is another one by its id, whatever its name, and only what is asked for changes.
 func TestOfferingsDiffer(t *testing.T) {
 	t.Parallel()
-	k := &cloudapi.KubernetesCluster{OfferingID: "1", OfferingName: "node", WorkerOfferingID: "2", WorkerOfferingName: "big"}
+	k := &cloudapi.KubernetesCluster{
+		OfferingID:         "1",
+		OfferingName:       "node",
+		WorkerOfferingID:   "2",
+		WorkerOfferingName: "big",
+	}
 	all := offerings{all: cloudapi.ServiceOffering{ID: "2", Name: "big"}}
 	require.Equal(t, changes{{"offering of control nodes", "node", "big"}}, all.changes(k))
 	same := offerings{control: cloudapi.ServiceOffering{ID: "3", Name: "node"}}
@@ -171,16 +193,19 @@ func serviceOf(t *testing.T, cloud *testenv.Cloud) (*Service, *testenv.Env) {
 	return &Service{Env: e.Env, API: cloud.Client(t, "")}, e
 }
 
-// The Services go first, and the cluster only when the controller has removed their rules, and with them their finalizer.
+// The Services go first, and the cluster only when the controller has removed their rules, and with them their
+// finalizer.
 func TestDeleteRemovesServices(t *testing.T) {
 	t.Parallel()
 	for name, controller := range map[string]bool{"with a controller": true, "without one": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cloud := testenv.NewCKS(t)
+
 			// In a network that was there before, with an address and a rule of the Service.
 			web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1"}}
-			web.Spec.Type, web.Status.LoadBalancer.Ingress = corev1.ServiceTypeLoadBalancer, []corev1.LoadBalancerIngress{{IP: cloud.Supplied(t)}}
+			web.Spec.Type = corev1.ServiceTypeLoadBalancer
+			web.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: cloud.Supplied(t)}}
 			s, e := serviceOf(t, cloud)
 			classy := web.DeepCopy() // of another controller, on the same address
 			classy.Name, classy.UID, classy.Spec.LoadBalancerClass = "classy", "2", ptr.To("other.example.org/lb")
@@ -191,6 +216,7 @@ func TestDeleteRemovesServices(t *testing.T) {
 				deleted = true
 				return waits, nil, nil
 			})
+
 			s.Kube = func(string) (kubernetes.Interface, error) { return kube, nil }
 			err := s.Run(t.Context(), Delete, "demo", Options{RemoveServices: true})
 			left, lerr := s.clusters(t.Context())
@@ -202,7 +228,10 @@ func TestDeleteRemovesServices(t *testing.T) {
 				require.Empty(t, left)
 				return
 			}
-			testenv.RequireRefusal(t, err, "cluster demo was not deleted: of its Services 1 are left after 5m0s, such as default/web", "csccm doctor", 1)
+
+			testenv.RequireRefusal(t, err,
+				"cluster demo was not deleted: of its Services 1 are left after 5m0s, such as default/web",
+				"csccm doctor", 1)
 			require.Len(t, left, 1)
 		})
 	}
@@ -219,8 +248,11 @@ func TestCreateInstalls(t *testing.T) {
 		given = kubeconfig
 		return broken
 	}}
+
 	err := s.Run(t.Context(), Create, "demo", o)
-	require.ErrorContains(t, err, "cluster demo runs, but csccm is not ready there, and the same command again goes on with the install: no Pod of the controller starts")
+	require.ErrorContains(t, err,
+		"cluster demo runs, but csccm is not ready there, and the same command again goes on with the install: no "+
+			"Pod of the controller starts")
 	require.Contains(t, given, "clusters:")
 	broken = nil
 	require.NoError(t, s.Run(t.Context(), Create, "demo", o))

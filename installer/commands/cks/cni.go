@@ -67,6 +67,7 @@ func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 	if err != nil {
 		return report.Usage("name a file with cloud-config user data", "--file: %v", err)
 	}
+
 	declared, err := readUserData(text)
 	if err != nil {
 		return report.Usage(
@@ -75,10 +76,12 @@ func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 			"--file %s: %v", file, err,
 		)
 	}
+
 	l, err := s.CNIConfigs(ctx)
 	if err != nil {
 		return err
 	}
+
 	data := base64.StdEncoding.EncodeToString(text)
 	p := s.plan("add", "CNI configuration", name)
 	for _, n := range l.Configs {
@@ -93,6 +96,7 @@ func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 			p.ID, p.Action, p.Done = n.ID, ActionNone, true
 		}
 	}
+
 	p.Changes = changes{{"variables", "", dash(strings.Join(declared, ", "))}}
 	f := cloudstack.Params{"name": name, "cniconfig": data}.Set("params", strings.Join(declared, ",")).Set("projectid",
 		s.Project)
@@ -105,24 +109,31 @@ func (s *Service) DeleteCNI(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+
 	n, err := pick("CNI configuration", "", name, l.Configs, namesOfCNI)
 	if err != nil {
 		return err
 	}
+
 	clusters, err := s.clusters(ctx)
 	if err != nil {
 		return err
 	}
+
 	p := s.plan("delete", "CNI configuration", n.Name)
 	p.ID, p.Changes = n.ID, changes{{"account", ownerOf(n), "deleted"}}
 	for _, k := range clusters {
 		if k.CNIConfigID == n.ID {
 			p.Findings = append(p.Findings, ckscheck.Finding{
-				Code: "cni-used", Severity: ckscheck.Error, Object: "cluster " + k.Name, What: "it was made with the configuration",
-				Remedy: "delete the cluster first",
+				Code:     "cni-used",
+				Severity: ckscheck.Error,
+				Object:   "cluster " + k.Name,
+				What:     "it was made with the configuration",
+				Remedy:   "delete the cluster first",
 			})
 		}
 	}
+
 	return s.call(ctx, p, "deleteCniConfiguration", cloudstack.Params{"id": n.ID}.Set("projectid", s.Project))
 }
 
@@ -137,7 +148,8 @@ var (
 )
 
 // metadata are variables that CloudStack gives to every VM.
-var metadata = strings.Fields("availability_zone cloud_identifier cloud_name hypervisor_host_name instance_id local_hostname local_ipv4 " +
+var metadata = strings.Fields("availability_zone cloud_identifier cloud_name hypervisor_host_name instance_id " +
+	"local_hostname local_ipv4 " +
 	"public_hostname public_ipv4 public_keys service_offering vm_id ds v1")
 
 // readUserData checks the user data of a network plugin, and returns the variables in it.
@@ -151,17 +163,21 @@ func readUserData(text []byte) (declared []string, err error) {
 	case bytes.IndexByte(text, 0) >= 0 || !header.Match(text):
 		return nil, fmt.Errorf("it is no cloud-config user data: its first line must be #cloud-config")
 	}
+
 	if err := yaml.Unmarshal(plain, &body); err != nil {
 		return nil, fmt.Errorf("it is no YAML: %w", err)
 	}
+
 	if body == nil {
 		return nil, fmt.Errorf("it has no content after #cloud-config")
 	}
+
 	for _, m := range expression.FindAllSubmatch(text, -1) {
 		if name := string(m[1]); !slices.Contains(declared, name) && !slices.Contains(metadata, name) {
 			declared = append(declared, name)
 		}
 	}
+
 	slices.Sort(declared)
 	return declared, nil
 }

@@ -18,30 +18,37 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// create prepares the creation of a cluster. One of that name that is as asked for is followed, or left; another is refused.
+// create prepares the creation of a cluster. One of that name that is as asked for is followed, or left; another is
+// refused.
 func create(ctx context.Context, t *task, name string) error {
 	all, err := t.clusters(ctx)
 	if err != nil {
 		return err
 	}
+
 	for _, k := range all {
 		if strings.EqualFold(k.Name, name) { // the names of its VMs do not differ by case either
 			t.found(&k)
 		}
 	}
+
 	if t.cluster == nil {
 		if err := t.askWhatIsMissing(ctx); err != nil {
 			return err
 		}
 	}
+
 	q, different, err := t.request(ctx, name)
 	if err != nil {
 		return err
 	}
+
 	if t.Install != nil {
 		t.after = []engine.Step{{Name: "install into cluster " + name, Do: t.install}}
 	}
-	t.differs = func(*cloudapi.KubernetesCluster) []Change { return nil } // when it runs, it is as CloudStack was asked for
+
+	// when it runs, it is as CloudStack was asked for
+	t.differs = func(*cloudapi.KubernetesCluster) []Change { return nil }
 	t.facts = func(in *ckscheck.Reader) (*ckscheck.Facts, error) { return in.Create(ctx, q) }
 	t.rules = func(f *ckscheck.Facts) []ckscheck.Finding { return ckscheck.Create(f, q) }
 	t.params = q.Params()
@@ -52,18 +59,20 @@ func create(ctx context.Context, t *task, name string) error {
 			t.plan.Changes = append(t.plan.Changes, Change{What: "when it runs, install", To: "csccm"})
 		}
 	} else if len(different) > 0 && k.Type == cloudapi.CloudManaged {
-		texts := cloudapi.Names(different, func(c *Change) string { return fmt.Sprintf("%s %s, not %s", c.What, dash(c.From), c.To) })
+		texts := cloudapi.Names(different,
+			func(c *Change) string { return fmt.Sprintf("%s %s, not %s", c.What, dash(c.From), c.To) })
 		return report.Usage(
 			"choose another name, or change that cluster with csccm cks scale or csccm cks upgrade",
 			"there is a cluster %s already, state %s, with other parameters: %s; nothing was changed",
 			k.Name, k.State, strings.Join(texts, ", "),
 		)
 	}
+
 	return nil
 }
 
-// request resolves the names of the options to what CloudStack is asked for, and returns what that changes of the cluster, or of
-// nothing. The API does not show the root disk and the address of the control plane of a cluster.
+// request resolves the names of the options to what CloudStack is asked for, and returns what that changes of the
+// cluster, or of nothing. The API does not show the root disk and the address of the control plane of a cluster.
 func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClusterRequest, c changes, err error) {
 	zone, err := t.zone(ctx, t.Zone)
 	if err != nil {
@@ -73,7 +82,8 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 	if isNew {
 		k = &cloudapi.KubernetesCluster{}
 		t.ControlNodes, t.Size = max(t.ControlNodes, 1), max(t.Size, 1)
-		if t.Offering = cmp.Or(t.Offering, t.WorkerOffering); t.Offering == "" { // CloudStack wants one for all even where each type has its own
+		// CloudStack wants one for all even where each type has its own
+		if t.Offering = cmp.Or(t.Offering, t.WorkerOffering); t.Offering == "" {
 			known, err := t.API.ListServiceOfferings(ctx, zone.ID)
 			if err != nil {
 				return q, nil, explain("list the service offerings", err)
@@ -111,7 +121,10 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 		return q, nil, err
 	}
 	q.Name, q.ProjectID, q.VersionID, q.NetworkID = name, t.Project, v.ID, n.ID
-	q.OfferingID, q.ControlOfferingID, q.WorkerOfferingID, q.EtcdOfferingID = o.all.ID, o.control.ID, o.worker.ID, o.etcd.ID
+	q.OfferingID = o.all.ID
+	q.ControlOfferingID = o.control.ID
+	q.WorkerOfferingID = o.worker.ID
+	q.EtcdOfferingID = o.etcd.ID
 
 	c = c.add("zone", k.ZoneName, zone.Name, k.ZoneID == zone.ID).
 		add("version", k.Version, v.Name, v.ID == "" || k.VersionID == v.ID).
@@ -141,7 +154,8 @@ func (t *task) templates(ctx context.Context, q *cloudapi.CreateClusterRequest, 
 		noun, want string
 		to         *string
 	}{
-		{"control template", t.ControlTemplate, &q.ControlTemplateID}, {"worker template", t.WorkerTemplate, &q.WorkerTemplateID},
+		{"control template", t.ControlTemplate, &q.ControlTemplateID},
+		{"worker template", t.WorkerTemplate, &q.WorkerTemplateID},
 		{"etcd template", t.EtcdTemplate, &q.EtcdTemplateID},
 	} {
 		found, err := named(f.noun, f.want, list, func(t *cloudapi.Template) []string { return []string{t.ID, t.Name} })
@@ -181,7 +195,8 @@ func (t *task) install(ctx context.Context) error {
 		err = t.Install(ctx, kubeconfig)
 	}
 	if err != nil {
-		return fmt.Errorf("cluster %s runs, but csccm is not ready there, and the same command again goes on with the install: %w", t.plan.Name, err)
+		return fmt.Errorf("cluster %s runs, but csccm is not ready there, and the same command again goes on with "+
+			"the install: %w", t.plan.Name, err)
 	}
 	t.plan.Done = true
 	t.Note("installed csccm")

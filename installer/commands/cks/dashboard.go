@@ -35,39 +35,48 @@ func (s *Service) Dashboard(ctx context.Context, name string, port int, opened f
 	if err != nil {
 		return err
 	}
+
 	kube, err := s.inside(ctx, k)
 	if err != nil {
 		return report.Errorf(nextStep(k), "the dashboard of cluster %s cannot be reached: %w", k.Name, err)
 	}
+
 	if err := hasDashboard(ctx, kube, k.Name); err != nil {
 		return err
 	}
+
 	text, err := s.API.KubernetesClusterConfig(ctx, k.ID)
 	if err != nil {
 		return explain("read the kubeconfig", err)
 	}
+
 	config, err := RESTConfig(text)
 	if err != nil {
 		return err
 	}
+
 	handler, err := onlyDashboard(config)
 	if err != nil {
 		return err
 	}
+
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return &report.Error{Err: err, Fix: "choose another --port; 0 is any free one", Code: report.ExitUsage}
 	}
+
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
 		_ = server.Close()
 	}()
+
 	opened("http://" + l.Addr().String() + dashboardPath)
 	if err := server.Serve(l); ctx.Err() == nil {
 		return err
 	}
+
 	return nil
 }
 
@@ -91,11 +100,17 @@ func onlyDashboard(config *rest.Config) (http.Handler, error) {
 	if err != nil {
 		return nil, errUnusable
 	}
+
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, errUnusable
 	}
-	proxied := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+
+	proxied := &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+	}
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.Host)
 		ours := host == "127.0.0.1" || host == "localhost" // else a page elsewhere whose name leads here

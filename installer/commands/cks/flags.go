@@ -28,7 +28,8 @@ type Flag struct {
 	Field string // of Options
 	Value any    `json:"-"`        // where its value goes: *string, *int, *bool or *[]string
 	On    string `json:"commands"` // separated by blanks
-	// Since is the release of CloudStack that brought what the flag asks for; "" for all. Older ones ignore its parameter.
+	// Since is the release of CloudStack that brought what the flag asks for; "" for all. Older ones ignore its
+	// parameter.
 	Since string
 	// Names is what the flag can name, see Service.Names; empty for flags that name nothing.
 	Names string
@@ -68,23 +69,28 @@ func (s *Service) needs(ctx context.Context, o *Options, command, since string) 
 			wanted = append(wanted, f)
 		}
 	}
+
 	wanted = slices.DeleteFunc(wanted, func(f Flag) bool { return f.Since == "" })
 	if len(wanted) == 0 {
 		return nil
 	}
+
 	release, err := s.release(ctx)
 	if err != nil {
 		return err
 	}
+
 	var missing []string
 	for _, f := range wanted {
 		if release != nil && release.LessThan(semver.MustParse(f.Since)) {
 			missing = append(missing, fmt.Sprintf("%s (CloudStack %s)", f.Name, f.Since))
 		}
 	}
+
 	if len(missing) == 0 {
 		return nil
 	}
+
 	return report.CheckFailed(
 		"leave that out, or have an administrator upgrade CloudStack",
 		"this CloudStack is %s, which is too old for %s: nothing was changed", release, strings.Join(missing, ", "),

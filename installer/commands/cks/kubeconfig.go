@@ -15,7 +15,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// Kubeconfig returns the name and the kubeconfig of a cluster: a secret, which goes to where the user asks and nowhere else.
+// Kubeconfig returns the name and the kubeconfig of a cluster: a secret, which goes to where the user asks and nowhere
+// else.
 func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config string, err error) {
 	k, err := s.cluster(ctx, name)
 	if err != nil {
@@ -31,8 +32,8 @@ func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config 
 	return k.Name, config, nil
 }
 
-// WriteSecret writes a file that nobody else can read. A file that exists is replaced only on request, by a new one: the old one
-// may be readable for others, and may be open.
+// WriteSecret writes a file that nobody else can read. A file that exists is replaced only on request, by a new one:
+// the old one may be readable for others, and may be open.
 func WriteSecret(path, text string, replace bool) error {
 	to := path
 	if replace {
@@ -52,19 +53,21 @@ func WriteSecret(path, text string, replace bool) error {
 	return err
 }
 
-// Merge adds a cluster's kubeconfig to that of the user: cluster, user and context are named like the cluster. The current
-// context stays, unless there is none. Entries of another cluster are replaced only on request.
+// Merge adds a cluster's kubeconfig to that of the user: cluster, user and context are named like the cluster. The
+// current context stays, unless there is none. Entries of another cluster are replaced only on request.
 func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) error {
 	added, err := clientcmd.Load([]byte(config))
 	if err == nil {
 		err = clientcmdapi.MinifyConfig(added)
 	}
+
 	if err != nil || len(added.Clusters) == 0 || len(added.AuthInfos) == 0 { // err may quote the configuration
 		return report.Errorf(
 			"look at it with csccm cks kubeconfig "+name,
 			"CloudStack's kubeconfig of cluster %s has no current context with a cluster and a user", name,
 		)
 	}
+
 	all, err := access.GetStartingConfig()
 	if err != nil {
 		return report.Errorf(
@@ -72,10 +75,12 @@ func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) err
 			"your kubeconfig cannot be read: %w", err,
 		)
 	}
+
 	was, file := all.Clusters[name], ""
 	if was != nil {
 		file = was.LocationOfOrigin
 	}
+
 	taken := was != nil || all.AuthInfos[name] != nil || all.Contexts[name] != nil
 	for _, cluster := range added.Clusters {
 		if taken && !replace && (was == nil || was.Server != cluster.Server) {
@@ -86,9 +91,11 @@ func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) err
 		}
 		cluster.LocationOfOrigin, all.Clusters[name] = file, cluster
 	}
+
 	for _, user := range added.AuthInfos {
 		user.LocationOfOrigin, all.AuthInfos[name] = file, user
 	}
+
 	all.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, LocationOfOrigin: file}
 	all.CurrentContext = cmp.Or(all.CurrentContext, name)
 	if err := clientcmd.ModifyConfig(access, *all, true); err != nil {
@@ -97,5 +104,6 @@ func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) err
 			"your kubeconfig cannot be written: %w", err,
 		)
 	}
+
 	return nil
 }

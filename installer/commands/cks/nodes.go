@@ -30,13 +30,16 @@ func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error
 	if err != nil {
 		return explain("list the VMs", err)
 	}
+
 	clusters, err := t.clusters(ctx)
 	if err != nil {
 		return err
 	}
+
 	var joining []cloudstack.VirtualMachine
 	for _, name := range t.VMs {
-		vm, err := pick("VM", "", name, vms, func(vm *cloudstack.VirtualMachine) []string { return []string{vm.ID, vm.Name} })
+		vm, err := pick("VM", "", name, vms,
+			func(vm *cloudstack.VirtualMachine) []string { return []string{vm.ID, vm.Name} })
 		if err != nil {
 			return err
 		}
@@ -48,6 +51,7 @@ func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error
 		}
 		joining = append(joining, *vm)
 	}
+
 	t.params["nodeids"] = strings.Join(cloudapi.Names(joining,
 		func(vm *cloudstack.VirtualMachine) string { return vm.ID }), ",")
 	t.params.Flag("manualupgrade", t.ManualUpgrade).Flag("mountcksisoonvr", t.MountISOOnRouter)
@@ -59,6 +63,7 @@ func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error
 		}
 		return c
 	}
+
 	t.facts = func(r *ckscheck.Reader) (*ckscheck.Facts, error) { return r.Join(ctx, k, joining) }
 	t.rules = ckscheck.Join
 	return nil
@@ -68,7 +73,8 @@ func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error
 func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	var leaving []cloudapi.ClusterVM
 	for _, name := range t.VMs {
-		n, err := pick("node", "", name, k.Nodes, func(n *cloudapi.ClusterVM) []string { return []string{n.ID, n.Name} })
+		n, err := pick("node", "", name, k.Nodes,
+			func(n *cloudapi.ClusterVM) []string { return []string{n.ID, n.Name} })
 		if err != nil {
 			return err
 		}
@@ -80,6 +86,7 @@ func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) er
 		}
 		leaving = append(leaving, *n)
 	}
+
 	t.params["nodeids"] = strings.Join(cloudapi.Names(leaving, func(n *cloudapi.ClusterVM) string { return n.ID }), ",")
 	t.differs = func(k *cloudapi.KubernetesCluster) (c []Change) {
 		for _, vm := range leaving {
@@ -89,6 +96,7 @@ func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) er
 		}
 		return c
 	}
+
 	t.facts = func(r *ckscheck.Reader) (*ckscheck.Facts, error) {
 		f := &ckscheck.Facts{Cluster: k, Unread: map[ckscheck.Subject]string{}, Lost: map[string]string{}}
 		if r.Kube == nil {
@@ -102,6 +110,7 @@ func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) er
 		}
 		return f, nil
 	}
+
 	t.rules = ckscheck.Leave
 	return nil
 }
@@ -115,8 +124,13 @@ const drainTimeout = 10 * time.Minute
 func (t *task) drainer(ctx context.Context, kube kubernetes.Interface) *drain.Helper {
 	lose := slices.Contains(t.Ignore, "pods-lost")
 	return &drain.Helper{
-		Ctx: ctx, Client: kube, IgnoreAllDaemonSets: true, Force: lose, DeleteEmptyDirData: lose, GracePeriodSeconds: -1,
-		Timeout: drainTimeout, Out: io.Discard, ErrOut: io.Discard,
+		Ctx:                 ctx,
+		Client:              kube,
+		IgnoreAllDaemonSets: true,
+		Force:               lose,
+		DeleteEmptyDirData:  lose,
+		GracePeriodSeconds:  -1,
+		Timeout:             drainTimeout, Out: io.Discard, ErrOut: io.Discard,
 	}
 }
 

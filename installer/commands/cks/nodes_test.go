@@ -36,8 +36,16 @@ func withNode(t *testing.T) (*testenv.Cloud, *Service, *testenv.Env) {
 	t.Helper()
 	world := testenv.CKSWorld(t)
 	for _, name := range []string{"gpu-1", "gpu-2"} {
-		world.VirtualMachines = append(world.VirtualMachines, simulator.VirtualMachine{Name: name, Account: "k8s", Offering: "node", RootDiskGiB: 8, NICs: []simulator.NIC{{Network: "own-net"}}})
+		world.VirtualMachines = append(world.VirtualMachines,
+			simulator.VirtualMachine{
+				Name:        name,
+				Account:     "k8s",
+				Offering:    "node",
+				RootDiskGiB: 8,
+				NICs:        []simulator.NIC{{Network: "own-net"}},
+			})
 	}
+
 	cloud := testenv.NewCloud(t, world)
 	nets, err := cloud.Client(t, "").ListNetworks(t.Context(), cloudstack.NetworkQuery{})
 	require.NoError(t, err)
@@ -74,7 +82,8 @@ func TestAddNodes(t *testing.T) {
 	err = s.Run(t.Context(), AddNodes, "other", Options{VMs: []string{"gpu-1"}})
 	testenv.RequireRefusal(t, err, "VM gpu-1 is a node of cluster demo; nothing was changed", "", report.ExitUsage)
 	err = s.Run(t.Context(), AddNodes, "other", Options{VMs: []string{"gpu-2"}})
-	testenv.RequireRefusal(t, err, "VM gpu-2: it has none in the cluster's network other-network", "vm-network", report.ExitCheckFailed)
+	testenv.RequireRefusal(t, err, "VM gpu-2: it has none in the cluster's network other-network", "vm-network",
+		report.ExitCheckFailed)
 	err = s.Run(t.Context(), AddNodes, "other", Options{VMs: []string{"gpu-2"}, Ignore: []string{"vm-network"}})
 	require.ErrorContains(t, err, "VM gpu-2 has no NIC in the cluster's network")
 	require.Contains(t, report.RemedyOf(err), "its setting cloud.kubernetes.cluster.add.node.timeout")
@@ -84,7 +93,10 @@ func TestAddNodes(t *testing.T) {
 func TestRemoveNodes(t *testing.T) {
 	t.Parallel()
 	pod := func(name string, change func(*corev1.Pod)) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: "gpu-1"}}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       corev1.PodSpec{NodeName: "gpu-1"},
+		}
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: ptr.To(true)}}
 		if change != nil {
 			change(p)
@@ -92,7 +104,9 @@ func TestRemoveNodes(t *testing.T) {
 		return p
 	}
 	emptyDir := func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		p.Spec.Volumes = []corev1.Volume{
+			{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		}
 	}
 	for name, tc := range map[string]struct {
 		pods    []runtime.Object
@@ -102,14 +116,30 @@ func TestRemoveNodes(t *testing.T) {
 		refused string
 		code    int
 	}{
-		"with a Pod":                      {pods: []runtime.Object{pod("web-1", nil)}},
-		"with nothing":                    {},
-		"with data":                       {pods: []runtime.Object{pod("web-1", emptyDir)}, refused: "node gpu-1: not all of its Pods can move: cannot delete Pods with local storage", code: 3},
-		"with data that may be lost":      {pods: []runtime.Object{pod("web-1", emptyDir)}, ignore: []string{"pods-lost"}},
-		"with a Pod of nobody":            {pods: []runtime.Object{pod("x", func(p *corev1.Pod) { p.OwnerReferences = nil })}, refused: "cannot delete Pods that declare no controller", code: 3},
-		"with a Pod that cannot be moved": {pods: []runtime.Object{pod("web-1", nil)}, stays: true, refused: "node gpu-1 is not drained, and no node was removed", code: 1},
-		"without an answer":               {noKube: true, refused: "what runs on the nodes is not known", code: 3},
-		"without an answer, by force":     {noKube: true, ignore: []string{"node-drain"}},
+		"with a Pod":   {pods: []runtime.Object{pod("web-1", nil)}},
+		"with nothing": {},
+		"with data": {
+			pods:    []runtime.Object{pod("web-1", emptyDir)},
+			refused: "node gpu-1: not all of its Pods can move: cannot delete Pods with local storage",
+			code:    3,
+		},
+		"with data that may be lost": {
+			pods:   []runtime.Object{pod("web-1", emptyDir)},
+			ignore: []string{"pods-lost"},
+		},
+		"with a Pod of nobody": {
+			pods:    []runtime.Object{pod("x", func(p *corev1.Pod) { p.OwnerReferences = nil })},
+			refused: "cannot delete Pods that declare no controller",
+			code:    3,
+		},
+		"with a Pod that cannot be moved": {
+			pods:    []runtime.Object{pod("web-1", nil)},
+			stays:   true,
+			refused: "node gpu-1 is not drained, and no node was removed",
+			code:    1,
+		},
+		"without an answer":           {noKube: true, refused: "what runs on the nodes is not known", code: 3},
+		"without an answer, by force": {noKube: true, ignore: []string{"node-drain"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,21 +147,26 @@ func TestRemoveNodes(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gpu-1"}}
 			kube := fake.NewClientset(append(slices.Clone(tc.pods), node)...)
 			kube.Resources = []*metav1.APIResourceList{{GroupVersion: "policy/v1"}, {
-				GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods/eviction", Kind: "Eviction", Group: "policy", Version: "v1"}},
+				GroupVersion: "v1",
+				APIResources: []metav1.APIResource{
+					{Name: "pods/eviction", Kind: "Eviction", Group: "policy", Version: "v1"},
+				},
 			}}
 			kube.PrependReactor("create", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
 				if a.GetSubresource() != "eviction" {
 					return false, nil, nil
 				}
 				require.Zero(t, cloud.Ledger().Count("removeNodesFromKubernetesCluster"))
-				n, err := kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", "gpu-1") // the client holds a lock
+				// the client holds a lock
+				n, err := kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", "gpu-1")
 				require.NoError(t, err)
 				node, ok := n.(*corev1.Node)
 				require.True(t, ok && node.Spec.Unschedulable, "it is cordoned first")
 				if tc.stays {
 					return true, nil, context.DeadlineExceeded
 				}
-				return true, nil, kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "default", "web-1")
+				return true, nil, kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "default",
+					"web-1")
 			})
 			s.Kube = func(string) (kubernetes.Interface, error) {
 				if tc.noKube {
@@ -231,7 +266,9 @@ func TestAddVersion(t *testing.T) {
 // Only the dashboard is served, and only to this machine's names.
 func TestDashboardServesNothingElse(t *testing.T) {
 	t.Parallel()
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "API "+r.URL.Path) }))
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "API "+r.URL.Path)
+	}))
 	t.Cleanup(api.Close)
 	handler, err := onlyDashboard(&rest.Config{Host: api.URL})
 	require.NoError(t, err)
@@ -268,7 +305,8 @@ func TestDashboard(t *testing.T) {
 	err := s.Dashboard(ctx, "demo", 0, func(string) {})
 	testenv.RequireRefusal(t, err, "cluster demo has no dashboard", "kubernetes.io/docs", report.ExitCheckFailed)
 
-	require.NoError(t, kube.Tracker().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: dashboard, Name: dashboard}}))
+	require.NoError(t,
+		kube.Tracker().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: dashboard, Name: dashboard}}))
 	require.NoError(t, s.Dashboard(ctx, "demo", 0, func(url string) {
 		require.Regexp(t, `^http://127\.0\.0\.1:\d+/api/v1/namespaces/kubernetes-dashboard/`, url)
 		cancel()

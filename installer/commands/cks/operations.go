@@ -34,12 +34,13 @@ const (
 
 func inProgress(state string) bool {
 	return slices.Contains([]string{
-		"Created", "Starting", "Stopping", "Scaling", "ScalingStoppedCluster", "Upgrading", "Importing", "RemovingNodes", "Recovering", "Destroying",
+		"Created", "Starting", "Stopping", "Scaling", "ScalingStoppedCluster", "Upgrading", "Importing",
+		"RemovingNodes", "Recovering", "Destroying",
 	}, state)
 }
 
-// Operation is what csccm does with a cluster. All of them go the same way: a plan, one call, and looks at the cluster until
-// its state shows that the operation is over.
+// Operation is what csccm does with a cluster. All of them go the same way: a plan, one call, and looks at the cluster
+// until its state shows that the operation is over.
 type Operation struct {
 	name    string   // of the command
 	since   string   // release of CloudStack that brought it; "" for all
@@ -54,30 +55,48 @@ type Operation struct {
 
 // The operations.
 var (
-	Create = Operation{name: "create", from: []string{}, during: []string{"Created", "Starting"}, to: []string{stateRunning}, prepare: create}
-	Scale  = Operation{
+	Create = Operation{
+		name:    "create",
+		from:    []string{},
+		during:  []string{"Created", "Starting"},
+		to:      []string{stateRunning},
+		prepare: create,
+	}
+	Scale = Operation{
 		name: "scale", from: []string{stateRunning, stateStopped}, during: []string{"Scaling", "ScalingStoppedCluster"},
 		to: []string{stateRunning, stateStopped}, prepare: on(scale),
 	}
-	Upgrade = Operation{name: "upgrade", from: []string{stateRunning}, during: []string{"Upgrading"}, to: []string{stateRunning}, prepare: on(upgrade)}
-	Start   = Operation{name: "start", during: []string{"Starting"}, to: []string{stateRunning}, prepare: on(power)}
-	Stop    = Operation{name: "stop", during: []string{"Stopping"}, to: []string{stateStopped}, prepare: on(power)}
-	Delete  = Operation{name: "delete", during: []string{"Destroying"}, prepare: on(remove)}
+	Upgrade = Operation{
+		name:    "upgrade",
+		from:    []string{stateRunning},
+		during:  []string{"Upgrading"},
+		to:      []string{stateRunning},
+		prepare: on(upgrade),
+	}
+	Start  = Operation{name: "start", during: []string{"Starting"}, to: []string{stateRunning}, prepare: on(power)}
+	Stop   = Operation{name: "stop", during: []string{"Stopping"}, to: []string{stateStopped}, prepare: on(power)}
+	Delete = Operation{name: "delete", during: []string{"Destroying"}, prepare: on(remove)}
 
 	AddNodes = Operation{
 		name: "add-nodes", since: flexible, verb: "add nodes to", command: "addNodesToKubernetesCluster",
 		setting: "cloud.kubernetes.cluster.add.node.timeout",
-		from:    []string{stateRunning}, during: []string{"Importing"}, to: []string{stateRunning}, prepare: on(addNodes),
+		from:    []string{stateRunning},
+		during:  []string{"Importing"},
+		to:      []string{stateRunning},
+		prepare: on(addNodes),
 	}
 	RemoveNodes = Operation{
 		name: "remove-nodes", since: flexible, verb: "remove nodes from", command: "removeNodesFromKubernetesCluster",
 		setting: "cloud.kubernetes.cluster.remove.node.timeout",
-		from:    []string{stateRunning}, during: []string{"RemovingNodes"}, to: []string{stateRunning}, prepare: on(removeNodes),
+		from:    []string{stateRunning},
+		during:  []string{"RemovingNodes"},
+		to:      []string{stateRunning},
+		prepare: on(removeNodes),
 	}
 )
 
-// Options are what an operation is asked for. Zone, version, offerings and network are names or ids, and no parameters yet. Zero
-// values stay as they are, or are left to the defaults.
+// Options are what an operation is asked for. Zone, version, offerings and network are names or ids, and no parameters
+// yet. Zero values stay as they are, or are left to the defaults.
 type Options struct {
 	cloudapi.CreateClusterRequest
 	Zone, Version, Network string
@@ -118,7 +137,9 @@ func (o *Options) Validate(op Operation) (err error) {
 }
 
 // on is the preparation of an operation on a cluster that exists.
-func on(prepare func(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error) func(context.Context, *task, string) error {
+func on(prepare func(
+	ctx context.Context, t *task, k *cloudapi.KubernetesCluster,
+) error) func(context.Context, *task, string) error {
 	return func(ctx context.Context, t *task, name string) error {
 		k, err := t.Service.cluster(ctx, name)
 		if err != nil {
@@ -160,11 +181,13 @@ func upgrade(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error 
 // scaleRequest is what CloudStack is asked for, without the offerings. It changes one kind of thing at a time.
 func (o *Options) scaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
 	kinds := 0
-	for _, given := range []bool{o.Size != 0, o.Offering+o.ControlOffering+o.WorkerOffering != "", o.Autoscaling != ""} {
+	for _, given := range []bool{o.Size != 0, o.Offering+o.ControlOffering+o.WorkerOffering != "",
+		o.Autoscaling != ""} {
 		if given {
 			kinds++
 		}
 	}
+
 	if kinds != 1 || o.Size < 0 {
 		return r, report.Usage(
 			"give --size with a number from 1 on, or --offering (or --worker-offering, --control-offering), or "+
@@ -172,9 +195,11 @@ func (o *Options) scaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
 			"CloudStack changes the number of workers, the offerings, or autoscaling, and one of them at a time",
 		)
 	}
+
 	if r.Size = o.Size; o.Autoscaling == "" {
 		return r, nil
 	}
+
 	on := o.Autoscaling != "off"
 	r.Autoscaling = &on
 	low, high, _ := strings.Cut(o.Autoscaling, "-")
@@ -186,6 +211,7 @@ func (o *Options) scaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
 			"--autoscaling %q is neither off nor a range of workers", o.Autoscaling,
 		)
 	}
+
 	return r, nil
 }
 
@@ -195,22 +221,27 @@ func scale(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	if err != nil {
 		return err
 	}
+
 	if r.Size != 0 {
 		t.from = []string{stateRunning}
 	}
+
 	o, err := t.offerings(ctx, k.ZoneID)
 	if err != nil {
 		return err
 	}
+
 	r.ID, r.OfferingID, r.ControlOfferingID, r.WorkerOfferingID = k.ID, o.all.ID, o.control.ID, o.worker.ID
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		c := o.changes(k).add("workers", strconv.Itoa(k.Size), strconv.Itoa(r.Size), r.Size == 0 || r.Size == k.Size)
 		if r.Autoscaling != nil {
-			from, to := autoscaling(k.Autoscaling, k.MinSize, k.MaxSize), autoscaling(*r.Autoscaling, r.MinSize, r.MaxSize)
+			from, to := autoscaling(k.Autoscaling, k.MinSize,
+				k.MaxSize), autoscaling(*r.Autoscaling, r.MinSize, r.MaxSize)
 			c = c.add("autoscaling", from, to, from == to)
 		}
 		return c
 	}
+
 	t.facts = func(in *ckscheck.Reader) (*ckscheck.Facts, error) { return in.Scale(ctx, k, r) }
 	t.rules = func(f *ckscheck.Facts) []ckscheck.Finding { return ckscheck.Scale(f, r) }
 	t.params = r.Params()
@@ -243,7 +274,8 @@ func (t *task) offerings(ctx context.Context, zoneID string) (o offerings, err e
 	for _, f := range []struct {
 		noun, want string
 		to         *cloudapi.ServiceOffering
-	}{{"offering", t.Offering, &o.all}, {"control offering", t.ControlOffering, &o.control}, {"worker offering", t.WorkerOffering, &o.worker}, {"etcd offering", t.EtcdOffering, &o.etcd}} {
+	}{{"offering", t.Offering, &o.all}, {"control offering", t.ControlOffering, &o.control},
+		{"worker offering", t.WorkerOffering, &o.worker}, {"etcd offering", t.EtcdOffering, &o.etcd}} {
 		found, err := named(f.noun, f.want, list, namesOfOffering)
 		if err != nil {
 			return o, err
@@ -268,8 +300,9 @@ func (o *offerings) changes(k *cloudapi.KubernetesCluster) (c changes) {
 	return c
 }
 
-// remove deletes a cluster, its VMs, and the network if CloudStack created that for it. In any other network the rules and
-// addresses of Services of type LoadBalancer would stay: RemoveServices deletes these Services first; otherwise the plan names them.
+// remove deletes a cluster, its VMs, and the network if CloudStack created that for it. In any other network the rules
+// and addresses of Services of type LoadBalancer would stay: RemoveServices deletes these Services first; otherwise the
+// plan names them.
 func remove(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		return []Change{{"state", k.State, "deleted, with its " + report.Count(vms(k), "VM")}}
@@ -288,8 +321,8 @@ func remove(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 // servicesTimeout is how long the controller may take to remove the load balancers of deleted Services.
 const servicesTimeout = 5 * time.Minute
 
-// removeServices plans to delete the Services of type LoadBalancer before the cluster, and to wait until they are gone: their finalizer
-// goes when the cluster's controller, which ends with the cluster, has removed their rules.
+// removeServices plans to delete the Services of type LoadBalancer before the cluster, and to wait until they are gone:
+// their finalizer goes when the cluster's controller, which ends with the cluster, has removed their rules.
 func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 	if r.Kube == nil {
 		return report.CheckFailed(
@@ -298,18 +331,22 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 			"the Services of cluster %s cannot be removed: %v; nothing was changed", t.plan.Name, r.NoKube,
 		)
 	}
+
 	var left []*corev1.Service
 	var names []string
 	for _, svc := range all {
 		if (service.Classes{}).Handles(&svc) {
 			name := svc.Namespace + "/" + svc.Name
 			left, names = append(left, &svc), append(names, name)
-			t.plan.Changes = append(t.plan.Changes, Change{What: "before that", To: "delete Service " + name + " with its load balancer"})
+			t.plan.Changes = append(t.plan.Changes,
+				Change{What: "before that", To: "delete Service " + name + " with its load balancer"})
 		}
 	}
+
 	if len(left) == 0 {
 		return nil
 	}
+
 	t.before = []engine.Step{{Name: "delete Services", Do: func(ctx context.Context) error {
 		t.Progress.Step("Deleting %s of type LoadBalancer", report.Count(len(left), "Service"))
 		t.Note("delete Services %s", strings.Join(names, ", "))
@@ -331,10 +368,13 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 				t.plan.Name, len(left), servicesTimeout, left[0].Namespace, left[0].Name,
 			)
 		}
+
 		if err == nil {
 			t.Progress.Done("their rules are gone")
 		}
+
 		return err
 	}}}
+
 	return nil
 }

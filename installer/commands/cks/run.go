@@ -76,8 +76,8 @@ type Change struct {
 	To   string `json:"to"`
 }
 
-// Run carries out an operation on a cluster, by its name or id, and follows it to its end. CloudStack goes on with an operation
-// whether or not anybody follows it, so a second run finds it by the cluster's state and follows it.
+// Run carries out an operation on a cluster, by its name or id, and follows it to its end. CloudStack goes on with an
+// operation whether or not anybody follows it, so a second run finds it by the cluster's state and follows it.
 func (s *Service) Run(ctx context.Context, op Operation, name string, o Options) error {
 	t := &task{Service: s, Operation: op, Options: o}
 	t.plan = s.plan(op.name, "cluster", name)
@@ -97,8 +97,14 @@ func (s *Service) Run(ctx context.Context, op Operation, name string, o Options)
 // plan begins the plan of an operation on an object.
 func (s *Service) plan(operation, object, name string) *Plan {
 	return &Plan{
-		SchemaVersion: schemaVersion, Operation: operation, Object: object, Name: name, Project: s.Project, Action: ActionChange, DryRun: s.DryRun,
-		Changes: []Change{}, Findings: []ckscheck.Finding{},
+		SchemaVersion: schemaVersion,
+		Operation:     operation,
+		Object:        object,
+		Name:          name,
+		Project:       s.Project,
+		Action:        ActionChange,
+		DryRun:        s.DryRun,
+		Changes:       []Change{}, Findings: []ckscheck.Finding{},
 	}
 }
 
@@ -111,6 +117,7 @@ func (s *Service) call(ctx context.Context, p *Plan, command string, f cloudstac
 		}
 		return explain(p.what(), err)
 	}}}, after...)
+
 	switch p.Action {
 	case ActionNone:
 		steps = nil
@@ -118,6 +125,7 @@ func (s *Service) call(ctx context.Context, p *Plan, command string, f cloudstac
 		steps = after
 	case ActionChange:
 	}
+
 	return s.Env.Run(ctx, engine.Operation{
 		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps, Show: p.text,
 		Check: func(context.Context) error { return p.judge(nil) },
@@ -137,6 +145,7 @@ func (t *task) decide() error {
 	if k == nil {
 		return nil
 	}
+
 	p.Changes = append(p.Changes, t.differs(k)...)
 	done := len(p.Changes) == 0
 	switch {
@@ -160,6 +169,7 @@ func (t *task) decide() error {
 			"CloudStack cannot %s cluster %s while it is %s: nothing was changed", t.name, k.Name, k.State,
 		)
 	}
+
 	return nil
 }
 
@@ -172,9 +182,11 @@ func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 func (p *Plan) text(style report.Style) string {
 	var b strings.Builder
 	b.WriteString(map[Action]string{
-		ActionNone: capital(p.Object) + " " + p.Name + ": nothing to do, already in that state\n", ActionChange: "To do: " + p.what() + "\n",
+		ActionNone:   capital(p.Object) + " " + p.Name + ": nothing to do, already in that state\n",
+		ActionChange: "To do: " + p.what() + "\n",
 		ActionFollow: capital(p.Object) + " " + p.Name + ": following it, it is " + p.State + " already\n",
 	}[p.Action])
+
 	for _, c := range p.Changes {
 		text := c.To
 		if c.From != "" {
@@ -182,6 +194,7 @@ func (p *Plan) text(style report.Style) string {
 		}
 		fmt.Fprintf(&b, "  %-25s  %s\n", c.What, terminal.Line(text))
 	}
+
 	for _, f := range p.Findings {
 		y := report.SymbolWarning
 		if f.Severity == ckscheck.Error {
@@ -196,6 +209,7 @@ func (p *Plan) text(style report.Style) string {
 			b.WriteString(style.Indented("  fix: ", 7, f.Remedy))
 		}
 	}
+
 	return b.String()
 }
 
@@ -233,14 +247,17 @@ func (t *task) run(ctx context.Context) error {
 		}
 		p.Findings = append(p.Findings, t.rules(facts)...)
 	}
+
 	var steps []engine.Step
 	if p.Action == ActionChange {
 		steps = slices.Concat(t.before, []engine.Step{{Name: p.what(), Do: t.start}})
 	}
+
 	if p.Action != ActionNone {
 		steps = append(steps, engine.Step{Name: "follow cluster " + p.Name, ReadOnly: true, Do: t.follow})
 		steps = append(steps, t.after...)
 	}
+
 	return t.Env.Run(ctx, engine.Operation{
 		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps,
 		Looks: p.Action == ActionFollow && len(t.after) == 0,
@@ -266,8 +283,8 @@ func (t *task) start(ctx context.Context) error {
 // pollInterval is the time between two looks at a cluster.
 const pollInterval = 2 * time.Second
 
-// follow watches the operation until it is over, and completes the plan. The job is asked first: what it has done is visible
-// when it is over. A server that does not answer is asked again.
+// follow watches the operation until it is over, and completes the plan. The job is asked first: what it has done is
+// visible when it is over. A server that does not answer is asked again.
 func (t *task) follow(ctx context.Context) error {
 	p := t.plan
 	var k *cloudapi.KubernetesCluster
@@ -289,12 +306,15 @@ func (t *task) follow(ctx context.Context) error {
 		over, p.Cause = t.over(k, job)
 		return over, nil
 	})
+
 	if p.State = ""; k != nil {
 		p.State = k.State
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if p.Cause != "" {
 		fix := "csccm cks show " + p.Name + " shows its events"
 		if k != nil && k.State != stateRunning {
@@ -305,18 +325,20 @@ func (t *task) follow(ctx context.Context) error {
 		}
 		return report.Errorf(fix, "%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), p.Cause)
 	}
+
 	p.Done = len(t.after) == 0
 	return nil
 }
 
-// over reports whether the operation is over. cause is empty when everything is as it was asked for. k is nil when the cluster is
-// gone, job where it is not known.
+// over reports whether the operation is over. cause is empty when everything is as it was asked for. k is nil when the
+// cluster is gone, job where it is not known.
 func (t *task) over(k *cloudapi.KubernetesCluster, job *cloudstack.Job) (over bool, cause string) {
 	switch {
 	case job != nil && job.Status == cloudstack.JobPending:
 		return false, ""
 	case job != nil && job.Status != cloudstack.JobSucceeded:
-		return true, cmp.Or(job.ErrorText, "the job ended without a reason given, perhaps by a restart of the management server")
+		return true, cmp.Or(job.ErrorText,
+			"the job ended without a reason given, perhaps by a restart of the management server")
 	case k == nil && t.to == nil, k != nil && slices.Contains(t.to, k.State) && len(t.differs(k)) == 0:
 		return true, ""
 	case k == nil:

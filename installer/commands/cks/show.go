@@ -42,13 +42,17 @@ func (s *Service) List(ctx context.Context) (*ClusterList, error) {
 
 // Write prints the list for a person.
 func (l *ClusterList) Write(w io.Writer, style report.Style) error {
-	t := report.Table{Header: []string{"NAME", "KIND", "STATE", "VERSION", "CONTROL", "WORKERS", "ETCD", "ZONE", "NETWORK", "ENDPOINT"}}
+	t := report.Table{
+		Header: []string{"NAME", "KIND", "STATE", "VERSION", "CONTROL", "WORKERS", "ETCD", "ZONE", "NETWORK",
+			"ENDPOINT"},
+	}
 	for _, k := range l.Clusters {
 		workers := strconv.Itoa(k.Size)
 		if k.Autoscaling {
 			workers += fmt.Sprintf(" (%d-%d)", k.MinSize, k.MaxSize)
 		}
-		t.Add(k.Name, cmp.Or(k.Type, cloudapi.CloudManaged), k.State, dash(k.Version), strconv.Itoa(k.ControlNodes), workers, strconv.Itoa(k.EtcdNodes), k.ZoneName, dash(k.NetworkName), dash(k.Endpoint))
+		t.Add(k.Name, cmp.Or(k.Type, cloudapi.CloudManaged), k.State, dash(k.Version), strconv.Itoa(k.ControlNodes),
+			workers, strconv.Itoa(k.EtcdNodes), k.ZoneName, dash(k.NetworkName), dash(k.Endpoint))
 	}
 	return t.Write(w, style)
 }
@@ -78,7 +82,8 @@ func (s *Service) Versions(ctx context.Context, zone string) (*VersionList, erro
 func (l *VersionList) Write(w io.Writer, style report.Style) error {
 	t := report.Table{Header: []string{"VERSION", "NAME", "STATE", "ISO", "ZONE", "ARCH", "MIN CPUS", "MIN MEMORY"}}
 	for _, v := range l.Versions {
-		t.Add(v.Semantic, v.Name, v.State, cmp.Or(v.ISOState, "gone"), cmp.Or(v.ZoneName, "all"), dash(v.Arch), strconv.Itoa(v.MinCPUs), strconv.Itoa(v.MinMemoryMiB)+" MiB")
+		t.Add(v.Semantic, v.Name, v.State, cmp.Or(v.ISOState, "gone"), cmp.Or(v.ZoneName, "all"), dash(v.Arch),
+			strconv.Itoa(v.MinCPUs), strconv.Itoa(v.MinMemoryMiB)+" MiB")
 	}
 	return t.Write(w, style)
 }
@@ -102,7 +107,11 @@ func (s *Service) Show(ctx context.Context, name string) (*ClusterInfo, error) {
 		return nil, err
 	}
 	out := &ClusterInfo{
-		SchemaVersion: schemaVersion, Cluster: *k, Nodes: append([]cloudapi.ClusterVM{}, k.Nodes...), Events: []cloudapi.Event{}, Next: nextStep(k),
+		SchemaVersion: schemaVersion,
+		Cluster:       *k,
+		Nodes:         append([]cloudapi.ClusterVM{}, k.Nodes...),
+		Events:        []cloudapi.Event{},
+		Next:          nextStep(k),
 	}
 	events, err := s.API.ListClusterEvents(ctx, k.ID, s.Project)
 	if err != nil {
@@ -151,36 +160,48 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	_ = (&ClusterList{Clusters: []cloudapi.KubernetesCluster{*k}}).Write(&b, style)
 	made := report.Table{Header: []string{"MADE WITH", ""}}
 	for _, part := range []struct{ what, value string }{
-		{"offering", k.OfferingName}, {"offering of control nodes", k.ControlOfferingName}, {"offering of workers", k.WorkerOfferingName},
-		{"offering of etcd nodes", k.EtcdOfferingName}, {"template", k.TemplateName}, {"CNI configuration", k.CNIConfigName}, {"key pair", k.KeyPair},
+		{"offering", k.OfferingName}, {"offering of control nodes", k.ControlOfferingName},
+		{"offering of workers", k.WorkerOfferingName},
+		{"offering of etcd nodes", k.EtcdOfferingName}, {"template", k.TemplateName},
+		{"CNI configuration", k.CNIConfigName}, {"key pair", k.KeyPair},
 	} {
 		if part.value != "" {
 			made.Add(part.what, part.value)
 		}
 	}
+
 	nodes := report.Table{Header: []string{"NODE", "ROLE", "STATE", "VERSION", "ID"}}
 	for _, n := range c.Nodes {
 		nodes.Add(n.Name, roleOf(k, n), n.State, dash(n.Version), n.ID)
 	}
+
 	events := report.Table{Header: []string{"EVENT", "LEVEL", "TYPE", "DESCRIPTION"}}
 	for _, e := range c.Events[:min(len(c.Events), 10)] {
 		events.Add(e.Created, e.Level, e.Type, e.Description)
 	}
+
 	for _, t := range []*report.Table{&made, &nodes, &events} {
 		if len(t.Rows) > 0 {
 			b.WriteString("\n")
 			_ = t.Write(&b, style)
 		}
 	}
+
 	if slices.ContainsFunc(c.Nodes, func(n cloudapi.ClusterVM) bool { return n.External }) {
-		b.WriteString("\n" + style.Indented("", 0, "Upgrades leave out the added workers that were marked for it (--manual-upgrade); CloudStack does not show which."))
+		b.WriteString("\n" +
+			style.Indented("", 0,
+				"Upgrades leave out the added workers that were marked for it (--manual-upgrade); CloudStack does "+
+					"not show which."))
 	}
+
 	if c.EventsUnread != "" {
 		fmt.Fprintf(&b, "\nEvents: not read, %s\n", c.EventsUnread)
 	}
+
 	if c.Next != "" {
 		b.WriteString("\n" + style.Indented("Next: ", 6, c.Next))
 	}
+
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -58,6 +58,7 @@ func (o *Options) ValidateVersion(number string) error {
 			"nodes of every version need 2 CPUs and 2048 MiB",
 		)
 	}
+
 	return nil
 }
 
@@ -80,7 +81,8 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 	p := s.plan("add", "version", number)
 	f := cloudstack.Params{
 		"semanticversion": number, "url": o.URL,
-		"mincpunumber": strconv.Itoa(max(o.MinCPUs, minCPUs)), "minmemory": strconv.Itoa(max(o.MinMemoryMiB, minMemoryMiB)),
+		"mincpunumber": strconv.Itoa(max(o.MinCPUs, minCPUs)),
+		"minmemory":    strconv.Itoa(max(o.MinMemoryMiB, minMemoryMiB)),
 	}.Set("name", o.VersionName).Set("zoneid", zone.ID).Set("checksum", o.Checksum).Set("arch",
 		o.Arch).Flag("directdownload", o.DirectDownload)
 	p.Changes = changes{}.add("ISO", "", o.URL, false).add("checksum", "", o.Checksum, o.Checksum == "").add("zone", "",
@@ -95,7 +97,10 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 	}
 
 	same := func(v cloudapi.KubernetesVersion) bool {
-		return v.Semantic == number && v.ZoneID == zone.ID && (o.VersionName == "" || v.Name == o.VersionName) && (o.Arch == "" || v.Arch == o.Arch)
+		return v.Semantic == number &&
+			v.ZoneID == zone.ID &&
+			(o.VersionName == "" || v.Name == o.VersionName) &&
+			(o.Arch == "" || v.Arch == o.Arch)
 	}
 	follow := engine.Read("follow the ISO of version "+number, func(ctx context.Context) error {
 		return s.awaitISO(ctx, p, zone.ID, same)
@@ -120,6 +125,7 @@ func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
 		if err != nil {
 			return false, explain("look at the ISO", err)
 		}
+
 		i := slices.IndexFunc(all, same)
 		if i < 0 || all[i].ISOState == "" {
 			return false, report.Errorf(
@@ -127,11 +133,13 @@ func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
 				"version %s has no ISO any more", p.Name,
 			)
 		}
+
 		p.ID, p.State = all[i].ID, all[i].ISOState
 		if p.State != said {
 			said = p.State
 			s.Progress.Step("ISO of version %s: %s", p.Name, said)
 		}
+
 		if strings.Contains(strings.ToLower(said), "fail") {
 			return false, report.Errorf(
 				"the ISO's page in CloudStack's UI says why, often URL or checksum; "+
@@ -139,8 +147,10 @@ func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
 				"CloudStack could not load the ISO of version %s, whose state is %s", p.Name, said,
 			)
 		}
+
 		return said == isoReady, nil
 	})
+
 	p.Done = err == nil
 	return err
 }
@@ -185,20 +195,24 @@ func (s *Service) DeleteVersion(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+
 	clusters, err := s.API.ListAllKubernetesClusters(ctx)
 	if err != nil {
 		return explain("list the clusters of all accounts", err)
 	}
+
 	p := s.plan("delete", "version", v.Name)
 	p.ID, p.State, p.Changes = v.ID, v.State, changes{{"ISO", dash(v.ISOName), "deleted"}}
 	for _, k := range clusters {
 		if k.VersionID == v.ID {
 			p.Findings = append(p.Findings, ckscheck.Finding{
 				Code: "version-used", Severity: ckscheck.Error, Object: "cluster " + k.Name + " of " + k.Owner(),
-				What:   "it has the version",
-				Remedy: "upgrade or delete the cluster first; csccm cks versions disable " + v.Name + " keeps new clusters from it",
+				What: "it has the version",
+				Remedy: "upgrade or delete the cluster first; csccm cks versions disable " + v.Name +
+					" keeps new clusters from it",
 			})
 		}
 	}
+
 	return s.call(ctx, p, "deleteKubernetesSupportedVersion", cloudstack.Params{"id": v.ID})
 }

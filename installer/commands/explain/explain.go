@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says of each alert, each reason of an Event or a condition, and each check what it means, how to see it
-// and how to end it. The texts are those of the tables; docs/runbooks.md and csccm doctor --explain show the same.
+// Package explain says of each alert, each reason of an Event or a condition, and each check what it means, how to see
+// it and how to end it. The texts are those of the tables; docs/runbooks.md and csccm doctor --explain show the same.
 package explain
 
 import (
@@ -80,8 +80,12 @@ var Topics = sync.OnceValue(func() []Topic {
 	reason := func(name string, e Entry) { add(name, version.Pages+"docs/runbooks.md#"+strings.ToLower(name), e) }
 	for _, a := range alerts() {
 		reason(a.Alert, Entry{
-			Kind: Alert, Severity: a.Labels["severity"], For: a.For, When: variables(a.Annotations["summary"]), Means: variables(a.Annotations["description"]),
-			See: a.Runbook.See, Queries: append([]string{a.Expr}, a.Runbook.Queries...), End: a.Runbook.End,
+			Kind:     Alert,
+			Severity: a.Labels["severity"],
+			For:      a.For,
+			When:     variables(a.Annotations["summary"]),
+			Means:    variables(a.Annotations["description"]),
+			See:      a.Runbook.See, Queries: append([]string{a.Expr}, a.Runbook.Queries...), End: a.Runbook.End,
 			what: "Alert, " + a.Labels["severity"] + ", after " + a.For, family: "Alerts",
 		})
 	}
@@ -99,8 +103,12 @@ var Topics = sync.OnceValue(func() []Topic {
 	}
 	for _, c := range check.All() {
 		add(c.Code, c.Hint(), Entry{
-			Kind: Check, Severity: string(c.Severity), When: c.Title + ": " + c.What, Means: c.Why, See: []string{"csccm doctor --only " + c.Code + " -v"},
-			End: c.Remedy, what: "Check of csccm doctor, " + string(c.Severity),
+			Kind:     Check,
+			Severity: string(c.Severity),
+			When:     c.Title + ": " + c.What,
+			Means:    c.Why,
+			See:      []string{"csccm doctor --only " + c.Code + " -v"},
+			End:      c.Remedy, what: "Check of csccm doctor, " + string(c.Severity),
 		})
 	}
 	return out
@@ -108,23 +116,34 @@ var Topics = sync.OnceValue(func() []Topic {
 
 func eventEntry(object string, r *plan.EventRow) Entry {
 	e := Entry{
-		Kind: Event, Object: object, Severity: "Normal", When: r.When, Means: r.Means, End: r.Remedy, family: "Events on " + object + "s",
-		See: []string{"kubectl get events -A --field-selector involvedObject.kind=" + object + ",reason=" + string(r.Reason)},
+		Kind:     Event,
+		Object:   object,
+		Severity: "Normal",
+		When:     r.When,
+		Means:    r.Means,
+		End:      r.Remedy,
+		family:   "Events on " + object + "s",
+		See: []string{"kubectl get events -A --field-selector involvedObject.kind=" + object + ",reason=" +
+			string(r.Reason)},
 	}
+
 	if r.Warning {
 		e.Severity = "Warning"
 	}
+
 	e.what = "Event on a " + object + ", " + e.Severity
 	if r.Condition {
 		e.InCondition = service.ConditionReady
 		e.what += "; reason of the condition `" + e.InCondition + "`"
 		e.See = append(e.See, "kubectl describe service -n NAMESPACE NAME", "csccm plan NAMESPACE/NAME")
 	}
+
 	for _, line := range r.See {
 		if !slices.Contains(e.See, line) {
 			e.See = append(e.See, line)
 		}
 	}
+
 	return e
 }
 
@@ -146,10 +165,12 @@ var variable = regexp.MustCompile(`\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}`)
 
 // variables replaces them by placeholders.
 func variables(template string) string {
-	return variable.ReplaceAllStringFunc(template, func(v string) string { return strings.ToUpper(variable.FindStringSubmatch(v)[1]) })
+	return variable.ReplaceAllStringFunc(template,
+		func(v string) string { return strings.ToUpper(variable.FindStringSubmatch(v)[1]) })
 }
 
-// alerts are those of the chart with the default name of its lease. The chart is embedded: it is read, or a test has failed.
+// alerts are those of the chart with the default name of its lease. The chart is embedded: it is read, or a test has
+// failed.
 func alerts() (out []alert) {
 	const name = "monitoring/alerts.yaml"
 	var file struct{ Groups []struct{ Rules []alert } }
@@ -190,7 +211,8 @@ func Find(name string) (Topic, error) {
 	if len(near) == 0 {
 		near = typo.Nearest(name, known, math.MaxInt)
 	}
-	return Topic{}, fmt.Errorf("%q is no alert, no reason of an Event or condition and no check, did you mean %s?", name, strings.Join(near[:min(len(near), 3)], " or "))
+	return Topic{}, fmt.Errorf("%q is no alert, no reason of an Event or condition and no check, did you mean %s?",
+		name, strings.Join(near[:min(len(near), 3)], " or "))
 }
 
 //go:generate go test . -run PagesAreFresh -update

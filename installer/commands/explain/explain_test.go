@@ -28,12 +28,18 @@ func TestEverythingIsExplained(t *testing.T) {
 	t.Parallel()
 	kinds, lower := map[Kind]int{}, map[string]bool{}
 	for _, topic := range Topics() {
-		assert.False(t, lower[strings.ToLower(topic.Name)], "%s: two topics have the name, in other letters", topic.Name)
+		assert.False(t, lower[strings.ToLower(topic.Name)], "%s: two topics have the name, in other letters",
+			topic.Name)
 		lower[strings.ToLower(topic.Name)] = true
 		for _, e := range topic.Entries {
 			kinds[e.Kind]++
 			assert.Equal(t, topic.Entries[0].Kind, e.Kind, "%s is the name of two kinds", topic.Name)
-			for what, text := range map[string]string{"when it happens": e.When, "what it means": e.Means, "how to see it": strings.Join(e.See, ""), "how to end it": e.End} {
+			for what, text := range map[string]string{
+				"when it happens": e.When,
+				"what it means":   e.Means,
+				"how to see it":   strings.Join(e.See, ""),
+				"how to end it":   e.End,
+			} {
 				assert.NotEmpty(t, text, "%s does not say %s", topic.Name, what)
 				assert.NotContains(t, text, "{{", "%s: %s", topic.Name, what)
 				assert.NotContains(t, text, "LEASE_NAME", "%s: %s", topic.Name, what)
@@ -44,6 +50,7 @@ func TestEverythingIsExplained(t *testing.T) {
 			}
 		}
 	}
+
 	assert.Equal(t, len(check.All()), kinds[Check])
 	assert.Equal(t, len(reasons.Events)+len(reasons.NodeEvents), kinds[Event])
 	assert.Equal(t, len(reasons.Conditions), kinds[Condition])
@@ -67,9 +74,11 @@ func TestPagesAreFresh(t *testing.T) {
 }
 
 // saidOnce matches commands that the introduction names.
-var saidOnce = regexp.MustCompile("(?m)^(kubectl get events -A --field-selector .*|kubectl describe service -n NAMESPACE NAME|csccm plan NAMESPACE/NAME)\n")
+var saidOnce = regexp.MustCompile("(?m)^(kubectl get events -A --field-selector .*|kubectl describe service -n " +
+	"NAMESPACE NAME|csccm plan NAMESPACE/NAME)\n")
 
-const intro = "<!-- Generated from the tables of alerts and reasons by installer/commands/explain. Do not edit. -->\n\n" + `# Runbooks
+const intro = "<!-- Generated from the tables of alerts and reasons by installer/commands/explain. Do not " +
+	"edit. -->\n\n" + `# Runbooks
 
 What these names mean, how to see more, and how to end the problem: [alerts](#alerts) of the chart (` + "`prometheusRule.enabled`" + `), [Events on
 Services](#events-on-services) and [on Nodes](#events-on-nodes), and [reasons of conditions](#conditions-of-a-service). To see an Event:
@@ -88,7 +97,8 @@ func page() string {
 				continue // a name has one heading, so that links find it
 			}
 			text := saidOnce.ReplaceAllString(strings.ReplaceAll(t.text(), "](runbooks.md#", "](#"), "")
-			text = strings.NewReplacer("\n```sh\n```\n", "", "\nEvent on a "+t.Entries[0].Object+", ", "\n").Replace(text)
+			text = strings.NewReplacer("\n```sh\n```\n", "", "\nEvent on a "+t.Entries[0].Object+
+				", ", "\n").Replace(text)
 			fmt.Fprintf(&b, "\n### %s\n%s", t.Name, text)
 		}
 	}
@@ -98,14 +108,23 @@ func page() string {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
-		"PortTaken": "PortTaken", "porttaken": "PortTaken", "node-001": "NODE-001", "cloudstackccmnoleader": "CloudStackCCMNoLeader", "Waiting": "Waiting",
+		"PortTaken":             "PortTaken",
+		"porttaken":             "PortTaken",
+		"node-001":              "NODE-001",
+		"cloudstackccmnoleader": "CloudStackCCMNoLeader",
+		"Waiting":               "Waiting",
 	} {
 		topic, err := Find(typed)
 		require.NoError(t, err, typed)
 		require.Equal(t, want, topic.Name)
 	}
+
 	for typed, near := range map[string]string{
-		"NoLeader": "CloudStackCCMNoLeader", "PortTakne": "PortTaken", "NODE-0001": "NODE-001", "orphan": "CloudStackCCMOrphans or OrphanedInCloudStack", "": "did you mean",
+		"NoLeader":  "CloudStackCCMNoLeader",
+		"PortTakne": "PortTaken",
+		"NODE-0001": "NODE-001",
+		"orphan":    "CloudStackCCMOrphans or OrphanedInCloudStack",
+		"":          "did you mean",
 	} {
 		_, err := Find(typed)
 		require.ErrorContains(t, err, near, typed)
@@ -121,7 +140,8 @@ func TestWriteText(t *testing.T) {
 		require.Contains(t, b.String(), topic.Page)
 	}
 	require.NotContains(t, b.String(), "](")
-	require.Contains(t, b.String(), "network ACL\n(docs/troubleshooting.md#the-network-acl-lets-nobody-in-or-cannot-be-changed).")
+	require.Contains(t, b.String(),
+		"network ACL\n(docs/troubleshooting.md#the-network-acl-lets-nobody-in-or-cannot-be-changed).")
 }
 
 // TestJSONPaths: the expressions of kubectl's -o jsonpath and custom-columns parse.
@@ -147,5 +167,6 @@ func TestJSONPaths(t *testing.T) {
 			}
 		}
 	}
+
 	require.Greater(t, seen, 5)
 }

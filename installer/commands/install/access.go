@@ -39,9 +39,11 @@ func (r *run) findAccess(ctx context.Context) error {
 		}
 		r.ends = append(r.ends, end)
 	}
+
 	if err := r.askSource(ctx); err != nil {
 		return err
 	}
+
 	if r.Source != SourceAdmin && (r.CreateAccount || r.Domain+r.User+r.Role+r.Account != "") {
 		return report.Usage(
 			"leave them out, or give an administrator's login with "+adminFlags,
@@ -49,6 +51,7 @@ func (r *run) findAccess(ctx context.Context) error {
 				"administrator makes, and keys exist here",
 		)
 	}
+
 	if r.Source != SourceSecret {
 		err := r.askURL(ctx, r.Env, func(url string) error { // says what answers at a URL that is no CloudStack
 			if err := checkURL(url); err != nil {
@@ -69,6 +72,7 @@ func (r *run) findAccess(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if file := r.Given().CAFile; file != "" {
 		var err error
 		if r.caPEM, err = os.ReadFile(file); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
@@ -78,10 +82,12 @@ func (r *run) findAccess(ctx context.Context) error {
 			return report.Usage("name a file with PEM certificates", "--ca-file: %v", err)
 		}
 	}
+
 	r.config = r.Merge()
 	for _, name := range r.config.Ignored {
 		r.Progress.Warn("%s is a key of another provider and has no effect; the Secret will not hold it", name)
 	}
+
 	switch {
 	case r.Source == SourceAdmin:
 		return r.planUser(ctx)
@@ -91,6 +97,7 @@ func (r *run) findAccess(ctx context.Context) error {
 	case r.Source == SourceSecret && r.secret.Problem != nil:
 		return report.Usage("correct the Secret, or give credentials and --overwrite-secret", "%v", r.secret.Problem)
 	}
+
 	return nil
 }
 
@@ -110,32 +117,39 @@ func (r *run) planUser(ctx context.Context) (err error) {
 			r.Account, r.Domain = account, domain
 		}
 	}
+
 	missing := r.Account == "" && wanted.ProjectID == ""
 	if missing && !r.Interactive { // refuses before the login
 		return r.askOwner(ctx, "")
 	}
+
 	var end func()
 	if r.admin, end, err = r.LogIn(ctx, r.Env, r.withoutProject(credentials.Keys{})); err != nil {
 		return err
 	}
+
 	r.ends = append(r.ends, end)
 	if wanted.Zone != "" { // before anything is made; the user's own rights are proven later
 		err = credentials.CheckZone(ctx, r.admin, wanted.Zone)
 	} else {
 		err = r.askZone(ctx, r.admin)
 	}
+
 	if err == nil && missing {
 		err = r.askOwner(ctx, r.ownerOfNodes(ctx))
 	}
+
 	if err != nil {
 		return err
 	}
+
 	r.Progress.Step("User for the controller")
 	if !missing {
 		if err := r.judgeOwner(ctx); err != nil {
 			return err
 		}
 	}
+
 	r.Progress.Done("user %q in account %q of domain %s", r.user.User, r.user.Account, r.user.Domain.Path)
 	r.config = r.withoutProject(credentials.Keys{})
 	r.config.ProjectID = r.user.Project.ID
@@ -159,12 +173,15 @@ func (r *run) judgeOwner(ctx context.Context) (err error) {
 			return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == projectID }), err
 		},
 	}
+
 	if was := r.secret.Config; was != nil {
 		request.InUse = credentials.Keys{APIKey: was.APIKey, SecretKey: was.SecretKey}
 	}
+
 	if r.user, err = credentials.Plan(ctx, r.admin, request); err == nil {
 		err = r.matchNodes(ctx)
 	}
+
 	return err
 }
 
@@ -186,38 +203,47 @@ func (r *run) matchNodes(ctx context.Context) error {
 	if slices.Contains(r.SkipChecks, matchesVMs) || len(r.nodes) == 0 {
 		return nil
 	}
+
 	place := credentials.Place{Account: r.user.Account, Domain: r.user.Domain.Path}
 	query := cloudstack.VMQuery{Account: r.user.Account, DomainID: r.user.Domain.ID}
 	if r.user.Project.ID != "" {
 		place, query = credentials.Place{Project: r.user.Project.Name}, cloudstack.VMQuery{ProjectID: r.user.Project.ID}
 	}
+
 	vms, err := r.admin.ListVirtualMachines(ctx, query)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) || cloudstack.IsNotFound(err) {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	zone := r.Merge().Zone
 	lost := check.Lost(r.nodes, inZone(vms, zone))
 	if len(lost) == 0 {
 		return nil
 	}
+
 	out := check.Problemf("%d of %s have no VM in %s", len(lost), report.Count(len(r.nodes), "node"), place)
 	if zone != "" {
 		out.Message += ", zone " + zone
 	}
+
 	there := place.String()
 	place.VMs = vms // of all zones
-	out = check.Elsewhere(out, lost, append(slices.DeleteFunc(credentials.AdminPlaces(ctx, r.admin), func(p credentials.Place) bool { return p.String() == there }), place))
+	out = check.Elsewhere(out, lost,
+		append(slices.DeleteFunc(credentials.AdminPlaces(ctx, r.admin),
+			func(p credentials.Place) bool { return p.String() == there }), place))
 	return checksFailed(check.PhasePreflight, check.Result{Code: matchesVMs, Message: out.Message, Remedy: out.Remedy})
 }
 
 // inZone are the VMs that are in a zone; all without one.
 func inZone(vms []cloudstack.VirtualMachine, zone string) *inventory.VMSnapshot {
-	return inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, slices.DeleteFunc(slices.Clone(vms), func(vm cloudstack.VirtualMachine) bool {
-		return !inventory.InZone(&vm, zone)
-	}))
+	return inventory.NewVMSnapshot(time.Time{}, inventory.Scope{},
+		slices.DeleteFunc(slices.Clone(vms), func(vm cloudstack.VirtualMachine) bool {
+			return !inventory.InZone(&vm, zone)
+		}))
 }
 
 // makeUser makes what the plan of the user lists, after checks of the cluster and a question, and takes the keys.
@@ -225,29 +251,36 @@ func (r *run) makeUser(ctx context.Context) error {
 	if r.user == nil {
 		return nil
 	}
+
 	if !r.user.Changes() {
 		return r.takeKeys(ctx)
 	}
+
 	if err := r.overwrites(); err != nil {
 		return err
 	}
+
 	if err := r.preflight(ctx); err != nil {
 		return err
 	}
+
 	if !r.Yes {
 		text := "To do in CloudStack:\n  - " + strings.Join(r.user.Steps, "\n  - ") + "\n"
 		if _, err := fmt.Fprint(r.ErrOut, text); err != nil {
 			return err
 		}
-		if err := r.Agreed(ctx, "make the controller's user", prompt.Question{Message: "Do this in CloudStack for the controller", Default: "yes"}); err != nil {
+		if err := r.Agreed(ctx, "make the controller's user",
+			prompt.Question{Message: "Do this in CloudStack for the controller", Default: "yes"}); err != nil {
 			return err
 		}
 	}
+
 	r.Progress.Step("User for the controller in CloudStack")
 	err := r.session.Run(ctx, engine.Step{Name: "the user in CloudStack", Do: r.takeKeys})
 	if err == nil {
 		r.Progress.Done("%q", r.user.User)
 	}
+
 	return err
 }
 
@@ -259,6 +292,7 @@ func (r *run) takeKeys(ctx context.Context) error {
 				return err
 			}
 		}
+
 		return credentials.Recorded(ctx, r.Cluster, r.config, r.user.Makes, func() error {
 			keys, err := r.user.Apply(ctx, func(what string) {
 				r.Note("made %s", what)
@@ -268,6 +302,7 @@ func (r *run) takeKeys(ctx context.Context) error {
 				r.config.APIKey, r.config.SecretKey = keys.APIKey, keys.SecretKey
 				r.user.Steps = nil
 			}
+
 			return err
 		})
 	})
@@ -282,7 +317,8 @@ func (r *run) close(err error) {
 		}
 	}
 	if len(names) > 0 {
-		r.Progress.Info("Made in CloudStack: %s; the next run goes on with it, and csccm uninstall --delete-user removes it", strings.Join(names, ", "))
+		r.Progress.Info("Made in CloudStack: %s; the next run goes on with it, and csccm uninstall "+
+			"--delete-user removes it", strings.Join(names, ", "))
 	}
 	for _, end := range r.ends {
 		end()
@@ -304,17 +340,27 @@ func (r *run) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	var lines strings.Builder
-	test := &selftest.Test{Config: r.config, Client: api.Client, Required: provider.RequiredCommands, Optional: provider.OptionalCommands, Out: &lines}
+	test := &selftest.Test{
+		Config:   r.config,
+		Client:   api.Client,
+		Required: provider.RequiredCommands,
+		Optional: provider.OptionalCommands,
+		Out:      &lines,
+	}
+
 	project, err := credentials.Verify(ctx, test)
 	showTest(r.Progress, lines.String())
 	if err == nil && project != "" && r.config.ProjectID != project {
 		r.config.ProjectID = project // the id outlives a renaming
 		api, err = cloudapi.NewClient(r.config)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	r.api = api
 	r.Progress.Done("verified")
 	return nil

@@ -21,43 +21,56 @@ import (
 // What flags, answers, a file and the Secret say of the cloud-config is merged key by key.
 func TestInstallMergesTheCloudConfig(t *testing.T) {
 	t.Parallel()
-	const rare = "node-vms = demo-*\nformer-cluster-ids = old-1,old-2\nlb-mode = direct\njob-timeout = 3m0s\nrate-limit = 7\n"
+	const rare = "node-vms = demo-*\nformer-cluster-ids = old-1,old-2\nlb-mode = direct\njob-timeout = " +
+		"3m0s\nrate-limit = 7\n"
 	for name, tc := range map[string]struct {
 		secret, file string
 		flags        access.Settings
 		admin        bool
 		want         string
 	}{
-		"a file":                             {"", rare, nil, false, rare},
-		"a file over a Secret":               {rare + "region = eu\n", "job-timeout = 5m0s\n", nil, false, "job-timeout = 5m0s\nregion = eu\nnode-vms = demo-*\nlb-mode = direct\n"},
-		"a default in the file":              {rare, "job-timeout = 10m\n", nil, false, "! job-timeout\nnode-vms = demo-*\n"},
-		"flags over a file":                  {"", rare + "zone = zone-9\n", access.Settings{"zone": "zone-1", "region": "eu"}, false, rare + "zone = zone-1\nregion = eu\n"},
-		"flags over the Secret":              {rare + "ssl-no-verify = true\nzone = zone-9\n", "", access.Settings{"ssl-no-verify": "false", "zone": ""}, false, rare + "! zone\n! ssl-no-verify\n"},
-		"a new user over a Secret":           {rare + "ssl-no-verify = true\n", "", nil, true, rare + "ssl-no-verify = true\n"},
-		"another spelling of the URL":        {rare, "", access.Settings{"api-url": "trailing slash"}, false, rare},
-		"another spelling, and a new user":   {rare, "", access.Settings{"api-url": "trailing slash"}, true, rare},
-		"keys of another provider in a file": {"", "api-rate-limit-qps = 5\napi-rate-limit-burst = 9\nvm-cache-ttl = 30\n", nil, false, "rate-limit = 5\nrate-burst = 9\n! vm-cache-ttl\n"},
+		"a file": {"", rare, nil, false, rare},
+		"a file over a Secret": {rare + "region = eu\n", "job-timeout = 5m0s\n", nil, false,
+			"job-timeout = 5m0s\nregion = eu\nnode-vms = demo-*\nlb-mode = direct\n"},
+		"a default in the file": {rare, "job-timeout = 10m\n", nil, false,
+			"! job-timeout\nnode-vms = demo-*\n"},
+		"flags over a file": {"", rare + "zone = zone-9\n",
+			access.Settings{"zone": "zone-1", "region": "eu"}, false, rare + "zone = zone-1\nregion = eu\n"},
+		"flags over the Secret": {rare + "ssl-no-verify = true\nzone = zone-9\n", "",
+			access.Settings{"ssl-no-verify": "false", "zone": ""}, false, rare + "! zone\n! ssl-no-verify\n"},
+		"a new user over a Secret": {rare + "ssl-no-verify = true\n", "", nil, true,
+			rare + "ssl-no-verify = true\n"},
+		"another spelling of the URL":      {rare, "", access.Settings{"api-url": "trailing slash"}, false, rare},
+		"another spelling, and a new user": {rare, "", access.Settings{"api-url": "trailing slash"}, true, rare},
+		"keys of another provider in a file": {"",
+			"api-rate-limit-qps = 5\napi-rate-limit-burst = 9\nvm-cache-ttl = 30\n", nil, false,
+			"rate-limit = 5\nrate-burst = 9\n! vm-cache-ttl\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			e.onePod()
 			keys := e.keys(t)
-			head := "[Global]\napi-url = " + e.cloud.URL + "\napi-key = " + keys.Answers["api-key"] + "\nsecret-key = " + keys.Answers["secret-key"] + "\n"
+			head := "[Global]\napi-url = " + e.cloud.URL + "\napi-key = " + keys.Answers["api-key"] +
+				"\nsecret-key = " + keys.Answers["secret-key"] + "\n"
 			o := Config{OverwriteSecret: true}
 			if tc.admin {
 				o = e.admin()
 				o.Answers, o.OverwriteSecret = nil, true
 			}
+
 			if o.Flags = maps.Clone(tc.flags); tc.flags["api-url"] != "" {
 				o.Flags["api-url"] = e.cloud.URL + "/"
 			}
+
 			if tc.secret != "" {
 				e.putSecret(t, head+tc.secret)
 			}
+
 			if tc.file != "" {
 				o.File = []byte(head + tc.file)
 			}
+
 			e.install(t, o)
 			got := string(e.Secret(t, access.SecretName)[access.SecretKey])
 			for line := range strings.Lines(tc.want) {
@@ -99,10 +112,14 @@ func TestInstallUsesTheSecretOfTheChart(t *testing.T) {
 	require.Contains(t, e.Stderr.String(), "using the credentials in Secret kube-system/mine")
 
 	// Other commands go by what the Pods mount.
-	d, err := e.Kube.AppsV1().Deployments(testenv.Namespace).Get(t.Context(), testenv.Deployment(1).Name, metav1.GetOptions{})
+	d, err := e.Kube.AppsV1().Deployments(testenv.Namespace).Get(t.Context(), testenv.Deployment(1).Name,
+		metav1.GetOptions{})
 	require.NoError(t, err)
 	d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "cloud-config", VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: "mine", Items: []corev1.KeyToPath{{Key: "config.ini", Path: "cloud-config"}}},
+		Secret: &corev1.SecretVolumeSource{
+			SecretName: "mine",
+			Items:      []corev1.KeyToPath{{Key: "config.ini", Path: "cloud-config"}},
+		},
 	}}}
 	_, err = e.Kube.AppsV1().Deployments(testenv.Namespace).Update(t.Context(), d, metav1.UpdateOptions{})
 	require.NoError(t, err)
@@ -126,10 +143,12 @@ func TestInstallHealsDeadKeys(t *testing.T) {
 	e.install(t, e.admin())
 	users, err := e.cloud.Admin(t).ListUsers(t.Context(), "")
 	require.NoError(t, err)
-	_, err = e.cloud.Admin(t).RegisterUserKeys(t.Context(), testenv.Named(t, users, "kubeadmin", func(u cloudapi.User) string { return u.Username }).ID)
+	_, err = e.cloud.Admin(t).RegisterUserKeys(t.Context(),
+		testenv.Named(t, users, "kubeadmin", func(u cloudapi.User) string { return u.Username }).ID)
 	require.NoError(t, err)
 	require.Error(t, e.works(t))
-	testenv.RequireRefusal(t, e.installer(t, Config{OverwriteSecret: true}).Run(t.Context()), "does not accept the API keys",
+	testenv.RequireRefusal(t, e.installer(t, Config{OverwriteSecret: true}).Run(t.Context()),
+		"does not accept the API keys",
 		"csccm install --overwrite-secret --admin-user USER --admin-password-file FILE", report.ExitFailure)
 	e.install(t, Config{AdminUser: "admin", AdminPassword: "password", OverwriteSecret: true})
 	require.NoError(t, e.works(t))

@@ -52,6 +52,7 @@ func (r *run) applySecret(ctx context.Context) error {
 			access.SecretKeep: "kept", access.SecretCreate: "created", access.SecretOverwrite: "overwritten",
 		}[r.newSecret.Action])
 	}
+
 	return err
 }
 
@@ -67,18 +68,24 @@ func (r *run) applyChart(ctx context.Context) (err error) {
 		r.Note("revision %d, chart %s", r.release.Revision, r.release.ChartVersion)
 		r.Progress.Done("revision %d, chart %s", r.release.Revision, r.release.ChartVersion)
 	}
+
 	// A running controller reads some keys of the cloud-config, such as the zone, only when it starts.
 	was, keys := r.secret.Config, ""
-	if r.newSecret.Action == access.SecretOverwrite && was != nil && r.was != nil { // Pods of a first release read the new one
+
+	// Pods of a first release read the new one
+	if r.newSecret.Action == access.SecretOverwrite && was != nil && r.was != nil {
 		keys = strings.Join(was.NeedsRestart(r.config), ", ")
 	}
+
 	if keys == "" {
 		return nil
 	}
+
 	r.Progress.Step("Restarting the controller, which reads %s when it starts", keys)
 	if err := rollout.Restart(ctx, r.Env); err != nil {
 		return err
 	}
+
 	r.Note("restarted for %s", keys)
 	return nil
 }
@@ -90,6 +97,7 @@ func (r *run) initialiseNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	e := &taint.Executor{Env: r.Env, Pace: r.Pace}
 	if waiting := p.In(taint.StateWaiting); len(waiting) > 0 {
 		r.Progress.Step("Waiting for the controller to initialise %s", report.Count(len(waiting), "node"))
@@ -104,10 +112,13 @@ func (r *run) initialiseNodes(ctx context.Context) error {
 		}
 		r.Progress.Done("")
 	}
+
 	if r.SkipTaint && len(p.Order) > 0 {
-		r.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", report.Count(len(p.Order), "node"))
+		r.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them",
+			report.Count(len(p.Order), "node"))
 		return nil
 	}
+
 	return e.Initialise(ctx, p)
 }
 
@@ -117,9 +128,11 @@ func (r *run) summary(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if r.Structured() {
 		return nil
 	}
+
 	commands := r.StyleOf(r.Out).Commands
 	if r.taker != nil {
 		names := cloudapi.Names(r.taker.Plan.Predecessors, func(p *family.Predecessor) string { return p.String() })
@@ -128,16 +141,19 @@ func (r *run) summary(ctx context.Context) error {
 			return err
 		}
 	}
+
 	_, err = fmt.Fprintf(r.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
 Check it at any time:  %s
 The same again:        %s
 `, r.release.AppVersion, r.Cluster.Namespace, len(p.In(taint.StateDone)), report.Count(len(p.Items), "node"),
 		commands("csccm doctor"), report.ShellLine(r.FlagLine(r.Env)...))
+
 	return err
 }
 
 // FlagLine is the command that repeats this install without questions: its flags, and what was answered. It names where
-// secrets come from, never what they are. After --from-predecessor the Secret holds the keys; the other provider's may go with it.
+// secrets come from, never what they are. After --from-predecessor the Secret holds the keys; the other provider's may
+// go with it.
 func (c *Config) FlagLine(e *engine.Env) []string {
 	line := slices.Concat([]string{"csccm", "install"}, e.Cluster.Args(e.Release), c.Typed)
 	given := func(flag string) bool { return slices.Contains(c.Typed, flag) }
@@ -165,6 +181,7 @@ func (c *Config) FlagLine(e *engine.Env) []string {
 			line = append(line, a.flag, a.value)
 		}
 	}
+
 	return append(line, "--yes")
 }
 
@@ -175,10 +192,12 @@ func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 	if err != nil {
 		return err
 	}
+
 	values := helm.Values(history)
 	if o.ResetValues {
 		values = nil
 	}
+
 	values = helm.MergeValues(values, o.Values)
 	d := &decided{}
 	if len(helm.Current(history).Decided) > 0 {
@@ -186,18 +205,22 @@ func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 			return err
 		}
 	}
+
 	c := &change{was: &history[0], back: wayBack(history), given: o.Values, request: helm.ApplyRequest{
 		Name: e.Release, Chart: o.Chart, Values: helm.MergeValues(d.values, values), KubeVersion: e.Cluster.Version,
 		Description: "csccm upgrade", Decided: d.names(),
 	}}
+
 	if err := c.render(ctx, e); err != nil {
 		return err
 	}
+
 	from, ferr := semver.NewVersion(c.was.ChartVersion)
 	to, err := semver.NewVersion(o.Chart.Version())
 	if err = errors.Join(ferr, err); err != nil {
 		return fmt.Errorf("chart %s after %s: %w", o.Chart.Version(), c.was.ChartVersion, err)
 	}
+
 	switch d := to.Compare(from); {
 	case d < 0 && !o.AllowDowngrade:
 		return report.Usage(
@@ -209,7 +232,9 @@ func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 	case d == 0 && c.action == actionUpgrade:
 		c.action = diff.Update
 	}
-	return c.carryOut(ctx, e, "upgrade", fmt.Sprintf("chart %s, controller %s", o.Chart.Version(), o.Chart.AppVersion()),
+
+	return c.carryOut(ctx, e, "upgrade",
+		fmt.Sprintf("chart %s, controller %s", o.Chart.Version(), o.Chart.AppVersion()),
 		func(ctx context.Context) (*helm.Release, error) { return e.Helm.Apply(ctx, c.request) })
 }
 
@@ -220,12 +245,22 @@ func Rollback(ctx context.Context, e *engine.Env, revision int) error {
 	if err != nil {
 		return err
 	}
+
 	target, err := pick(history, revision)
 	if err != nil {
 		return err
 	}
-	c := &change{was: &history[0], back: wayBack(history), action: "rollback", manifest: target.Manifest, request: helm.ApplyRequest{Values: target.Values}}
-	return c.carryOut(ctx, e, "rollback", fmt.Sprintf("revision %d, chart %s, controller %s", target.Revision, target.ChartVersion, target.AppVersion),
+
+	c := &change{
+		was:      &history[0],
+		back:     wayBack(history),
+		action:   "rollback",
+		manifest: target.Manifest,
+		request:  helm.ApplyRequest{Values: target.Values},
+	}
+
+	return c.carryOut(ctx, e, "rollback",
+		fmt.Sprintf("revision %d, chart %s, controller %s", target.Revision, target.ChartVersion, target.AppVersion),
 		func(ctx context.Context) (*helm.Release, error) {
 			return e.Helm.Rollback(ctx, e.Release, target.Revision)
 		})
@@ -241,6 +276,7 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 		}
 		known = append(known, fmt.Sprintf("%d (%s, chart %s)", r.Revision, status, r.ChartVersion))
 	}
+
 	i := slices.IndexFunc(history, func(r helm.Release) bool {
 		return r.Revision == revision || revision == 0 && r.Revision != history[0].Revision && r.Worked()
 	})
@@ -253,6 +289,7 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 			"there is no earlier revision that worked",
 		)
 	}
+
 	return nil, report.Usage("name one of "+strings.Join(known, ", "), "there is no revision %d", revision)
 }
 
@@ -304,10 +341,12 @@ func (c *change) carryOut(
 	if err := c.compare(ctx, e); err != nil {
 		return err
 	}
+
 	now, what := c.was, fmt.Sprintf("%s release %s/%s", c.action, e.Cluster.Namespace, e.Release)
 	plan := e.NewPlan()
 	plan.Add("Helm", what+":", c.request.Values,
-		fmt.Sprintf("from  revision %d, chart %s, controller %s", c.was.Revision, c.was.ChartVersion, c.was.AppVersion), "to    "+to)
+		fmt.Sprintf("from  revision %d, chart %s, controller %s", c.was.Revision, c.was.ChartVersion, c.was.AppVersion),
+		"to    "+to)
 	plan.Add("Objects", diff.Summary(c.objects), c.objects, diff.Text(c.objects, e.Verbose)...)
 	plan.Warnings = c.warnings
 	back := "go back with " + c.back
@@ -319,7 +358,8 @@ func (c *change) carryOut(
 				if now, err = do(ctx); err != nil {
 					return err
 				}
-				e.Note("revision %d after %d, chart %s after %s", now.Revision, c.was.Revision, now.ChartVersion, c.was.ChartVersion)
+				e.Note("revision %d after %d, chart %s after %s", now.Revision, c.was.Revision, now.ChartVersion,
+					c.was.ChartVersion)
 				e.Progress.Done("revision %d, chart %s", now.Revision, now.ChartVersion)
 				return nil
 			}},
@@ -328,10 +368,15 @@ func (c *change) carryOut(
 				return report.Remedied(err, cmp.Or(report.RemedyOf(err), "wait with csccm status")+", or "+back)
 			}},
 			{Name: "leader", Do: func(ctx context.Context) error {
-				env := &inspect.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release}, Clock: e.Clock}
+				env := &inspect.Env{
+					Cluster: e.Cluster,
+					Setup:   check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release},
+					Clock:   e.Clock,
+				}
 				open, err := awaitLeader(ctx, env, inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {
-					late := report.Errorf(open.Remedy+"; or "+back, "the new Pods run, but none of them leads: %s", open.Message)
+					late := report.Errorf(open.Remedy+"; or "+back, "the new Pods run, but none of them leads: %s",
+						open.Message)
 					late.Code = report.ExitTimeout
 					err = late
 				}
@@ -339,10 +384,17 @@ func (c *change) carryOut(
 			}},
 		}
 	}
+
 	return e.Run(ctx, engine.Operation{
-		Name: command, What: what, Back: "or " + back, Question: prompt.Question{Message: "Go on"}, Plan: plan, Steps: steps,
+		Name:     command,
+		What:     what,
+		Back:     "or " + back,
+		Question: prompt.Question{Message: "Go on"},
+		Plan:     plan,
+		Steps:    steps,
 		Done: func() string {
-			return fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo back:   %s\n",
+			return fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo "+
+				"back:   %s\n",
 				e.Cluster.Namespace, e.Release, now.Revision, now.ChartVersion, now.AppVersion, c.back)
 		},
 	})
@@ -351,8 +403,8 @@ func (c *change) carryOut(
 // settleTime is how long the controller may take for the Services that were there before it.
 const settleTime = 5 * time.Minute
 
-// settleServices waits until the controller has said of each Service whether it is served: the checks judge what it has done, not what
-// it is about to do.
+// settleServices waits until the controller has said of each Service whether it is served: the checks judge what it has
+// done, not what it is about to do.
 func (r *run) settleServices(ctx context.Context) error {
 	begun, waiting := false, 0
 	_, err := poll.Until(ctx, r.Clock, leaderPoll, settleTime, func() (bool, error) {
@@ -374,12 +426,14 @@ func (r *run) settleServices(ctx context.Context) error {
 		waiting = left
 		return left == 0, err
 	})
+
 	switch {
 	case err != nil:
 		return err
 	case waiting > 0: // the checks say what is wrong
 		r.Progress.Fail("%d not within %s", waiting, settleTime)
 	}
+
 	return nil
 }
 
@@ -395,7 +449,9 @@ const (
 
 // awaitLeader waits until a Pod of the controller leads: a ready Pod need not lead yet, the lease of a controller that
 // is gone must expire first. After a limit it returns the check that still fails.
-func awaitLeader(ctx context.Context, env *inspect.Env, run checker, skip []string, p *report.Progress) (open *check.Result, err error) {
+func awaitLeader(
+	ctx context.Context, env *inspect.Env, run checker, skip []string, p *report.Progress,
+) (open *check.Result, err error) {
 	const code = "CCM-002"
 	waited := false
 	_, err = poll.Until(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
@@ -407,6 +463,7 @@ func awaitLeader(ctx context.Context, env *inspect.Env, run checker, skip []stri
 		}
 		return open == nil, context.Cause(ctx)
 	})
+
 	switch {
 	case err != nil || !waited:
 	case open == nil:
@@ -414,5 +471,6 @@ func awaitLeader(ctx context.Context, env *inspect.Env, run checker, skip []stri
 	default:
 		p.Fail("not within %s", leaderTimeout)
 	}
+
 	return open, err
 }

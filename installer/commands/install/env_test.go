@@ -77,10 +77,12 @@ func (e *env) controller(ctx context.Context) {
 	if !e.running {
 		return
 	}
+
 	list, err := e.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
 	}
+
 	for _, it := range list.Items {
 		n := &it
 		before := len(n.Spec.Taints)
@@ -89,7 +91,8 @@ func (e *env) controller(ctx context.Context) {
 			continue
 		}
 		n.Spec.ProviderID = "external-cloudstack://" + e.vms[n.Name]
-		maps.Copy(n.Labels, map[string]string{corev1.LabelTopologyZone: "zone-1", corev1.LabelInstanceTypeStable: "Small_Instance"})
+		maps.Copy(n.Labels,
+			map[string]string{corev1.LabelTopologyZone: "zone-1", corev1.LabelInstanceTypeStable: "Small_Instance"})
 		_, _ = e.Kube.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
 	}
 }
@@ -106,6 +109,7 @@ func (e *env) changed(ctx context.Context, r *helm.Release) error {
 		}
 		return pods.Delete(ctx, "ccm-0", metav1.DeleteOptions{})
 	}
+
 	if e.pods != nil {
 		for _, p := range e.pods(d) {
 			p.Namespace, p.Labels = d.Namespace, testenv.Labels
@@ -114,9 +118,11 @@ func (e *env) changed(ctx context.Context, r *helm.Release) error {
 			}
 		}
 	}
+
 	if _, err := deployments.Create(ctx, d, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
+
 	e.run(d.Status.AvailableReplicas > 0)
 	return nil
 }
@@ -134,8 +140,12 @@ func (e *env) onePod() {
 
 func aNode(name, ip string, taints ...corev1.Taint) *corev1.Node {
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Labels: map[string]string{corev1.LabelHostname: name}},
-		Spec:       corev1.NodeSpec{Taints: taints},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            name,
+			ResourceVersion: "1",
+			Labels:          map[string]string{corev1.LabelHostname: name},
+		},
+		Spec: corev1.NodeSpec{Taints: taints},
 		Status: corev1.NodeStatus{
 			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
@@ -149,7 +159,8 @@ func demoNodes() []kruntime.Object {
 	cp.Labels["node-role.kubernetes.io/control-plane"] = ""
 	return []kruntime.Object{
 		cp, aNode("demo-worker-1", "10.1.1.21"),
-		aNode("demo-worker-2", "10.1.1.22", corev1.Taint{Key: taint.Key, Value: "true", Effect: corev1.TaintEffectNoSchedule}),
+		aNode("demo-worker-2", "10.1.1.22",
+			corev1.Taint{Key: taint.Key, Value: "true", Effect: corev1.TaintEffectNoSchedule}),
 	}
 }
 
@@ -168,6 +179,7 @@ func (e *env) installer(t *testing.T, c Config) *installer {
 		c.Chart, err = helm.Embedded()
 		require.NoError(t, err)
 	}
+
 	c.checks = func(_ context.Context, env *inspect.Env, sel check.Selection, _ func(check.Result)) check.Report {
 		if env.CloudStack == nil && env.NoCloud == "" {
 			t.Error("checks without CloudStack must say why")
@@ -181,6 +193,7 @@ func (e *env) installer(t *testing.T, c Config) *installer {
 		}
 		return r
 	}
+
 	return &installer{Config: c, env: e}
 }
 
@@ -210,7 +223,11 @@ func (e *env) admin() Config {
 func (e *env) keys(t *testing.T) Config {
 	t.Helper()
 	c := e.cloud.Config(t, testenv.Owner)
-	return Config{Layers: access.Layers{Answers: access.Settings{"api-url": e.cloud.URL, "api-key": c.APIKey, "secret-key": c.SecretKey}}}
+	return Config{
+		Layers: access.Layers{
+			Answers: access.Settings{"api-url": e.cloud.URL, "api-key": c.APIKey, "secret-key": c.SecretKey},
+		},
+	}
 }
 
 // rotate is csccm rotate-keys with a controller that takes the keys over.
@@ -218,7 +235,9 @@ func (e *env) rotate(t *testing.T) {
 	t.Helper()
 	run, logs := *e.Env.Env, ""
 	e.Kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
-		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+		return true, &authorizationv1.SelfSubjectAccessReview{
+			Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true},
+		}, nil
 	})
 	run.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
 		said := logs

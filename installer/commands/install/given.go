@@ -57,6 +57,7 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 			return report.Usage("", "%s are both given; give one", twice.what)
 		}
 	}
+
 	readPassword := func(flag, path string) (string, error) { return credentials.ReadPassword(flag, path, nil) }
 	for _, file := range []struct {
 		flag, path string
@@ -82,6 +83,7 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 			return err
 		}
 	}
+
 	if c.AdminPasswordStdin && !interactive {
 		var err error
 		if c.AdminPassword, err = credentials.ReadPassword("--admin-password-stdin", "", in); err != nil {
@@ -90,29 +92,34 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 	} else if c.AdminUser != "" {
 		c.AdminPassword = cmp.Or(c.AdminPassword, getenv("CSCCM_ADMIN_PASSWORD"))
 	}
+
 	if keys {
 		c.Answer("api-key", own.APIKey)
 		c.Answer("secret-key", own.SecretKey)
 	}
+
 	if c.CloudConfig != "" {
 		var err error
 		c.File, err = access.ReadFile(c.CloudConfig)
 		return err
 	}
+
 	if admin || c.FromPredecessor {
 		return nil
 	}
+
 	for _, name := range []string{"api-url", "api-key", "secret-key"} {
 		variable := "CLOUDSTACK_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		if value := credentials.TrimKey(getenv(variable)); value != "" && c.Answers[name] == "" {
 			c.Answer(name, value)
 		}
 	}
+
 	return nil
 }
 
-// LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for what
-// is missing; somebody at the terminal is asked again for what CloudStack refuses. The password is forgotten.
+// LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for
+// what is missing; somebody at the terminal is asked again for what CloudStack refuses. The password is forgotten.
 func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	keys := c.AdminKeys != (credentials.Keys{})
 	if keys && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {
@@ -121,10 +128,13 @@ func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Confi
 			"only one of the administrator's two keys is given",
 		)
 	}
+
 	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
 		return nil, nil, err
 	}
-	cfg.APIKey, cfg.SecretKey, cfg.CAFile = c.AdminKeys.APIKey, c.AdminKeys.SecretKey, cmp.Or(c.Flags["ca-file"], cfg.CAFile)
+
+	cfg.APIKey, cfg.SecretKey, cfg.CAFile = c.AdminKeys.APIKey, c.AdminKeys.SecretKey, cmp.Or(c.Flags["ca-file"],
+		cfg.CAFile)
 	given := *c
 	defer func() { c.AdminPassword = "" }()
 	for first := true; ; first = false {
@@ -150,7 +160,9 @@ func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Confi
 	}
 }
 
-func (c *Config) logIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config, keys bool) (session *cloudapi.Client, end func(), err error) {
+func (c *Config) logIn(
+	ctx context.Context, e *engine.Env, cfg *cloudstack.Config, keys bool,
+) (session *cloudapi.Client, end func(), err error) {
 	who, domain := fmt.Sprintf("user %q", c.AdminUser), cmp.Or(c.AdminDomain, credentials.DefaultDomain)
 	end = func() {}
 	if keys {
@@ -166,18 +178,22 @@ func (c *Config) logIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Confi
 			_ = session.Logout(ctx) // the session ends by itself otherwise
 		}
 	}
+
 	if err == nil && !c.AnyUser {
 		if err = credentials.MustBeAdmin(ctx, session, who); err != nil {
 			end()
 		}
 	}
+
 	if err != nil {
 		return nil, nil, credentials.ExplainLogin(cfg.APIURL, c.AdminUser, domain, err)
 	}
+
 	return session, end, nil
 }
 
-// askLogin asks for what is missing of a login. Who has given a user name is asked for its domain only where the login failed.
+// askLogin asks for what is missing of a login. Who has given a user name is asked for its domain only where the login
+// failed.
 func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) error {
 	if err := ask(ctx, e, &c.AdminUser, prompt.Question{
 		Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
@@ -185,10 +201,12 @@ func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) er
 	}); err != nil {
 		return err
 	}
+
 	if c.AdminDomain == "" && e.Interactive && askDomain {
 		domain, err := e.Prompt.Ask(ctx, prompt.Question{
 			Message: "Domain of " + c.AdminUser, Default: credentials.DefaultDomain, Flag: "--admin-domain PATH",
-			Help: "the path of the administrator's domain as CloudStack shows it, for example ROOT/k8s", Validate: notEmpty,
+			Help:     "the path of the administrator's domain as CloudStack shows it, for example ROOT/k8s",
+			Validate: notEmpty,
 		})
 		if err != nil {
 			return err
@@ -197,7 +215,9 @@ func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) er
 			c.AdminDomain = domain
 		}
 	}
-	return ask(ctx, e, &c.AdminPassword, prompt.Question{Message: "Password of " + c.AdminUser, Secret: true, Flag: passwordFlags, Validate: notEmpty})
+
+	return ask(ctx, e, &c.AdminPassword,
+		prompt.Question{Message: "Password of " + c.AdminUser, Secret: true, Flag: passwordFlags, Validate: notEmpty})
 }
 
 // ask asks for what is missing.
@@ -227,9 +247,11 @@ func (c *Config) askURL(ctx context.Context, e *engine.Env, validate func(string
 	return nil
 }
 
-// Reach returns CloudStack with the credentials that Read has read, for commands that work without a Kubernetes cluster:
-// those of a cloud-config, a login or keys. Without any it returns what secret finds.
-func (c *Config) Reach(ctx context.Context, e *engine.Env, secret func(context.Context) (*access.Cloud, error)) (*access.Cloud, error) {
+// Reach returns CloudStack with the credentials that Read has read, for commands that work without a Kubernetes
+// cluster: those of a cloud-config, a login or keys. Without any it returns what secret finds.
+func (c *Config) Reach(
+	ctx context.Context, e *engine.Env, secret func(context.Context) (*access.Cloud, error),
+) (*access.Cloud, error) {
 	admin := c.byAdmin()
 	switch given := c.Given(); {
 	case admin:
@@ -245,29 +267,34 @@ func (c *Config) Reach(ctx context.Context, e *engine.Env, secret func(context.C
 			"only one of the two keys is given",
 		)
 	}
+
 	if err := c.askURL(ctx, e, checkURL); err != nil {
 		return nil, err
 	}
+
 	out := &access.Cloud{Config: c.Merge(), From: cmp.Or(c.CloudConfig, "the keys that were given"), Close: func() {}}
 	if !admin {
 		return out.Open()
 	}
+
 	client, end, err := c.LogIn(ctx, e, out.Config)
 	if err != nil {
 		return nil, err
 	}
+
 	out.Client, out.Close, out.From = client, end, "the login"
 	return out, nil
 }
 
 const (
-	adminFlags    = "--admin-user USER with --admin-password-file FILE or --admin-password-stdin (or --admin-api-key-file and --admin-secret-key-file)"
+	adminFlags = "--admin-user USER with --admin-password-file FILE or --admin-password-stdin (or " +
+		"--admin-api-key-file and --admin-secret-key-file)"
 	keyFlags      = "--api-key-file FILE with --secret-key-file FILE"
 	passwordFlags = "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD"
 )
 
-// A wrong answer asks the question again: each question's Validate asks CloudStack, which changes nothing. Without a terminal the
-// first missing thing is an error that names its flag.
+// A wrong answer asks the question again: each question's Validate asks CloudStack, which changes nothing. Without a
+// terminal the first missing thing is an error that names its flag.
 
 // askSource decides where the keys come from.
 func (r *run) askSource(ctx context.Context) error {
@@ -286,28 +313,40 @@ func (r *run) askSource(ctx context.Context) error {
 		r.Progress.Info("using the credentials in Secret %s", r.secret)
 		return nil
 	}
+
 	text, from, err := access.OfPredecessor(ctx, r.Cluster.Kube, r.controllers.Predecessors)
 	if !r.FromPredecessor {
 		choices := []prompt.Choice{
-			{Value: string(SourceAdmin), Label: "Log in as a CloudStack administrator and make a user for the controller"},
+			{
+				Value: string(SourceAdmin),
+				Label: "Log in as a CloudStack administrator and make a user for the controller",
+			},
 			{Value: string(SourceKeys), Label: "Use API keys that exist already"},
 		}
+
 		const predecessor = "predecessor"
 		if err == nil {
-			choices = append(choices, prompt.Choice{Value: predecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s)", from)})
+			choices = append(choices,
+				prompt.Choice{Value: predecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s)", from)})
 		}
+
 		source, err := r.Prompt.Ask(ctx, prompt.Question{
-			Message: "Credentials for the controller", Default: string(SourceAdmin), Choices: choices, Flag: adminFlags + ", or " + keyFlags,
-			Help: "a login is used once to make a user with the rights that the controller needs, and is not kept",
+			Message: "Credentials for the controller",
+			Default: string(SourceAdmin),
+			Choices: choices,
+			Flag:    adminFlags + ", or " + keyFlags,
+			Help:    "a login is used once to make a user with the rights that the controller needs, and is not kept",
 		})
 		if err != nil || source != predecessor {
 			r.Source = Source(source)
 			return err
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	// Its settings count where no flag says otherwise. The keys are verified as other keys are.
 	r.Progress.Info("credentials of the other provider: %s", from)
 	r.Source, r.FromPredecessor = SourceKeys, true
@@ -320,6 +359,7 @@ func (r *run) askSource(ctx context.Context) error {
 		}
 		r.Answer("ca-file", found)
 	}
+
 	return nil
 }
 
@@ -333,43 +373,53 @@ func (r *run) askKeys(ctx context.Context) error {
 			{&k.APIKey, "API key", "--api-key-file FILE, or set CLOUDSTACK_API_KEY"},
 			{&k.SecretKey, "Secret key", "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY"},
 		} {
-			err := ask(ctx, r.Env, q.to, prompt.Question{Message: q.name, Secret: true, Flag: q.flag, Validate: func(s string) error {
-				if err := notEmpty(s); err != nil {
-					return err
-				}
-				return credentials.CheckKey(q.name, credentials.TrimKey(s))
-			}})
+			err := ask(ctx, r.Env, q.to,
+				prompt.Question{Message: q.name, Secret: true, Flag: q.flag, Validate: func(s string) error {
+					if err := notEmpty(s); err != nil {
+						return err
+					}
+					return credentials.CheckKey(q.name, credentials.TrimKey(s))
+				}})
+
 			if err != nil {
 				return err
 			}
+
 			*q.to = credentials.TrimKey(*q.to)
 		}
+
 		r.Answer("api-key", k.APIKey)
 		r.Answer("secret-key", k.SecretKey)
 		if !r.Interactive || given.APIKey != "" && given.SecretKey != "" {
 			return nil
 		}
+
 		api, err := cloudapi.NewClient(r.Merge())
 		if err == nil {
 			err = credentials.CheckKeys(ctx, r.Merge().APIURL, api)
 		}
+
 		switch {
 		case err == nil:
 			return r.askZone(ctx, api)
 		case !cloudstack.IsKind(err, cloudstack.KindAuth):
 			return err
 		}
+
 		r.Progress.Warn("%v", err)
 	}
 }
 
-// askOwner asks for the account or project that owns the VMs: NAME of an account, DOMAIN/NAME, or project/NAME. The answer is judged
-// by the plan of the user there.
+// askOwner asks for the account or project that owns the VMs: NAME of an account, DOMAIN/NAME, or project/NAME. The
+// answer is judged by the plan of the user there.
 func (r *run) askOwner(ctx context.Context, owner string) error {
 	project, domain := r.Answers["project-id"], r.Domain
 	_, err := r.Prompt.Ask(ctx, prompt.Question{
-		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project", Default: owner,
-		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME, " +
+		Message: "Account that owns the cluster's VMs",
+		Flag:    "--account NAME, or --project NAME for a cluster in a project",
+		Default: owner,
+		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project " +
+			"type project/NAME, " +
 			"for an account of another domain the domain's path too, as in ROOT/shop/NAME",
 		Validate: func(answer string) error {
 			if err := notEmpty(answer); err != nil {
@@ -389,6 +439,7 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 			return err
 		},
 	})
+
 	return err
 }
 
@@ -422,20 +473,28 @@ func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
 	if r.Merge().Zone != "" || !r.Interactive {
 		return nil
 	}
+
 	zones, err := api.ListZones(ctx)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil // its VMs show it
 	}
+
 	if err != nil || len(zones) < 2 {
 		return err
 	}
+
 	choices := []prompt.Choice{{Value: "", Label: "any zone"}}
 	for _, z := range zones {
 		choices = append(choices, prompt.Choice{Value: z.Name})
 	}
+
 	zone, err := r.Prompt.Ask(ctx, prompt.Question{
-		Message: "Zone of the cluster's VMs", Choices: choices, Flag: "--zone NAME", Help: "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
+		Message: "Zone of the cluster's VMs",
+		Choices: choices,
+		Flag:    "--zone NAME",
+		Help:    "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
 	})
+
 	r.Answer("zone", zone)
 	return err
 }

@@ -100,9 +100,10 @@ type run struct {
 	// Decided before the cluster is changed. Without the controller's credentials newSecret and taints are nil.
 	newSecret *access.SecretPlan
 	taints    *taint.Plan
-	order     *takeover.Plan  // nil where no other provider is there. Its Services are compared once there are credentials
-	taker     *takeover.Taker // of order, with its Services; nil before
-	warned    map[string]bool // warnings of checks that were shown
+	// nil where no other provider is there. Its Services are compared once there are credentials
+	order  *takeover.Plan
+	taker  *takeover.Taker // of order, with its Services; nil before
+	warned map[string]bool // warnings of checks that were shown
 
 	release *helm.Release // as it is at the end
 }
@@ -122,12 +123,20 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if c.checks == nil {
 		c.checks = inspect.Run
 	}
-	r := &run{Env: e, Config: &c, warned: map[string]bool{}, session: e.Session("install", "csccm uninstall takes the controller away again")}
+
+	r := &run{
+		Env:     e,
+		Config:  &c,
+		warned:  map[string]bool{},
+		session: e.Session("install", "csccm uninstall takes the controller away again"),
+	}
+
 	e.Scrub, r.given = r.scrub, c.Values
 	defer func() {
 		r.session.Close(err)
 		r.close(err)
 	}()
+
 	err = r.session.Run(ctx,
 		engine.Read("looking at the cluster", r.detect),
 		engine.Read("credentials", r.findAccess),
@@ -145,16 +154,20 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 			}
 		}
 	}()
+
 	if err := r.prepare(ctx); err != nil || e.DryRun {
 		return err
 	}
+
 	release := []engine.Step{
 		{Name: "Helm release", Do: r.applyChart},
 		{Name: "rollout", Do: func(ctx context.Context) error { return awaitPods(ctx, e, r.release, r.given) }},
 	}
+
 	if r.taker != nil {
 		release, r.session.Back = r.taker.Around(release), takeover.WayBack
 	}
+
 	return r.session.Run(ctx, slices.Concat(
 		[]engine.Step{{Name: "Secret", Do: r.applySecret}, {Name: "self-test in the cluster", Do: r.selfTest}},
 		release,
@@ -177,8 +190,9 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	)...)
 }
 
-// prepare plans and checks what is changed later, and makes the user in CloudStack, whose keys that needs. A dry run goes as far
-// as reading goes: without keys, what needs them is left out, and a check or gate that does not pass is said after the plan is shown.
+// prepare plans and checks what is changed later, and makes the user in CloudStack, whose keys that needs. A dry run
+// goes as far as reading goes: without keys, what needs them is left out, and a check or gate that does not pass is
+// said after the plan is shown.
 func (r *run) prepare(ctx context.Context) error {
 	keys := !r.DryRun || !r.pending()
 	var unfit error
@@ -204,19 +218,23 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 		unfit = cmp.Or(unfit, err)
 	}
+
 	if r.DryRun {
 		if err := r.Print(r.shown().Text(r.StyleOf(r.Out))); err != nil {
 			return err
 		}
 		return cmp.Or(unfit, r.overwrites(), r.consent(ctx))
 	}
+
 	if err := r.overwrites(); err != nil {
 		return err
 	}
+
 	return r.session.Run(ctx, engine.Read("confirmation", r.confirm))
 }
 
-// preflight runs the checks that make sense before an install; a failed one ends it. It lets the workloads pass whose place is taken.
+// preflight runs the checks that make sense before an install; a failed one ends it. It lets the workloads pass whose
+// place is taken.
 func (r *run) preflight(ctx context.Context) error {
 	r.Progress.Step("Checks before the install")
 	env := r.checkEnv()
@@ -244,6 +262,7 @@ func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	var failed []check.Result
 	for _, c := range result.Checks {
 		if c.Outcome == check.Failed {
@@ -264,11 +283,14 @@ func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase
 			r.Progress.Info("fix: %s", c.Remedy)
 		}
 	}
-	text := fmt.Sprintf("%d ok, %s, %d failed", result.Summary.OK, report.Count(result.Summary.Warning, "warning"), result.Summary.Failed)
+
+	text := fmt.Sprintf("%d ok, %s, %d failed", result.Summary.OK, report.Count(result.Summary.Warning, "warning"),
+		result.Summary.Failed)
 	if len(failed) > 0 {
 		r.Progress.Fail("%s", text)
 		return checksFailed(phase, failed...)
 	}
+
 	r.Progress.Done("%s", text)
 	return nil
 }

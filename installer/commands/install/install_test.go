@@ -41,8 +41,9 @@ func TestInstallAsAdmin(t *testing.T) {
 	require.Equal(t, 3, e.initialised(t))
 	require.NotContains(t, e.Releases.Release().Values, "apiKey")
 	require.Contains(t, e.Stdout.String(), "3 of 3 nodes initialised")
-	require.Contains(t, e.Stdout.String(), "csccm install --account k8s --set hostNetwork=false --set 'bindAddress=$(POD_IP)' --api-url "+e.cloud.URL+
-		" --admin-user admin --admin-password-file FILE --zone zone-1 --yes")
+	require.Contains(t, e.Stdout.String(),
+		"csccm install --account k8s --set hostNetwork=false --set 'bindAddress=$(POD_IP)' --api-url "+e.cloud.URL+
+			" --admin-user admin --admin-password-file FILE --zone zone-1 --yes")
 	e.requireNoSecrets(t)
 	require.Equal(t, 1, e.cloud.Ledger().Count("logout"), "the session is ended")
 
@@ -79,20 +80,27 @@ func TestInstallAsDomainAdmin(t *testing.T) {
 			w.Accounts[i].Domain = "ROOT/tenants"
 		}
 	}
+
 	w.Accounts = append(w.Accounts, simulator.Account{
-		Name: "boss", Role: "Domain Admin", Domain: "ROOT/tenants", Users: []simulator.User{{Name: "boss", Password: "password"}},
+		Name:   "boss",
+		Role:   "Domain Admin",
+		Domain: "ROOT/tenants",
+		Users:  []simulator.User{{Name: "boss", Password: "password"}},
 	})
+
 	e := newEnvOf(t, w, "tenants/"+testenv.Owner, demoNodes()...)
 	o := e.admin()
 	o.AdminUser = "boss"
-	testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), `refuses the login of user "boss" in domain "ROOT"`, "--admin-domain", report.ExitFailure)
+	testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), `refuses the login of user "boss" in domain "ROOT"`,
+		"--admin-domain", report.ExitFailure)
 	o.AdminDomain = "ROOT/tenants"
 	e.install(t, o)
 	require.Contains(t, e.Stderr.String(), `user "kubeadmin" in account "k8s" of domain ROOT/tenants`)
 	require.Equal(t, 3, e.initialised(t))
 }
 
-// The Pods, whose node's kubelet may read the keys, run on control plane nodes where there are any. The plan says where.
+// The Pods, whose node's kubelet may read the keys, run on control plane nodes where there are any. The plan says
+// where.
 func TestSecurityInstallPlacesPods(t *testing.T) {
 	t.Parallel()
 	cp, worker := demoNodes()[0], demoNodes()[1]
@@ -104,12 +112,17 @@ func TestSecurityInstallPlacesPods(t *testing.T) {
 		placement string
 		want      map[string]any // of controlPlaneOnly and replicaCount
 	}{
-		"one control plane node":  {[]kruntime.Object{cp, worker}, nil, "on the one control plane node", map[string]any{"replicaCount": 1}},
-		"two":                     {[]kruntime.Object{cp, worker, second}, nil, "on control plane nodes only", nil},
-		"a managed control plane": {[]kruntime.Object{worker}, nil, "on any node, whose kubelet may then read the keys", map[string]any{"controlPlaneOnly": false}},
-		"replicas are given":      {[]kruntime.Object{cp, worker}, map[string]any{"replicaCount": 3}, "on the one", map[string]any{"replicaCount": 3}},
-		"the operator chose":      {[]kruntime.Object{cp, worker}, map[string]any{"controlPlaneOnly": false}, "as the chart's values say", map[string]any{"controlPlaneOnly": false}},
-		"a DaemonSet":             {[]kruntime.Object{worker}, map[string]any{"kind": "DaemonSet"}, "as the chart's values say", nil},
+		"one control plane node": {[]kruntime.Object{cp, worker}, nil, "on the one control plane node",
+			map[string]any{"replicaCount": 1}},
+		"two": {[]kruntime.Object{cp, worker, second}, nil, "on control plane nodes only", nil},
+		"a managed control plane": {[]kruntime.Object{worker}, nil, "on any node, whose kubelet may then read the keys",
+			map[string]any{"controlPlaneOnly": false}},
+		"replicas are given": {[]kruntime.Object{cp, worker}, map[string]any{"replicaCount": 3}, "on the one",
+			map[string]any{"replicaCount": 3}},
+		"the operator chose": {[]kruntime.Object{cp, worker}, map[string]any{"controlPlaneOnly": false},
+			"as the chart's values say", map[string]any{"controlPlaneOnly": false}},
+		"a DaemonSet": {[]kruntime.Object{worker}, map[string]any{"kind": "DaemonSet"},
+			"as the chart's values say", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +158,8 @@ func TestInstallSkipsAndOverwritesIfAsked(t *testing.T) {
 	e.install(t, o)
 	require.InDelta(t, 7, e.config(t).RateLimit, 0, "what csccm has no flag for is kept")
 	require.NotEqual(t, "a", e.config(t).APIKey)
-	require.Contains(t, e.Stderr.String(), "nodes left as before (--skip-taint): csccm taint has the controller initialise them")
+	require.Contains(t, e.Stderr.String(),
+		"nodes left as before (--skip-taint): csccm taint has the controller initialise them")
 	require.Equal(t, 1, e.initialised(t))
 }
 
@@ -177,6 +191,7 @@ func TestInstallDryRun(t *testing.T) {
 			require.Empty(t, e.planned(t, "Node"))
 		}
 	}
+
 	require.Zero(t, e.cloud.Ledger().Count("createUser"))
 	e.requireNoSecrets(t)
 	for _, a := range e.Kube.Actions() {
@@ -197,7 +212,8 @@ func TestInstallInterruptedThenContinued(t *testing.T) {
 	err := e.installer(t, e.admin()).Run(ctx)
 	require.ErrorIs(t, err, why)
 	// The step in progress is finished.
-	testenv.RequireRefusal(t, err, `stopped before the end of step "self-test in the cluster"`, "continues", report.ExitFailure)
+	testenv.RequireRefusal(t, err, `stopped before the end of step "self-test in the cluster"`, "continues",
+		report.ExitFailure)
 	require.Zero(t, e.Releases.Applied)
 
 	e.install(t, e.admin())
@@ -205,29 +221,43 @@ func TestInstallInterruptedThenContinued(t *testing.T) {
 	require.Equal(t, 3, e.initialised(t))
 }
 
-// A controller that does not run: the error says why, Events and its log are shown without the keys, and no node is touched.
+// A controller that does not run: the error says why, Events and its log are shown without the keys, and no node is
+// touched.
 func TestControllerThatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.pods = func(d *appsv1.Deployment) []*corev1.Pod {
 		d.Status.AvailableReplicas = 0
-		return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "p0"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-			RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
-		}}}}}
+		return []*corev1.Pod{{
+			ObjectMeta: metav1.ObjectMeta{Name: "p0"},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+				RestartCount: 3,
+				State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"},
+				},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
+			}}},
+		}}
 	}
+
 	o := e.keys(t)
 	secret := o.Answers["secret-key"]
 	require.NoError(t, e.Kube.Tracker().Add(&corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: "e"}, Type: corev1.EventTypeWarning, Reason: "Failed",
-		Message: "pull refused for " + secret, InvolvedObject: corev1.ObjectReference{Name: "p0"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: "e"},
+		Type:       corev1.EventTypeWarning,
+		Reason:     "Failed",
+		Message:    "pull refused for " + secret, InvolvedObject: corev1.ObjectReference{Name: "p0"},
 	}))
+
 	e.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
 		return "cannot use " + secret + " here\n", nil
 	}
 	err := e.installer(t, o).Run(t.Context())
-	testenv.RequireRefusal(t, err, "the controller does not come up: 2 of 2 Pods updated, 0 available; Pod p0: CrashLoopBackOff (last exit code 1)",
+	testenv.RequireRefusal(t, err,
+		"the controller does not come up: 2 of 2 Pods updated, 0 available; Pod p0: CrashLoopBackOff (last "+
+			"exit code 1)",
 		"kubectl -n kube-system describe deployment", report.ExitFailure)
+
 	require.Contains(t, e.Stderr.String(), "Event Failed: pull refused for ***")
 	require.Contains(t, e.Stderr.String(), "cannot use *** here")
 	e.requireNoSecrets(t)
@@ -242,7 +272,8 @@ func TestPrivateCertificate(t *testing.T) {
 	server := httptest.NewTLSServer(e.cloud.Handler())
 	t.Cleanup(server.Close)
 	ca := filepath.Join(t.TempDir(), "ca.crt")
-	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	require.NoError(t,
+		os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	o := e.keys(t)
 	o.Answers["api-url"], o.Flags = server.URL+"/client/api", access.Settings{"ca-file": ca}
 	e.install(t, o)
@@ -264,6 +295,7 @@ func TestInstallAgainAfterRotateKeys(t *testing.T) {
 			case "administrator, named user":
 				o.User = "csccm"
 			}
+
 			made := func() int { return e.cloud.Ledger().Count("createUser", "registerUserKeys") }
 			e.install(t, o)
 			for range 3 {
@@ -273,6 +305,7 @@ func TestInstallAgainAfterRotateKeys(t *testing.T) {
 				require.Equal(t, keys, e.Secret(t, access.SecretName), "the Secret is not changed")
 				require.Equal(t, calls, made(), "no user and no keys are made")
 			}
+
 			require.Equal(t, users, e.cloud.Ledger().Count("createUser"), "rotations take two users in turn")
 			e.requireNoSecrets(t)
 		})
@@ -297,23 +330,31 @@ func TestInstallRightsAreComplete(t *testing.T) {
 	asked := 0
 	for _, a := range e.Kube.Actions() {
 		r := a.GetResource()
-		if r.Resource == "" || a.GetVerb() == "watch" || r.Resource == "selfsubjectaccessreviews" || r.Resource == "version" {
+		if r.Resource == "" ||
+			a.GetVerb() == "watch" ||
+			r.Resource == "selfsubjectaccessreviews" ||
+			r.Resource == "version" {
 			continue
 		}
+
 		if r.Resource == "nodes" && a.GetVerb() == "update" || r.Resource == "deployments" && a.GetVerb() == "create" {
 			continue // the controller, and Helm
 		}
+
 		if r.Resource == "namespaces" && a.GetVerb() == "create" {
 			continue // only where it is not there yet, as here
 		}
+
 		asked++
 		want := rights.Request{Verb: a.GetVerb(), Group: r.Group, Resource: r.Resource, Namespace: a.GetNamespace()}
 		if s := a.GetSubresource(); s != "" {
 			want.Resource += "/" + s
 		}
+
 		everywhere := want
 		everywhere.Namespace = ""
 		require.True(t, slices.Contains(all, want) || slices.Contains(all, everywhere), "%s", want)
 	}
+
 	require.Positive(t, asked)
 }

@@ -31,12 +31,15 @@ func (e *env) names(t *testing.T) (all []string) {
 	for _, u := range users {
 		all = append(all, "user "+u.Username)
 	}
+
 	for _, a := range accounts {
 		all = append(all, "account "+a.Name)
 	}
+
 	for _, r := range roles {
 		all = append(all, "role "+r.Name)
 	}
+
 	return all
 }
 
@@ -63,7 +66,8 @@ func TestUserIsRemoved(t *testing.T) {
 	e.uninstall(t, false)
 	require.ElementsMatch(t, before, e.names(t), "the account was there before")
 	require.Nil(t, e.Secret(t, access.SecretName))
-	_, err := e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Get(t.Context(), credentials.MadeConfigMap, metav1.GetOptions{})
+	_, err := e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Get(t.Context(), credentials.MadeConfigMap,
+		metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), err)
 	e.install(t, e.admin())
 }
@@ -76,11 +80,14 @@ func TestUserIsRemovedWithoutTheList(t *testing.T) {
 	before := e.names(t)
 	e.install(t, e.admin())
 	e.rotate(t)
-	require.NoError(t, e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Delete(t.Context(), credentials.MadeConfigMap, metav1.DeleteOptions{}))
+	require.NoError(t,
+		e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Delete(t.Context(), credentials.MadeConfigMap,
+			metav1.DeleteOptions{}))
 	admin := e.cloud.Admin(t)
 	accounts, err := admin.ListAccounts(t.Context(), "k8s")
 	require.NoError(t, err)
-	_, err = admin.CreateUser(t.Context(), cloudapi.NewUser{Account: "k8s", DomainID: accounts[0].DomainID, Name: "other", Cluster: "another"})
+	_, err = admin.CreateUser(t.Context(),
+		cloudapi.NewUser{Account: "k8s", DomainID: accounts[0].DomainID, Name: "other", Cluster: "another"})
 	require.NoError(t, err)
 	e.uninstall(t, false)
 	require.ElementsMatch(t, append(before, "user other"), e.names(t))
@@ -119,24 +126,28 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			} {
 				require.Contains(t, e.Stderr.String(), want)
 			}
+
 			made, err := credentials.ReadMade(t.Context(), e.Kube, "kube-system")
 			require.NoError(t, err)
 			require.Len(t, made.Objects, 3)
 			for _, o := range made.Objects {
 				require.NotEmpty(t, o.ID, o)
 			}
+
 			if foreign {
 				_, err = e.cloud.Admin(t).CreateUser(t.Context(), cloudapi.NewUser{
 					Account: made.Objects[1].Name, DomainID: made.Objects[1].DomainID, Name: "somebody",
 				})
 				require.NoError(t, err)
 			}
+
 			e.Stdout.Reset()
 			e.uninstall(t, false)
 			if !foreign {
 				require.ElementsMatch(t, before, e.names(t))
 				return
 			}
+
 			stay := []string{"user somebody", "account " + made.Objects[1].Name, "role csccm-kubeadm"}
 			require.ElementsMatch(t, append(before, stay...), e.names(t), "csccm's own user goes")
 			require.Contains(t, e.Stdout.String(), `it also has user "somebody"`)
@@ -157,9 +168,24 @@ func TestAccountWithResourcesIsKept(t *testing.T) {
 	accounts, err := admin.ListAccounts(t.Context(), "k8s")
 	require.NoError(t, err)
 	require.Len(t, accounts, 1)
-	account := credentials.MadeObject{Kind: credentials.MadeAccount, Name: "k8s", ID: accounts[0].ID, DomainID: accounts[0].DomainID, Domain: "ROOT"}
-	user := credentials.MadeObject{Kind: credentials.MadeUser, Name: "k8s-owner", Account: "k8s", DomainID: accounts[0].DomainID, Domain: "ROOT"}
-	removal, err := credentials.PlanRemoval(t.Context(), admin, &credentials.Made{Objects: []credentials.MadeObject{account, user}})
+	account := credentials.MadeObject{
+		Kind:     credentials.MadeAccount,
+		Name:     "k8s",
+		ID:       accounts[0].ID,
+		DomainID: accounts[0].DomainID,
+		Domain:   "ROOT",
+	}
+
+	user := credentials.MadeObject{
+		Kind:     credentials.MadeUser,
+		Name:     "k8s-owner",
+		Account:  "k8s",
+		DomainID: accounts[0].DomainID,
+		Domain:   "ROOT",
+	}
+
+	removal, err := credentials.PlanRemoval(t.Context(), admin,
+		&credentials.Made{Objects: []credentials.MadeObject{account, user}})
 	require.NoError(t, err)
 	require.Len(t, removal.Steps, 1)
 	require.Equal(t, `user "k8s-owner" of account "k8s", domain ROOT in CloudStack`, removal.Steps[0].Text)

@@ -36,35 +36,44 @@ func (r *run) detect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if len(history) > 0 {
 		r.was, r.kept = &history[0], helm.Values(history)
 	}
+
 	kube, namespace, distribution := r.Cluster.Kube, r.Cluster.Namespace, cluster.Unknown
 	r.nodes = cluster.Nodes(ctx, &err, kube)
 	if err == nil {
 		distribution, _, err = r.Cluster.Distribution(ctx, r.nodes)
 	}
+
 	if err == nil {
 		r.secret, err = access.SecretOfValues(ctx, r.Cluster, r.chartValues())
 	}
+
 	if err == nil {
 		r.made, err = credentials.ReadMade(ctx, kube, namespace)
 	}
+
 	if err == nil {
 		r.controllers, err = family.Find(ctx, kube, r.Clock, r.Release, namespace)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	r.decided = decide(r.nodes, distribution, r.chartValues())
 	r.Values = helm.MergeValues(r.decided.values, r.Values)
 	for _, p := range r.controllers.Predecessors {
 		r.Progress.Info("found %s, another provider for CloudStack (%s, image %s)", &p, p.Family, p.Image)
 	}
+
 	on := ""
 	if distribution != cluster.Unknown {
 		on = string(distribution) + ", "
 	}
+
 	r.Progress.Done("Kubernetes %s, %s%s", r.Cluster.Version, on, report.Count(len(r.nodes), "node"))
 	return nil
 }
@@ -77,8 +86,8 @@ type decided struct {
 
 func (d *decided) names() []string { return slices.Sorted(maps.Keys(d.values)) }
 
-// decide chooses chart values as far as those that are given do not: where the Pods run, and how many. They run on control
-// plane nodes only, because the kubelet of a Pod's node may read the keys.
+// decide chooses chart values as far as those that are given do not: where the Pods run, and how many. They run on
+// control plane nodes only, because the kubelet of a Pod's node may read the keys.
 func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[string]any) *decided {
 	d := &decided{values: map[string]any{}}
 	set := func(name string, value any) {
@@ -86,16 +95,19 @@ func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[st
 			d.values[name] = value
 		}
 	}
+
 	if distribution == cluster.CKS {
 		// CKS has no place for arguments of kubelets: the nodes that it adds join without the taint.
 		set("adoptNodes", true)
 	}
+
 	n := 0
 	for _, candidate := range nodes {
 		if node.ControlPlane(&candidate) {
 			n++
 		}
 	}
+
 	switch {
 	case given["affinity"] != nil || given["controlPlaneOnly"] != nil || given["kind"] == "DaemonSet":
 		d.placement = "as the chart's values say"
@@ -108,6 +120,7 @@ func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[st
 	default:
 		d.placement = "on control plane nodes only"
 	}
+
 	return d
 }
 
@@ -147,7 +160,8 @@ type change struct {
 	given    map[string]any // chart values of the command line
 }
 
-// The actions. actionRestore is for a release that is what is wanted, and whose objects somebody has changed or deleted.
+// The actions. actionRestore is for a release that is what is wanted, and whose objects somebody has changed or
+// deleted.
 const (
 	actionInstall = "install"
 	actionUpgrade = "upgrade"
@@ -198,20 +212,25 @@ func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []st
 	if err != nil {
 		return nil, report.Usage("correct the chart value tenancy", "%v", err)
 	}
+
 	if !set {
 		return nil, nil // a chart whose controller has no policy
 	}
+
 	f := &check.Facts{Services: cluster.Services(ctx, &err, e.Cluster.Kube)}
 	if err == nil && p.NeedsLabels() {
 		f.Namespaces, err = cluster.NamespaceLabels(ctx, e.Cluster.Kube)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	for _, r := range check.Refusals(p, f) {
 		warnings = append(warnings, r.String())
 		e.Progress.Warn("%s", &r)
 	}
+
 	return warnings, nil
 }
 
@@ -221,7 +240,12 @@ func (r *run) planRelease(ctx context.Context) error {
 		r.setDefault("caBundle", map[string]any{"configMapName": access.CAConfigMap})
 	}
 	r.request = helm.ApplyRequest{
-		Name: r.Release, Chart: r.Chart, Values: r.chartValues(), KubeVersion: r.Cluster.Version, Description: "csccm install", Decided: r.decided.names(),
+		Name:        r.Release,
+		Chart:       r.Chart,
+		Values:      r.chartValues(),
+		KubeVersion: r.Cluster.Version,
+		Description: "csccm install",
+		Decided:     r.decided.names(),
 	}
 	return r.render(ctx, r.Env)
 }
@@ -239,16 +263,21 @@ func (r *run) planOrder(context.Context) error {
 			)
 		}
 	}
+
 	if len(r.controllers.Predecessors) == 0 {
 		return nil
 	}
+
 	r.order = takeover.PlanOrder(&controllers)
 	if r.order.Problem != nil {
 		return r.order.Problem
 	}
+
 	if r.pending() {
-		r.Progress.Info("what changes of which Service is seen with the new user's keys and asked then; without consent the user in CloudStack stays, for the next run")
+		r.Progress.Info("what changes of which Service is seen with the new user's keys and asked then; without " +
+			"consent the user in CloudStack stays, for the next run")
 	}
+
 	return nil
 }
 
@@ -258,26 +287,32 @@ func (r *run) planTakeover(ctx context.Context) error {
 	if r.order == nil || r.order.Problem != nil {
 		return nil //nolint:nilerr // consent returns the problem, after the plan was shown
 	}
+
 	r.Progress.Step("What the other provider has made")
 	t := &takeover.Taker{
 		Env: r.Env, Cloud: r.cloud(),
 		Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, Adopt: r.Adopt, ClusterID: r.config.ClusterID},
 	}
+
 	found, err := t.Detect(ctx)
 	if err == nil {
 		found.Own.FromChart(r.manifest)
 		err = t.MakePlan(ctx, found)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	r.order, r.taker = t.Plan, t
 	for name, value := range t.Plan.Values {
 		r.setDefault(name, value)
 	}
+
 	if err := r.planRelease(ctx); err != nil {
 		return err
 	}
+
 	r.Progress.Done("%s", report.Count(len(t.Plan.Services), "Service"))
 	return nil
 }
@@ -295,7 +330,8 @@ func (r *run) consent(ctx context.Context) error {
 	return err
 }
 
-// planNodes says what happens to the Secret, and which existing nodes are to be initialised, now that the credentials are known.
+// planNodes says what happens to the Secret, and which existing nodes are to be initialised, now that the credentials
+// are known.
 func (r *run) planNodes(ctx context.Context) (err error) {
 	if r.newSecret, err = access.PlanSecret(r.secret, r.config); err != nil {
 		return err
@@ -329,7 +365,8 @@ func (r *run) taintPlan(ctx context.Context) (*taint.Plan, error) {
 	return taint.NewPlan(taint.Facts{Nodes: nodes, VMs: vms, Region: r.config.Region, LabelForm: form}), err
 }
 
-// diffObjects has the API server judge every object of the plan by dry runs: what it refuses ends the install before the first write.
+// diffObjects has the API server judge every object of the plan by dry runs: what it refuses ends the install before
+// the first write.
 func (r *run) diffObjects(ctx context.Context) error {
 	if r.newSecret != nil && r.Diff != nil {
 		if err := r.newSecret.DryRun(ctx, r.Cluster.Kube); err != nil {
@@ -339,8 +376,8 @@ func (r *run) diffObjects(ctx context.Context) error {
 	return r.compare(ctx, r.Env)
 }
 
-// overwrites is the refusal to overwrite somebody's credentials unasked; nil where that is not planned, or agreed to. Those of a
-// user that is yet to be made are not in the Secret that is there.
+// overwrites is the refusal to overwrite somebody's credentials unasked; nil where that is not planned, or agreed to.
+// Those of a user that is yet to be made are not in the Secret that is there.
 func (r *run) overwrites() error {
 	differences := ""
 	switch {
@@ -368,6 +405,7 @@ func (r *run) shown() *engine.Plan {
 			out.Add("CloudStack", s, nil)
 		}
 	}
+
 	secret := &access.SecretPlan{Action: access.SecretCreate}
 	switch {
 	case r.newSecret != nil:
@@ -375,24 +413,31 @@ func (r *run) shown() *engine.Plan {
 	case r.secret.Exists:
 		secret.Action = "keep, or overwrite where it differs,"
 	}
+
 	out.Add("Secret", fmt.Sprintf("%s %s", secret.Action, r.secret), nil, secret.Differences...)
 	from := ""
 	if r.action == actionUpgrade {
 		from = " from " + r.was.ChartVersion
 	}
+
 	var values []string
 	if text, err := yaml.Marshal(r.Values); err == nil && len(r.Values) > 0 {
 		values = strings.Split(strings.TrimSpace(string(text)), "\n")
 	}
-	out.Add("Helm", fmt.Sprintf("%s release %s/%s%s: chart %s %s, controller %s", r.action, r.Cluster.Namespace, r.Release, from,
-		r.Chart.Source, r.Chart.Version(), r.Chart.AppVersion()), r.Values, values...)
+
+	out.Add("Helm",
+		fmt.Sprintf("%s release %s/%s%s: chart %s %s, controller %s", r.action, r.Cluster.Namespace, r.Release, from,
+			r.Chart.Source, r.Chart.Version(), r.Chart.AppVersion()), r.Values, values...)
 	out.Add("Pods", r.decided.placement, r.objects, diff.Text(r.objects, r.Verbose)...)
 	if r.order != nil {
-		out.Add("Takeover", "in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:", nil)
+		out.Add("Takeover",
+			"in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:",
+			nil)
 		if r.order.AddTo(out); r.taker == nil {
 			out.Add("Services", "what changes of which Service is planned once the credentials are there", nil)
 		}
 	}
+
 	out.Warnings = r.warnings
 	switch {
 	case r.SkipTaint:
@@ -402,6 +447,7 @@ func (r *run) shown() *engine.Plan {
 	default:
 		r.taints.AddTo(out)
 	}
+
 	return out
 }
 
@@ -412,7 +458,11 @@ func (r *run) confirm(ctx context.Context) error {
 			return err
 		}
 	}
-	nothing := r.newSecret.Action == access.SecretKeep && r.action == actionKeep && r.order == nil && !r.pending() && r.caPEM == nil &&
+	nothing := r.newSecret.Action == access.SecretKeep &&
+		r.action == actionKeep &&
+		r.order == nil &&
+		!r.pending() &&
+		r.caPEM == nil &&
 		(r.SkipTaint || len(r.taints.Order) == 0)
 	if err := r.consent(ctx); err != nil || r.Yes || nothing {
 		return err

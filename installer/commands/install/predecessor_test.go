@@ -20,26 +20,33 @@ import (
 // leaseweb is a cluster in which Leaseweb's provider runs, whose Deployment reads its cloud-config as given.
 func leaseweb(t *testing.T, secret string, change func(*appsv1.Deployment)) (*env, credentials.Keys) {
 	t.Helper()
-	d := leftby.Controller("cloud-controller-manager", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", map[string]string{"k8s-app": "x"},
+	d := leftby.Controller("cloud-controller-manager", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1",
+		map[string]string{"k8s-app": "x"},
 		"--cloud-provider=cloudstack", "--cloud-config=/etc/config/cloud-config")
 	if change != nil {
 		change(d)
 	}
+
 	e, _ := takenEnv(t, leftby.Leaseweb, d)
 	cfg := e.cloud.Config(t, leftby.Account)
 	require.NoError(t, e.Kube.Tracker().Add(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: secret},
 		Data: map[string][]byte{
-			"another": []byte("no cloud-config"), "cloud-config": []byte("[Global]\napi-url = " + e.cloud.URL + "\napi-key = " + cfg.APIKey + "\nsecret-key = " + cfg.SecretKey + "\n"),
+			"another": []byte("no cloud-config"),
+			"cloud-config": []byte("[Global]\napi-url = " + e.cloud.URL + "\napi-key = " + cfg.APIKey +
+				"\nsecret-key = " + cfg.SecretKey + "\n"),
 		},
 	}))
+
 	return e, credentials.Keys{APIKey: cfg.APIKey, SecretKey: cfg.SecretKey}
 }
 
 func mounts(secret string) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
-		pod.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}}}}
+		pod.Volumes = []corev1.Volume{
+			{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}}},
+		}
 		pod.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/etc/config"}}
 	}
 }
@@ -78,6 +85,8 @@ func TestInstallOffersThePredecessorsKeys(t *testing.T) {
 	o := e.taking(t)
 	e.Answers("3", "", "yes") // keys, addresses, go on
 	e.install(t, o)
-	require.Contains(t, e.Stderr.String(), "Use the keys of the other provider (Secret kube-system/cloud-config of Deployment kube-system/cloud-controller-manager, API "+e.cloud.URL+")")
+	require.Contains(t, e.Stderr.String(),
+		"Use the keys of the other provider (Secret kube-system/cloud-config of Deployment "+
+			"kube-system/cloud-controller-manager, API "+e.cloud.URL+")")
 	e.requireNoSecrets(t, keys.APIKey, keys.SecretKey)
 }

@@ -46,7 +46,8 @@ func (e *env) expire(t *testing.T) {
 	admin := e.cloud.Admin(t)
 	users, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
-	_, err = admin.RegisterUserKeys(t.Context(), testenv.Named(t, users, testenv.Owner, func(u cloudapi.User) string { return u.Username }).ID)
+	_, err = admin.RegisterUserKeys(t.Context(),
+		testenv.Named(t, users, testenv.Owner, func(u cloudapi.User) string { return u.Username }).ID)
 	require.NoError(t, err)
 }
 
@@ -54,13 +55,19 @@ func (e *env) expire(t *testing.T) {
 func elsewhereWorld() *simulator.World {
 	w := simulator.ExampleWorld()
 	w.Domains = append(w.Domains, simulator.Domain{Path: "ROOT/empty"})
-	w.Accounts = append(w.Accounts, simulator.Account{Name: "other", Role: "User", Domain: "ROOT/empty", Users: []simulator.User{{Name: "o", Password: "password"}}})
+	w.Accounts = append(w.Accounts,
+		simulator.Account{
+			Name:   "other",
+			Role:   "User",
+			Domain: "ROOT/empty",
+			Users:  []simulator.User{{Name: "o", Password: "password"}},
+		})
 	w.Projects = append(w.Projects, simulator.Project{Name: "p", Owner: "k8s"})
 	return w
 }
 
-// Each bad input is one line of what and why and one of how to go on, and changes nothing. What the run refuses, the dry
-// run refuses too, with the same words and exit code.
+// Each bad input is one line of what and why and one of how to go on, and changes nothing. What the run refuses, the
+// dry run refuses too, with the same words and exit code.
 func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	type row struct {
@@ -69,6 +76,7 @@ func TestInstallRefuses(t *testing.T) {
 		fix    string
 		code   int
 	}
+
 	account := func(name string) func(*testing.T, *env, *Config) {
 		return func(_ *testing.T, _ *env, o *Config) { o.Account = name }
 	}
@@ -76,7 +84,14 @@ func TestInstallRefuses(t *testing.T) {
 		"keys": {
 			"the API server refuses an object": {func(_ *testing.T, e *env, _ *Config) {
 				e.Diff = func(context.Context, string, string) ([]diff.Change, error) {
-					return []diff.Change{{Kind: "ClusterRole", Name: "x", Action: diff.Create, Problem: "is attempting to grant RBAC permissions not currently held"}}, nil
+					return []diff.Change{
+						{
+							Kind:    "ClusterRole",
+							Name:    "x",
+							Action:  diff.Create,
+							Problem: "is attempting to grant RBAC permissions not currently held",
+						},
+					}, nil
 				}
 			}, "nothing was changed: the API server refuses ClusterRole x", "granted", 3},
 			"a Secret with a broken cloud-config": {func(t *testing.T, e *env, o *Config) {
@@ -88,41 +103,55 @@ func TestInstallRefuses(t *testing.T) {
 				*o = Config{}
 				e.expire(t)
 			}, "does not accept the API keys", "check both keys", 1},
-			"a URL of no API": {func(_ *testing.T, _ *env, o *Config) { o.Answers["api-url"] = "ftp://x" }, "--api-url", "give the URL", 2},
+			"a URL of no API": {func(_ *testing.T, _ *env, o *Config) { o.Answers["api-url"] = "ftp://x" }, "--api-url",
+				"give the URL", 2},
 			"another label for the Pods": {func(_ *testing.T, _ *env, o *Config) {
 				o.Values = map[string]any{"nameOverride": "cloud"}
-			}, "chart values: nameOverride: csccm finds the controller by the label app.kubernetes.io/name=cloudstack-ccm, not cloud", "fullnameOverride", 2},
+			},
+				"chart values: nameOverride: csccm finds the controller by the label " +
+					"app.kubernetes.io/name=cloudstack-ccm, not cloud", "fullnameOverride", 2},
 			"other keys in the Secret": {func(t *testing.T, e *env, _ *Config) {
 				e.putKeys(t, "a-canary", "b-canary")
 			}, "Secret kube-system/cloudstack-secret exists and differs: api-key differs", "--overwrite-secret", 2},
-			"an account beside the keys": {account("k8s"), "--account, --create-account, --domain, --controller-user and --role-name are for the user that an administrator makes", "", 2},
+			"an account beside the keys": {account("k8s"),
+				"--account, --create-account, --domain, --controller-user and --role-name are for the user that an " +
+					"administrator makes", "", 2},
 			"an account beside the Secret's keys": {func(t *testing.T, e *env, o *Config) {
 				e.putKeys(t, o.Answers["api-key"], o.Answers["secret-key"])
 				*o = Config{Account: "k8s"}
-			}, "--account, --create-account, --domain, --controller-user and --role-name are for the user that an administrator makes", "", 2},
+			},
+				"--account, --create-account, --domain, --controller-user and --role-name are for the user that an " +
+					"administrator makes", "", 2},
 			"a flag for a user that nobody makes": {func(_ *testing.T, _ *env, o *Config) {
 				o.CreateAccount = true
 			}, "are for the user that an administrator makes", "", 2},
 			"a failed check": {func(_ *testing.T, e *env, _ *Config) {
-				e.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"}}
+				e.failing = []check.Result{
+					{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"},
+				}
 			}, "nothing was installed: CCM-003 failed: another controller", "stop it", 3},
 			"no keys of another provider": {func(_ *testing.T, _ *env, o *Config) {
 				*o = Config{FromPredecessor: true}
 			}, "no Secret of another provider holds a cloud-config", "", 2},
 		},
 		"login": {
-			"a wrong password": {func(_ *testing.T, _ *env, o *Config) { o.AdminPassword = "wrong-canary" }, "refuses the login", "", 1},
+			"a wrong password": {func(_ *testing.T, _ *env, o *Config) { o.AdminPassword = "wrong-canary" },
+				"refuses the login", "", 1},
 			"an account to be made for VMs that another one owns": {func(_ *testing.T, _ *env, o *Config) {
 				o.Account, o.CreateAccount = "nobody", true
 			}, `there is no account "nobody"`, "--project", 2},
-			"an unknown zone, before the user is made": {func(_ *testing.T, _ *env, o *Config) { o.Answers["zone"] = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
+			"an unknown zone, before the user is made": {func(_ *testing.T, _ *env, o *Config) {
+				o.Answers["zone"] = "zone-9"
+			}, `there is no zone "zone-9"`, "zone-1", 2},
 			"a Secret without the new user's keys": {func(t *testing.T, e *env, _ *Config) {
 				e.putKeys(t, "a-canary", "b-canary")
 			}, "exists and differs: it would hold the new user's keys", "--overwrite-secret", 2},
 			// The login sees whose VMs the nodes are.
 			"another account than the nodes'": {
 				func(_ *testing.T, _ *env, o *Config) { o.Account, o.Domain = "other", "empty" },
-				"3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1; wrong account, project or zone: VMs of the nodes are elsewhere, 3 in account k8s of domain ROOT, zone zone-1 (--account k8s --domain ROOT, --zone zone-1)",
+				"3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1; wrong account, project " +
+					"or zone: VMs of the nodes are elsewhere, 3 in account k8s of domain ROOT, zone zone-1 " +
+					"(--account k8s --domain ROOT, --zone zone-1)",
 				"do not delete any Node: run `csccm install` with the account", 3,
 			},
 			"a project without the nodes": {func(_ *testing.T, _ *env, o *Config) {
@@ -138,8 +167,10 @@ func TestInstallRefuses(t *testing.T) {
 				if kind == "keys" {
 					o = e.keys(t)
 				}
+
 				tc.change(t, e, &o)
-				made := []string{"createRole", "createRolePermission", "createAccount", "createUser", "registerUserKeys", "addAccountToProject"}
+				made := []string{"createRole", "createRolePermission", "createAccount", "createUser",
+					"registerUserKeys", "addAccountToProject"}
 				before, users := len(e.Kube.Actions()), e.cloud.Ledger().Count(made...)
 				e.DryRun = true
 				promised := e.installer(t, o).Run(t.Context())

@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/installer/testenv"
 )
 
-// A controller cannot release its lease when it is uninstalled, because Helm deletes its roles with it: an install right after that
-// waits until the new one has it, and says so where none gets it.
+// A controller cannot release its lease when it is uninstalled, because Helm deletes its roles with it: an install
+// right after that waits until the new one has it, and says so where none gets it.
 func TestInstallWaitsForTheLease(t *testing.T) {
 	t.Parallel()
 	for name, free := range map[string]bool{"the lease runs out": true, "nobody takes it": false} {
@@ -43,17 +43,22 @@ func TestInstallWaitsForTheLease(t *testing.T) {
 					}
 				}
 			}
+
 			in := e.installer(t, e.keys(t))
-			in.checks = func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report {
+			in.checks = func(
+				ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result),
+			) check.Report {
 				sel.Only = []string{"CCM-002"}
 				return inspect.Run(ctx, env, sel, progress)
 			}
+
 			err := in.Run(t.Context())
 			if free {
 				require.NoError(t, err, e.Stderr.String())
 				require.Contains(t, e.Stderr.String(), "ok   Waiting for a leader")
 				return
 			}
+
 			require.ErrorContains(t, err, "installed, but CCM-002 failed")
 			require.Contains(t, e.Stderr.String(), "FAIL Waiting for a leader: not within")
 		})

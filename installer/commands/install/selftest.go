@@ -38,6 +38,7 @@ func (r *run) selfTest(ctx context.Context) error {
 	if r.SkipSelfTest {
 		return nil
 	}
+
 	r.Progress.Step("The controller's self-test in the cluster")
 	result := "not run"
 	request := r.request
@@ -46,6 +47,7 @@ func (r *run) selfTest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for manifest := range strings.SplitSeq(rendered, "\n---") {
 		where, err := r.runTest(ctx, manifest)
 		if err != nil {
@@ -55,6 +57,7 @@ func (r *run) selfTest(ctx context.Context) error {
 			result = "passed in " + where
 		}
 	}
+
 	r.Note("%s", result)
 	r.Progress.Done("%s", result)
 	return nil
@@ -64,13 +67,17 @@ func (r *run) selfTest(ctx context.Context) error {
 // where it ran; "" where it could not be run, which is a warning: nothing is known then.
 func (r *run) runTest(ctx context.Context, manifest string) (passed string, err error) {
 	var object metav1.PartialObjectMetadata
-	if yaml.Unmarshal([]byte(manifest), &object) != nil || object.Kind != "Pod" || object.Annotations["helm.sh/hook"] != "test" {
+	if yaml.Unmarshal([]byte(manifest), &object) != nil ||
+		object.Kind != "Pod" ||
+		object.Annotations["helm.sh/hook"] != "test" {
 		return "", nil
 	}
+
 	pod := &corev1.Pod{}
 	if err := yaml.Unmarshal([]byte(manifest), pod); err != nil {
 		return "", fmt.Errorf("the chart's test: %w", err)
 	}
+
 	pod.Namespace = r.Cluster.Namespace
 	defer func() {
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
@@ -79,10 +86,12 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 			r.Progress.Warn("Pod %s of the self-test stays: %v", pod.Name, err)
 		}
 	}()
+
 	pod, why := r.runToEnd(ctx, pod)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
+
 	if why != "" && r.order != nil && r.order.Order == takeover.OldFirst {
 		return "", report.Errorf(
 			"remove the cause and run the command again (or leave the self-test out with --skip-self-test)",
@@ -90,10 +99,12 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 				"csccm's starts", r.Scrubbed(why),
 		)
 	}
+
 	if why != "" {
 		r.Progress.Warn("the self-test did not run: %s", r.Scrubbed(why))
 		return "", nil
 	}
+
 	log, err := r.PodLogs(ctx, pod, 200)
 	log = strings.TrimSpace(r.Scrubbed(log))
 	problem, fix := showTest(r.Progress, log)
@@ -101,6 +112,7 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return where, nil
 	}
+
 	if problem == "" { // the program did not get to say it
 		problem = cmp.Or(pod.Status.Message, "it failed")
 		for _, s := range pod.Status.ContainerStatuses {
@@ -113,8 +125,11 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 		}
 		problem = strings.TrimSuffix(problem+": "+log[strings.LastIndex(log, "\n")+1:], ": ")
 	}
+
 	return "", report.CheckFailed(
-		cmp.Or(fix, "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"),
+		cmp.Or(fix,
+			"remove the cause and run the command again: it continues here (or leave the self-test out with "+
+				"--skip-self-test)"),
 		"the self-test in %s failed: %s", where, problem,
 	)
 }
@@ -130,6 +145,7 @@ func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod,
 			return !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "service account"), nil
 		})
 	}
+
 	if err == nil {
 		inTime, err = poll.Until(ctx, r.Clock, testPoll, testTime, func() (_ bool, err error) {
 			ended, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
@@ -137,12 +153,14 @@ func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod,
 			return ended.Status.Phase == corev1.PodSucceeded || ended.Status.Phase == corev1.PodFailed, err
 		})
 	}
+
 	switch {
 	case err != nil:
 		return pod, err.Error()
 	case !inTime:
 		return pod, fmt.Sprintf("Pod %s did not end within %s: %s", pod.Name, testTime, cmp.Or(why, "it runs"))
 	}
+
 	return ended, ""
 }
 
@@ -156,7 +174,8 @@ func (r *run) removePod(ctx context.Context, name string, limit time.Duration) e
 		return false, err
 	})
 	if err == nil && !inTime {
-		err = fmt.Errorf("the Pod %s is being deleted and does not end within %s; `kubectl -n %s delete pod %s --force` removes it", name, limit, r.Cluster.Namespace, name)
+		err = fmt.Errorf("the Pod %s is being deleted and does not end within %s; `kubectl -n %s delete pod %s "+
+			"--force` removes it", name, limit, r.Cluster.Namespace, name)
 	}
 	return err
 }

@@ -67,7 +67,8 @@ func TestUserOfAnotherClusterIsRefused(t *testing.T) {
 	a.install(t, a.admin())
 	o := b.admin()
 	o.User = "kubeadmin"
-	testenv.RequireRefusal(t, b.installer(t, o).Run(t.Context()), `user "kubeadmin" of account "k8s" is that of cluster the-cluster`, "--controller-user", report.ExitUsage)
+	testenv.RequireRefusal(t, b.installer(t, o).Run(t.Context()),
+		`user "kubeadmin" of account "k8s" is that of cluster the-cluster`, "--controller-user", report.ExitUsage)
 }
 
 // Keys of a user whom this cluster did not make stay: nobody knows who else works with them.

@@ -50,6 +50,7 @@ func takenEnv(t *testing.T, state string, old ...kruntime.Object) (e *env, notes
 		}
 		require.NoError(t, e.Kube.Tracker().Add(o))
 	}
+
 	var mu sync.Mutex
 	var log []string
 	leftby.Play(e.Kube, func(s string) { mu.Lock(); defer mu.Unlock(); log = append(log, s) })
@@ -65,7 +66,8 @@ func (e *env) taking(t *testing.T) Config {
 // rules are the rules of the recorded account by id.
 func (e *env) rules(t *testing.T) map[string]cloudstack.LoadBalancerRule {
 	t.Helper()
-	list, err := e.cloud.Client(t, leftby.Account).ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
+	list, err := e.cloud.Client(t, leftby.Account).ListLoadBalancerRules(t.Context(),
+		cloudstack.LoadBalancerRuleQuery{})
 	require.NoError(t, err)
 	out := map[string]cloudstack.LoadBalancerRule{}
 	for _, r := range list {
@@ -100,15 +102,19 @@ func TestInstallTakesOver(t *testing.T) {
 			e.install(t, e.taking(t))
 			requireKept(t, before, e.rules(t))
 			if state == leftby.Apache {
-				require.Equal(t, "upstream", e.Releases.Release().Values["instanceTypeFormat"], "nodes keep the form of their labels")
+				require.Equal(t, "upstream", e.Releases.Release().Values["instanceTypeFormat"],
+					"nodes keep the form of their labels")
 			}
 			svc, err := e.Kube.CoreV1().Services("default").Get(t.Context(), "documented", metav1.GetOptions{})
 			require.NoError(t, err)
 			require.Equal(t, "false", svc.Annotations[annotation.ProxyProtocol])
 			e.requireStopped(t)
 			// Ours is there before the old one ends, and csccm gives the lease up after it.
-			log := slices.DeleteFunc(notes(), func(s string) bool { return s != "lease free" && !strings.HasSuffix(s, " deployments") })
-			require.Equal(t, []string{"create deployments", "patch deployments", "lease free", "patch deployments", "patch deployments"}, log)
+			log := slices.DeleteFunc(notes(),
+				func(s string) bool { return s != "lease free" && !strings.HasSuffix(s, " deployments") })
+			require.Equal(t,
+				[]string{"create deployments", "patch deployments", "lease free", "patch deployments",
+					"patch deployments"}, log)
 			e.requireNoSecrets(t)
 
 			// The second install finds nobody to replace.
@@ -125,12 +131,20 @@ func TestInstallTakesOver(t *testing.T) {
 func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	t.Parallel()
 	e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
-	o := Config{AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm", OverwriteSecret: true}
+	o := Config{
+		AdminUser:       "admin",
+		AdminPassword:   "password",
+		Account:         leftby.Account,
+		User:            "ccm",
+		OverwriteSecret: true,
+	}
+
 	o.Answer("api-url", e.cloud.URL)
 	err := e.installer(t, o).Run(t.Context())
 	var consent *report.Error
 	require.ErrorAs(t, err, &consent)
-	said, made := strings.Index(e.Stderr.String(), "without consent the user in CloudStack stays"), strings.Index(e.Stderr.String(), `made user "ccm"`)
+	said, made := strings.Index(e.Stderr.String(),
+		"without consent the user in CloudStack stays"), strings.Index(e.Stderr.String(), `made user "ccm"`)
 	require.True(t, 0 < said && said < made, e.Stderr.String())
 	require.Equal(t, 1, e.cloud.Ledger().Count("createUser"))
 	require.NotContains(t, strings.Join(notes(), "; "), "deployments")
@@ -139,7 +153,8 @@ func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 // requireStopped wants the old controller to be there, with no Pods.
 func (e *env) requireStopped(t *testing.T) {
 	t.Helper()
-	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager",
+		metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Zero(t, *d.Spec.Replicas)
 }
@@ -151,18 +166,23 @@ func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	in := e.installer(t, e.taking(t))
 	replaced := map[check.Phase][]check.Object{}
 	checks := in.checks
-	in.checks = func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report {
+	in.checks = func(
+		ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result),
+	) check.Report {
 		replaced[sel.Phase] = env.Replaces
 		return checks(ctx, env, sel, progress)
 	}
 	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
-	require.Equal(t, []check.Object{{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager"}}, replaced[check.PhasePreflight])
+	require.Equal(t, []check.Object{{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager"}},
+		replaced[check.PhasePreflight])
 	require.Empty(t, replaced[check.PhaseInstalled])
 }
 
 // Whatever write to the cluster or to CloudStack is the last one of an install that takes over, whoever ends first, the
 // next run completes, and so does the way back: a controller works then, and rules and addresses are those that were.
-func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one write after the other, until none is left
+//
+//nolint:tparallel // one write after the other, until none is left
+func TestCrashAtEveryWriteOfATakeover(t *testing.T) {
 	t.Parallel()
 	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
 	e.install(t, e.taking(t))
@@ -184,11 +204,13 @@ func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one 
 						require.Greater(t, n, 4+len(handedOver), "writes of a takeover")
 						return true
 					}
+
 					if undone {
 						e.requireWorks(t, e.undo(t))
 						require.Empty(t, e.cloud.HandedOver(t, leftby.Account))
 						return false
 					}
+
 					e.install(t, e.taking(t))
 					requireKept(t, before, e.rules(t))
 					e.requireStopped(t)
@@ -211,7 +233,8 @@ func (e *env) undo(t *testing.T) error {
 // requireWorks wants the old controller to have its Pods. An undo of what had not begun may be refused.
 func (e *env) requireWorks(t *testing.T, undone error) {
 	t.Helper()
-	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager",
+		metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Positive(t, *d.Spec.Replicas)
 	if undone != nil {
@@ -219,8 +242,8 @@ func (e *env) requireWorks(t *testing.T, undone error) {
 	}
 }
 
-// Where the old controller ends first, a controller that cannot run in the cluster takes nobody's place, and what fails later names the way
-// back.
+// Where the old controller ends first, a controller that cannot run in the cluster takes nobody's place, and what fails
+// later names the way back.
 func TestOldControllerThatEndsFirst(t *testing.T) {
 	t.Parallel()
 	objects := leftby.ApacheObjects()
@@ -228,7 +251,8 @@ func TestOldControllerThatEndsFirst(t *testing.T) {
 	old.Spec.Template.Spec.Containers[0].Args[0] = "--leader-elect=false"
 	e, notes := takenEnv(t, leftby.Apache, objects...)
 	e.testing(corev1.PodPending, "")
-	require.ErrorContains(t, e.installer(t, e.taking(t)).Run(t.Context()), "the self-test did not run: Pod x-self-test did not end within 2m0s")
+	require.ErrorContains(t, e.installer(t, e.taking(t)).Run(t.Context()),
+		"the self-test did not run: Pod x-self-test did not end within 2m0s")
 	require.NotContains(t, notes(), "patch deployments", "the old controller goes on")
 	e.requireWorks(t, nil)
 
@@ -254,13 +278,16 @@ func TestOldControllerOnTheSamePort(t *testing.T) {
 	o := e.taking(t)
 	e.DryRun = true
 	require.NoError(t, e.installer(t, o).Run(t.Context()))
-	require.Contains(t, e.Stdout.String(), "the old controller ends before csccm's starts: both listen on port 10258 of the node")
+	require.Contains(t, e.Stdout.String(),
+		"the old controller ends before csccm's starts: both listen on port 10258 of the node")
 
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy-1"}, Spec: corev1.PodSpec{
-		HostNetwork: true, Containers: []corev1.Container{{Name: "proxy", Ports: []corev1.ContainerPort{{ContainerPort: 10258}}}},
+		HostNetwork: true,
+		Containers:  []corev1.Container{{Name: "proxy", Ports: []corev1.ContainerPort{{ContainerPort: 10258}}}},
 	}}
 	require.NoError(t, e.Kube.Tracker().Add(other))
-	require.ErrorContains(t, e.installer(t, o).Run(t.Context()), "port 10258 of the nodes, on which the controller would listen, is Pod kube-system/proxy-1's")
+	require.ErrorContains(t, e.installer(t, o).Run(t.Context()),
+		"port 10258 of the nodes, on which the controller would listen, is Pod kube-system/proxy-1's")
 	o.Values = map[string]any{"securePort": 10358}
 	e.Stdout.Reset()
 	require.NoError(t, e.installer(t, o).Run(t.Context()))
@@ -287,16 +314,21 @@ func TestServicesAreJudgedWhenTheControllerHasServedThem(t *testing.T) {
 			}
 		}
 	}
+
 	in := e.installer(t, e.taking(t))
 	checks, unserved := in.checks, -1
-	in.checks = func(ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result)) check.Report {
+	in.checks = func(
+		ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result),
+	) check.Report {
 		if sel.Phase == check.PhaseInstalled && sel.Only == nil {
 			list, err := e.Kube.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 			require.NoError(t, err)
-			unserved = len(slices.DeleteFunc(list.Items, func(s corev1.Service) bool { return len(s.Status.Conditions) > 0 }))
+			unserved = len(slices.DeleteFunc(list.Items,
+				func(s corev1.Service) bool { return len(s.Status.Conditions) > 0 }))
 		}
 		return checks(ctx, env, sel, progress)
 	}
+
 	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
 	require.Zero(t, unserved)
 	require.Contains(t, e.Stderr.String(), "5 of 6 done")

@@ -19,7 +19,10 @@ func usesNetwork(t *testing.T) *env {
 	e := newEnv(t)
 	e.Releases.Render = true
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "web", UID: "01234567-89ab-cdef-0123-456789abcdef", Annotations: map[string]string{annotation.Network: "k8s-net"},
+		Namespace:   "shop",
+		Name:        "web",
+		UID:         "01234567-89ab-cdef-0123-456789abcdef",
+		Annotations: map[string]string{annotation.Network: "k8s-net"},
 	}}
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
@@ -50,8 +53,10 @@ func TestInstallNamesWhatThePolicyRefuses(t *testing.T) {
 
 func TestPolicyOfAChart(t *testing.T) {
 	t.Parallel()
-	for flag, says := range map[string]string{"": "", `, '--tenancy={'`: "tenancy"} { // none, and one that cannot be read
-		manifest := "---\nkind: Deployment\nspec: {template: {spec: {containers: [{name: a, args: ['--v=2'" + flag + "]}]}}}\n"
+	// none, and one that cannot be read
+	for flag, says := range map[string]string{"": "", `, '--tenancy={'`: "tenancy"} {
+		manifest := "---\nkind: Deployment\nspec: {template: {spec: {containers: [{name: a, args: ['--v=2'" + flag +
+			"]}]}}}\n"
 		warned, err := refused(t.Context(), nil, manifest)
 		require.Empty(t, warned)
 		require.Equal(t, says != "", err != nil)

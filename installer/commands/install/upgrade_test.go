@@ -30,7 +30,15 @@ func newEnv(t *testing.T, history ...helm.Release) *testenv.Env {
 }
 
 func release(revision int, status, chart string, values map[string]any) helm.Release {
-	return helm.Release{Name: "cloudstack-ccm", Namespace: "kube-system", Revision: revision, Status: status, ChartVersion: chart, AppVersion: "v" + chart, Values: values}
+	return helm.Release{
+		Name:         "cloudstack-ccm",
+		Namespace:    "kube-system",
+		Revision:     revision,
+		Status:       status,
+		ChartVersion: chart,
+		AppVersion:   "v" + chart,
+		Values:       values,
+	}
 }
 
 // chart is a small one of that version.
@@ -43,7 +51,8 @@ func chart(t *testing.T, version string) *helm.Chart {
 	}
 	write("Chart.yaml", "apiVersion: v2\nname: cloudstack-ccm\nversion: "+version+"\nappVersion: v"+version+"\n")
 	write("values.yaml", "replicaCount: 2\n")
-	write("templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {replicas: \"{{ .Values.replicaCount }}\"}\n")
+	write("templates/a.yaml",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {replicas: \"{{ .Values.replicaCount }}\"}\n")
 	c, err := helm.Load(t.Context(), dir, "", false)
 	require.NoError(t, err)
 	return c
@@ -100,7 +109,9 @@ func TestUpgradeRefuses(t *testing.T) {
 func TestDowngradeAllowed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, release(1, "deployed", "1.2.0", nil))
-	require.NoError(t, run(t, e, install.Config{Chart: chart(t, "1.1.0"), AllowDowngrade: true, Values: map[string]any{"replicaCount": 1}}))
+	require.NoError(t,
+		run(t, e,
+			install.Config{Chart: chart(t, "1.1.0"), AllowDowngrade: true, Values: map[string]any{"replicaCount": 1}}))
 	require.Contains(t, e.Stdout.String(), "revision 2 runs: chart 1.1.0")
 }
 
@@ -115,15 +126,20 @@ func TestUpgradeFails(t *testing.T) {
 		return err
 	}
 	// The same again is tried again. What never ran is no way back.
-	o := install.Config{Chart: chart(t, "1.1.0"), Values: map[string]any{"image": map[string]any{"tag": "nope"}, "replicaCount": 1}}
+	o := install.Config{
+		Chart:  chart(t, "1.1.0"),
+		Values: map[string]any{"image": map[string]any{"tag": "nope"}, "replicaCount": 1},
+	}
 	for n := 1; n <= 2; n++ {
 		err := run(t, e, o)
 		testenv.RequireRefusal(t, err, "", "csccm rollback 7", report.ExitTimeout)
-		require.Contains(t, report.RemedyOf(err), "; the cause may be --set image.tag=nope --set replicaCount=1, or go back")
+		require.Contains(t, report.RemedyOf(err),
+			"; the cause may be --set image.tag=nope --set replicaCount=1, or go back")
 		require.Equal(t, n, e.Releases.Applied)
 	}
 	e.Releases.Changed = func(ctx context.Context, _ *helm.Release) error {
-		_, err := e.Kube.AppsV1().Deployments(testenv.Namespace).Update(ctx, testenv.Deployment(1), metav1.UpdateOptions{})
+		_, err := e.Kube.AppsV1().Deployments(testenv.Namespace).Update(ctx, testenv.Deployment(1),
+			metav1.UpdateOptions{})
 		return err
 	}
 	require.NoError(t, install.Rollback(t.Context(), e.Env, 0))
@@ -140,8 +156,10 @@ func TestUpgradeFails(t *testing.T) {
 func TestRollback(t *testing.T) {
 	t.Parallel()
 	history := []helm.Release{
-		release(4, "deployed", "1.2.0", nil), release(3, "failed", "1.1.0", nil), release(2, "superseded", "1.0.1", nil), release(1, "superseded", "1.0.0", nil),
+		release(4, "deployed", "1.2.0", nil), release(3, "failed", "1.1.0", nil),
+		release(2, "superseded", "1.0.1", nil), release(1, "superseded", "1.0.0", nil),
 	}
+
 	for name, tc := range map[string]struct {
 		revision int
 		want     string
@@ -164,6 +182,7 @@ func TestRollback(t *testing.T) {
 			require.Contains(t, e.Stdout.String(), "revision 5 runs: chart "+tc.want)
 		})
 	}
+
 	e := newEnv(t, release(1, "deployed", "1.0.0", nil))
 	require.ErrorContains(t, install.Rollback(t.Context(), e.Env, 0), "there is no earlier revision that worked")
 }

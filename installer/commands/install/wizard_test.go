@@ -11,7 +11,8 @@ import (
 	"github.com/csccm/csccm/installer/cloud/access"
 )
 
-// Keys that CloudStack does not take are asked for again, and so is one with a blank inside. Blanks around them are removed.
+// Keys that CloudStack does not take are asked for again, and so is one with a blank inside. Blanks around them are
+// removed.
 func TestWizardAsksForKeysAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -31,7 +32,10 @@ func TestWizardLeavesFlagsAlone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.Answers("", "", "password", "k8s")
-	err := e.installer(t, Config{Source: SourceAdmin, Layers: access.Layers{Flags: access.Settings{"zone": "zone-9", "api-url": e.cloud.URL}}}).Run(t.Context())
+	err := e.installer(t, Config{
+		Source: SourceAdmin,
+		Layers: access.Layers{Flags: access.Settings{"zone": "zone-9", "api-url": e.cloud.URL}},
+	}).Run(t.Context())
 	require.ErrorContains(t, err, `there is no zone "zone-9"`)
 	require.Contains(t, e.Stderr.String(), "ok   Logging in to CloudStack at "+e.cloud.URL, "the login was a good one")
 }

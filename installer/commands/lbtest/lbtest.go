@@ -97,16 +97,26 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 			return err
 		}
 	}
-	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in namespace %s, and remove them", o.Image, cmp.Or(o.Namespace, prefix+"..."))
+
+	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in namespace %s, and remove them",
+		o.Image, cmp.Or(o.Namespace, prefix+"..."))
 	e.PodLogs = c.PodLog
-	t := &Tester{Env: e, Options: o, Ask: echo.Ask, result: Result{SchemaVersion: 1, What: what, Namespace: o.Namespace, Image: o.Image, Steps: []Step{}}}
+	t := &Tester{
+		Env:     e,
+		Options: o,
+		Ask:     echo.Ask,
+		result:  Result{SchemaVersion: 1, What: what, Namespace: o.Namespace, Image: o.Image, Steps: []Step{}},
+	}
+
 	test := func(ctx context.Context) error {
-		if cs, err := access.OfSecret(ctx, c, t.Release); err == nil { // else the caller may not read it: the address shows
+		// else the caller may not read it: the address shows
+		if cs, err := access.OfSecret(ctx, c, t.Release); err == nil {
 			defer cs.Close()
 			t.Cloud = cs.Client.Answers
 		}
 		return t.Run(ctx)
 	}
+
 	return e.Run(ctx, engine.Operation{
 		Name: "test", What: what, Question: prompt.Question{Message: "Test load balancers: " + what},
 		Plan: &t.result, Show: func(report.Style) string { return "To do: " + what + "\n" },
@@ -120,12 +130,18 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 	t.id = strings.ToLower(rand.Text()[:8])
 	t.result.Namespace = cmp.Or(t.Namespace, prefix+t.id)
 	if t.Cloud != nil {
-		if err := t.step(ctx, "CloudStack", "run csccm doctor --only CS", func(ctx context.Context) (string, error) { return "answers", t.Cloud(ctx) }); err != nil {
+		if err := t.step(ctx, "CloudStack", "run csccm doctor --only CS", func(ctx context.Context) (string, error) {
+			return "answers", t.Cloud(ctx)
+		}); err != nil {
 			return err // nothing is made yet
 		}
 	}
-	const unanswered = "csccm doctor --only LB,CS-005,NODE; a firewall on the nodes or a network policy may keep the virtual router from the node port; " +
-		"where LB-001 finds nothing, the router may have lost rules that CloudStack lists: restart the network with clean-up, which interrupts its traffic"
+
+	const unanswered = "csccm doctor --only LB,CS-005,NODE; a firewall on the nodes or a network policy may keep the " +
+		"virtual router from the node port; " +
+		"where LB-001 finds nothing, the router may have lost rules that CloudStack lists: restart the network with " +
+		"clean-up, which interrupts its traffic"
+
 	for _, s := range []struct {
 		name, fix string
 		do        func(context.Context) (string, error)
@@ -133,7 +149,9 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 	}{
 		{"namespace", "", t.makeNamespace, false},
 		{
-			"Pod", "name an image with the controller's program that the nodes can pull with --image, or a namespace whose policy lets the Pod run with --namespace",
+			"Pod",
+			"name an image with the controller's program that the nodes can pull with --image, or a namespace whose " +
+				"policy lets the Pod run with --namespace",
 			t.makePod, false,
 		},
 		{"address", "csccm doctor says why; csccm plan shows what the controller would do", t.makeService, false},
@@ -144,6 +162,7 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 			err = cmp.Or(err, t.step(ctx, s.name, s.fix, s.do))
 		}
 	}
+
 	// ^C ends the test, not the removal.
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
 	defer cancel()
@@ -151,6 +170,7 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		return cmp.Or(rerr, context.Cause(ctx))
 	}
+
 	err = cmp.Or(err, rerr)
 	t.result.Passed = err == nil
 	return err
@@ -164,6 +184,7 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	t.Progress.Step("%s", strings.ToUpper(name[:1])+name[1:])
 	began := t.Clock.Now()
 	text, err := do(ctx)
@@ -180,6 +201,7 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 		t.Progress.Fail("%s", s.Text)
 		err = report.CheckFailed(fix, "load balancer test: %s: %s", name, s.Text)
 	}
+
 	t.result.Steps = append(t.result.Steps, s)
 	return err
 }
@@ -202,7 +224,8 @@ func judge(answers []echo.Answer) (string, error) {
 		case a.Error != "":
 			return "", fmt.Errorf("no answer at %s within %s, the limit of csccm test: %s", a.Address, askTime, a.Error)
 		case proxy != a.Proxied:
-			return "", fmt.Errorf("PROXY protocol to Pod %s at %s: want %t, got %t; it came from %s", a.Pod, a.Address, proxy, a.Proxied, a.Client)
+			return "", fmt.Errorf("PROXY protocol to Pod %s at %s: want %t, got %t; it came from %s", a.Pod, a.Address,
+				proxy, a.Proxied, a.Client)
 		case proxy:
 			texts = append(texts, fmt.Sprintf("PROXY protocol names the client %s", a.Client))
 		default:
@@ -212,8 +235,8 @@ func judge(answers []echo.Answer) (string, error) {
 	return strings.Join(texts, "; "), nil
 }
 
-// askOutside asks from this machine. That nothing can be reached from here proves nothing. It does not wait long, because the Pod
-// inside has waited for the first answer.
+// askOutside asks from this machine. That nothing can be reached from here proves nothing. It does not wait long,
+// because the Pod inside has waited for the first answer.
 func (t *Tester) askOutside(ctx context.Context) (string, error) {
 	const patience = 15 * time.Second
 	var answers []echo.Answer
@@ -236,6 +259,7 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
+
 	return judge(answers)
 }
 

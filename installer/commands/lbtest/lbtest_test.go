@@ -39,12 +39,26 @@ type env struct {
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	e := &env{address: "203.0.113.9", kube: fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "given"}})}
-	e.clock = stepclock.New(func() { e.turn(t.Context()) })
-	e.answers = []echo.Answer{{Address: "203.0.113.9:9080", Pod: "p", Client: "10.1.1.1:4"}, {Address: "203.0.113.9:9081", Pod: "p", Client: "10.1.1.21:5", Proxied: true}}
-	e.outside = func(address string) (echo.Answer, error) {
-		return echo.Answer{Address: address, Pod: "p", Client: "198.51.100.7:6", Proxied: strings.HasSuffix(address, "9081")}, nil
+	e := &env{
+		address: "203.0.113.9",
+		kube:    fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "given"}}),
 	}
+
+	e.clock = stepclock.New(func() { e.turn(t.Context()) })
+	e.answers = []echo.Answer{
+		{Address: "203.0.113.9:9080", Pod: "p", Client: "10.1.1.1:4"},
+		{Address: "203.0.113.9:9081", Pod: "p", Client: "10.1.1.21:5", Proxied: true},
+	}
+
+	e.outside = func(address string) (echo.Answer, error) {
+		return echo.Answer{
+			Address: address,
+			Pod:     "p",
+			Client:  "198.51.100.7:6",
+			Proxied: strings.HasSuffix(address, "9081"),
+		}, nil
+	}
+
 	return e
 }
 
@@ -59,6 +73,7 @@ func (e *env) turn(ctx context.Context) {
 		}
 		_, _ = e.kube.CoreV1().Pods(p.Namespace).Update(ctx, p, metav1.UpdateOptions{})
 	}
+
 	services, _ := e.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	for i := range services.Items {
 		s := &services.Items[i]
@@ -119,25 +134,44 @@ func TestLoadBalancerTest(t *testing.T) {
 		want           []Outcome
 		says, err, fix string
 	}{
-		"all well":             {want: []Outcome{OK, OK, OK, OK, OK, OK}, says: "PROXY protocol names the client 198.51.100.7:6"},
-		"a given namespace":    {options: Options{Namespace: "given"}, want: []Outcome{OK, OK, OK, OK, OK, OK}},
-		"no namespace of that": {options: Options{Namespace: "none"}, want: []Outcome{Failed, OK}, err: `namespaces "none" not found`},
+		"all well": {
+			want: []Outcome{OK, OK, OK, OK, OK, OK},
+			says: "PROXY protocol names the client 198.51.100.7:6",
+		},
+		"a given namespace": {options: Options{Namespace: "given"}, want: []Outcome{OK, OK, OK, OK, OK, OK}},
+		"no namespace of that": {
+			options: Options{Namespace: "none"},
+			want:    []Outcome{Failed, OK},
+			err:     `namespaces "none" not found`,
+		},
 		"no way from here": {
-			change: func(e *env) { e.outside = func(string) (echo.Answer, error) { return echo.Answer{}, unreachable } },
-			want:   []Outcome{OK, OK, OK, OK, Skipped, OK}, says: "no route to host",
+			change: func(e *env) {
+				e.outside = func(string) (echo.Answer, error) { return echo.Answer{}, unreachable }
+			},
+			want: []Outcome{OK, OK, OK, OK, Skipped, OK}, says: "no route to host",
 		},
 		"no address": {
-			change: func(e *env) { e.address = "" }, want: []Outcome{OK, OK, Failed, OK}, err: "not within 1m0s: Service ", fix: "csccm doctor",
+			change: func(e *env) { e.address = "" },
+			want:   []Outcome{OK, OK, Failed, OK},
+			err:    "not within 1m0s: Service ",
+			fix:    "csccm doctor",
 		},
 		"no answer inside": {
-			change: func(e *env) { e.answers[0].Error = "connection refused" }, want: []Outcome{OK, OK, OK, Failed, OK, OK},
-			err: "from inside the cluster: no answer at 203.0.113.9:9080 within 1m0s, the limit of csccm test: connection refused", fix: "restart the network with clean-up",
+			change: func(e *env) { e.answers[0].Error = "connection refused" },
+			want:   []Outcome{OK, OK, OK, Failed, OK, OK},
+			err: "from inside the cluster: no answer at 203.0.113.9:9080 within 1m0s, the limit of csccm test: " +
+				"connection refused",
+			fix: "restart the network with clean-up",
 		},
 		"no PROXY protocol": {
-			change: func(e *env) { e.answers[1].Proxied = false }, want: []Outcome{OK, OK, OK, Failed, OK, OK}, err: "PROXY protocol to Pod p at 203.0.113.9:9081: want true, got false",
+			change: func(e *env) { e.answers[1].Proxied = false },
+			want:   []Outcome{OK, OK, OK, Failed, OK, OK},
+			err:    "PROXY protocol to Pod p at 203.0.113.9:9081: want true, got false",
 		},
 		"PROXY protocol left out": {
-			options: Options{NoProxy: true}, change: func(e *env) { e.answers = e.answers[:1] }, want: []Outcome{OK, OK, OK, OK, OK, OK},
+			options: Options{NoProxy: true},
+			change:  func(e *env) { e.answers = e.answers[:1] },
+			want:    []Outcome{OK, OK, OK, OK, OK, OK},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,6 +180,7 @@ func TestLoadBalancerTest(t *testing.T) {
 			if tc.change != nil {
 				tc.change(e)
 			}
+
 			r, err := e.run(t.Context(), tc.options)
 			require.Equal(t, tc.want, outcomes(r), "%v %+v", err, r.Steps)
 			e.requireNothingLeft(t, r)
@@ -155,6 +190,7 @@ func TestLoadBalancerTest(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
+
 			var failed *report.Error
 			require.ErrorAs(t, err, &failed)
 			require.ErrorContains(t, err, tc.err)

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,7 +45,9 @@ func (t *Tester) meta(name string) metav1.ObjectMeta {
 }
 
 // wait polls until why is empty; why says what it waits for.
-func (t *Tester) wait(ctx context.Context, limit time.Duration, look func(context.Context) (why string, err error)) error {
+func (t *Tester) wait(
+	ctx context.Context, limit time.Duration, look func(context.Context) (why string, err error),
+) error {
 	said, why := "", ""
 	inTime, err := poll.Until(ctx, t.Clock, interval, limit, func() (_ bool, err error) {
 		if why, err = look(ctx); err == nil && why != said && why != "" {
@@ -74,18 +77,22 @@ func (t *Tester) makeNamespace(ctx context.Context) (string, error) {
 var podManifest []byte
 
 // run makes a Pod and waits until it runs, or has run to its end.
-func (t *Tester) run(ctx context.Context, name string, limit time.Duration, until func(corev1.PodPhase) bool, args ...string) (*corev1.Pod, error) {
+func (t *Tester) run(
+	ctx context.Context, name string, limit time.Duration, until func(corev1.PodPhase) bool, args ...string,
+) (*corev1.Pod, error) {
 	p := &corev1.Pod{}
 	if err := yaml.UnmarshalStrict(podManifest, p); err != nil {
 		return nil, err
 	}
+
 	p.ObjectMeta, p.Spec.Containers[0].Image = t.meta(name), t.Image
-	p.Spec.Containers[0].Args = append(args, "--"+echo.TokenFlag+"="+t.id)
+	p.Spec.Containers[0].Args = slices.Concat(args, []string{"--" + echo.TokenFlag + "=" + t.id})
 	p.Labels[label+"-pod"] = name
 	pods := t.Cluster.Kube.CoreV1().Pods(t.result.Namespace)
 	if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
+
 	err := t.wait(ctx, limit, func(ctx context.Context) (string, error) {
 		now, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
 		if err != nil || until(now.Status.Phase) {
@@ -97,6 +104,7 @@ func (t *Tester) run(ctx context.Context, name string, limit time.Duration, unti
 		}
 		return cmp.Or(cluster.PodWaits(now), "the Pod does not run yet"), nil
 	})
+
 	return p, err
 }
 
@@ -112,7 +120,8 @@ func (t *Tester) makePod(ctx context.Context) (string, error) {
 // ended is the error of a Pod that ended too early: the last line of its log.
 func (t *Tester) ended(ctx context.Context, p *corev1.Pod) error {
 	log, _ := t.PodLogs(ctx, p, 1)
-	return errors.New(strings.TrimSuffix(fmt.Sprintf("Pod %s/%s ended: %s", p.Namespace, p.Name, strings.TrimSpace(log)), ": "))
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("Pod %s/%s ended: %s", p.Namespace, p.Name,
+		strings.TrimSpace(log)), ": "))
 }
 
 func (t *Tester) makeService(ctx context.Context) (string, error) {
@@ -120,21 +129,27 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{label: t.id, label + "-pod": "server"},
 		Ports: []corev1.ServicePort{{Name: "plain", Port: portPlain, TargetPort: intstr.FromInt32(portPod)}},
 	}}
+
 	controller, _, err := planner.Options(ctx, t.Cluster.Kube, t.Cluster.Namespace, t.Release)
 	if class := &controller.LBClasses.Own; *class != "" {
 		s.Spec.LoadBalancerClass = class
 	}
+
 	if !t.NoProxy {
-		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "proxied", Port: portProxy, TargetPort: intstr.FromInt32(portPod)})
+		s.Spec.Ports = append(s.Spec.Ports,
+			corev1.ServicePort{Name: "proxied", Port: portProxy, TargetPort: intstr.FromInt32(portPod)})
 		s.Annotations = map[string]string{annotation.ProxyProtocol: "proxied"}
 	}
+
 	services := t.Cluster.Kube.CoreV1().Services(t.result.Namespace)
 	if err == nil {
 		_, err = services.Create(ctx, s, metav1.CreateOptions{})
 	}
+
 	if err != nil {
 		return "", err
 	}
+
 	err = t.wait(ctx, t.AddressTime, func(ctx context.Context) (string, error) {
 		now, err := services.Get(ctx, s.Name, metav1.GetOptions{})
 		if err != nil {
@@ -150,6 +165,7 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 		}
 		return why, nil
 	})
+
 	return fmt.Sprintf("Service %s/%s has %s", s.Namespace, s.Name, t.result.Address), err
 }
 
@@ -159,10 +175,12 @@ func (t *Tester) askInside(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	log, err := t.PodLogs(ctx, p, logLines)
 	if err != nil {
 		return "", err
 	}
+
 	var answers []echo.Answer
 	for line := range strings.SplitSeq(log, "\n") {
 		var a echo.Answer
@@ -170,14 +188,16 @@ func (t *Tester) askInside(ctx context.Context) (string, error) {
 			answers = append(answers, a)
 		}
 	}
+
 	if len(answers) != len(t.targets()) {
 		return "", t.ended(ctx, p)
 	}
+
 	return judge(answers)
 }
 
-// remove deletes what was made, and waits: the controller releases the address before the Service is gone. Deleting what is
-// being deleted already changes nothing.
+// remove deletes what was made, and waits: the controller releases the address before the Service is gone. Deleting
+// what is being deleted already changes nothing.
 func (t *Tester) remove(ctx context.Context) (string, error) {
 	core, ns := t.Cluster.Kube.CoreV1(), t.result.Namespace
 	return "everything is gone", t.wait(ctx, removalTime, func(ctx context.Context) (why string, err error) {
@@ -191,12 +211,14 @@ func (t *Tester) remove(ctx context.Context) (string, error) {
 				err = cmp.Or(err, failed)
 			}
 		}
+
 		remove("Service", t.meta("lb").Name, core.Services(ns).Delete)
 		remove("Pod", t.meta("server").Name, core.Pods(ns).Delete)
 		remove("Pod", t.meta("client").Name, core.Pods(ns).Delete)
 		if t.Namespace == "" && why == "" && err == nil {
 			remove("namespace", ns, core.Namespaces().Delete)
 		}
+
 		return why, err
 	})
 }

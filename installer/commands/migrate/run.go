@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrate is the command that gives the rules of older providers the names that csccm uses, and takes that back.
+// Package migrate is the command that gives the rules of older providers the names that csccm uses, and takes that
+// back.
 package migrate
 
 import (
@@ -38,6 +39,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 	if m.Facts, err = rules.Read(ctx, e.Cluster.Kube, cs); err != nil {
 		return err
 	}
+
 	apply := engine.Step{Name: "rules", Do: func(ctx context.Context) error {
 		a := &rules.Applier{
 			API: cs.Client, Project: m.Project, Progress: e.Progress, Note: e.Note,
@@ -45,6 +47,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 		}
 		return a.Apply(ctx, m.steps)
 	}}
+
 	var steps []engine.Step
 	back := ""
 	if undo {
@@ -57,14 +60,18 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 		steps = []engine.Step{{Name: "record of the names", Do: m.record}, apply}
 		back = "Undo:  csccm migrate-rules --undo\n"
 	}
+
 	if len(m.steps) == 0 {
 		steps = nil
 	}
+
 	changed := report.Count(len(m.steps), "rule")
 	return e.Run(ctx, engine.Operation{
 		Name: "migrate-rules", What: "rename " + changed, Plan: m.plan, Check: m.allowed, Steps: steps,
-		Question: prompt.Question{Help: "A renamed rule keeps its id, address, members and traffic. csccm migrate-rules --undo goes back."},
-		Done:     func() string { return changed + " renamed\n" + back },
+		Question: prompt.Question{
+			Help: "A renamed rule keeps its id, address, members and traffic. csccm migrate-rules --undo goes back.",
+		},
+		Done: func() string { return changed + " renamed\n" + back },
 	})
 }
 
@@ -75,10 +82,12 @@ func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 			named = append(named, r.ID)
 		}
 	}
+
 	members, err := rules.ReadMembers(ctx, cs.Client, named)
 	if err != nil {
 		return err
 	}
+
 	p := rules.MakePlan(m.Rules, m.Services, members, rules.NodeVMs(m.Nodes, m.VMs))
 	m.steps, m.renames = p.Steps, len(p.Steps)
 	foreign := 0
@@ -88,14 +97,19 @@ func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 			continue
 		}
 		m.plan.Add(string(it.Verdict), fmt.Sprintf("%s on %s:%d, %s, %s: %s",
-			it.Name, it.PublicIP, it.Port, report.Count(it.Members, "member"), cmp.Or(it.Service, "no Service"), it.Reason), &it)
+			it.Name, it.PublicIP, it.Port, report.Count(it.Members, "member"), cmp.Or(it.Service, "no Service"),
+			it.Reason), &it)
 	}
+
 	if foreign > 0 {
-		m.plan.Add(string(rules.VerdictForeign), report.Count(foreign, "rule")+" not named by a cloud provider for Kubernetes (-v lists them)", nil)
+		m.plan.Add(string(rules.VerdictForeign),
+			report.Count(foreign, "rule")+" not named by a cloud provider for Kubernetes (-v lists them)", nil)
 	}
+
 	if len(p.Items) == 0 {
 		m.plan.Add("rules", "none", nil)
 	}
+
 	return nil
 }
 
@@ -116,6 +130,7 @@ func (m *migration) planUndo() {
 		}
 		m.steps, m.recorded = append(m.steps, steps...), append(m.recorded, name)
 	}
+
 	if len(m.steps) == 0 {
 		m.plan.Add("Undo", "nothing to do: no rule has a name that migrate-rules gave it", nil)
 	}
@@ -126,20 +141,25 @@ func (m *migration) allowed(ctx context.Context) error {
 	if m.renames == 0 {
 		return nil
 	}
+
 	found, err := family.Find(ctx, m.Cluster.Kube, m.Clock, m.Release, m.Cluster.Namespace)
 	if err != nil {
 		return err
 	}
+
 	var where []string
 	for _, r := range found.Rivals {
 		if r.Family != family.Balancer {
 			where = append(where, r.String())
 		}
 	}
+
 	if len(where) == 0 {
 		return nil
 	}
-	return report.Refused("take its place with csccm takeover, or stop it first", "another controller is at work, and would take %s of the plan back: %s",
+
+	return report.Refused("take its place with csccm takeover, or stop it first",
+		"another controller is at work, and would take %s of the plan back: %s",
 		report.Count(m.renames, "rule"), strings.Join(where, "; "))
 }
 

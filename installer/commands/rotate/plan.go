@@ -3,11 +3,11 @@
 
 // Package rotate gives the controller new API keys without a moment in which it has none that work.
 //
-// A CloudStack user has one pair of keys, and registering another revokes the old one at once. So the new pair is that of
-// a second user of the same account, which has the same rights and sees the same resources (the role is the account's).
-// The order is: new pair, proven call by call; Secret; proof that the controller works with it; only then the old pair is
-// revoked, by registering one that nobody gets to know. Until that last step the way back is the old Secret. The next
-// rotation uses the first user again.
+// A CloudStack user has one pair of keys, and registering another revokes the old one at once. So the new pair is that
+// of a second user of the same account, which has the same rights and sees the same resources (the role is the
+// account's). The order is: new pair, proven call by call; Secret; proof that the controller works with it; only then
+// the old pair is revoked, by registering one that nobody gets to know. Until that last step the way back is the old
+// Secret. The next rotation uses the first user again.
 //
 // How far a rotation came is written on the Secret itself, with its content (access.Rotation).
 package rotate
@@ -24,7 +24,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// Plan is what a rotation would do, and did. It holds no secret. With --finish it only revokes old keys, and has no From and To.
+// Plan is what a rotation would do, and did. It holds no secret. With --finish it only revokes old keys, and has no
+// From and To.
 type Plan struct {
 	SchemaVersion int      `json:"schemaVersion"`
 	DryRun        bool     `json:"dryRun"`
@@ -50,15 +51,25 @@ type Plan struct {
 // newPlan finds whose keys the Secret holds, who is next, and whose old keys end.
 func (r *run) newPlan(ctx context.Context) error {
 	record := access.RotationOf(r.Secret.Object)
-	p := &Plan{SchemaVersion: 1, DryRun: r.DryRun, Secret: r.Secret.String(), Steps: []string{}, KeptFor: []string{}, Ended: []string{}}
+	p := &Plan{
+		SchemaVersion: 1,
+		DryRun:        r.DryRun,
+		Secret:        r.Secret.String(),
+		Steps:         []string{},
+		KeptFor:       []string{},
+		Ended:         []string{},
+	}
+
 	r.plan = p
 	all, err := r.admin.ListUsers(ctx, "")
 	if err != nil {
 		return fmt.Errorf("listing users: %w", err)
 	}
+
 	if p.made, err = credentials.ReadMade(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
 		return err
 	}
+
 	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.Config.APIKey })
 	if at < 0 {
 		return report.Errorf(
@@ -67,20 +78,25 @@ func (r *run) newPlan(ctx context.Context) error {
 			"the keys in Secret %s belong to no user that this administrator sees", p.Secret,
 		)
 	}
+
 	holder := all[at]
 	p.Account = holder.Account
+
 	// User names are unique in a domain.
 	users := slices.DeleteFunc(all, func(u cloudapi.User) bool { return u.DomainID != holder.DomainID })
 	named := func(name string) (u cloudapi.User) {
-		if i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.Username == name }); i >= 0 && users[i].ID != holder.ID {
+		if i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.Username == name }); i >= 0 &&
+			users[i].ID != holder.ID {
 			u = users[i]
 		}
 		return u
 	}
+
 	from := named(record.From)
 	switch {
 	case r.Finish && record.From+record.To != "":
-		return report.Refused("run csccm rotate-keys again, which goes on with it; with --keep-old it keeps the old keys", "a rotation has not ended")
+		return report.Refused("run csccm rotate-keys again, which goes on with it; with --keep-old it keeps "+
+			"the old keys", "a rotation has not ended")
 	case r.Finish:
 		for _, u := range users {
 			switch {
@@ -91,6 +107,7 @@ func (r *run) newPlan(ctx context.Context) error {
 				p.Stays = append(p.Stays, credentials.NotMine(u.Username))
 			}
 		}
+
 	case from.Account == holder.Account:
 		p.switched, p.From, p.To, p.ends = true, record.From, holder.Username, []cloudapi.User{from}
 	default:
@@ -101,11 +118,12 @@ func (r *run) newPlan(ctx context.Context) error {
 		p.From, p.To, p.ends = holder.Username, next(holder.Username, users, mine, record), []cloudapi.User{holder}
 		p.toID = named(p.To).ID
 	}
+
 	return nil
 }
 
-// next is the user that gets the new keys: that of a rotation that did not end, the one that the last rotation left, or a new
-// one. A user that somebody else may work with is never taken: its keys would end.
+// next is the user that gets the new keys: that of a rotation that did not end, the one that the last rotation left, or
+// a new one. A user that somebody else may work with is never taken: its keys would end.
 func next(holder string, users []cloudapi.User, mine func(name string) bool, record access.Rotation) string {
 	for _, name := range []string{record.To, record.Spare} {
 		if mine(name) {
@@ -123,6 +141,7 @@ func (r *run) show(report.Style) string {
 	if r.Finish {
 		head, kept = "Old keys that Secret %s held before, account %q:\n", "What stops working:\n"
 	}
+
 	fmt.Fprintf(&b, head, p.Secret, p.Account)
 	section(&b, "", p.Steps)
 	section(&b, "These keys are used by:\n", cloudapi.Names(p.Users, func(u *access.User) string {
@@ -134,6 +153,7 @@ func (r *run) show(report.Style) string {
 	if len(p.Steps)+len(p.Stays) == 0 {
 		b.WriteString("no keys that the Secret held before work any more: nothing to do\n")
 	}
+
 	return b.String()
 }
 
@@ -161,7 +181,8 @@ func (r *run) done() string {
 			next = "When nothing uses them any more, end them: csccm rotate-keys --finish\n"
 		}
 	}
-	fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof, count(p.Pods), p.From, old)
+	fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof,
+		count(p.Pods), p.From, old)
 	section(&b, "", p.KeptFor)
 	return b.String() + next
 }

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// reloadTimeout is how long Pods may take to take new keys over by themselves: the kubelet brings a changed Secret within
-	// some 90 seconds, and the controller looks every 10.
+	// reloadTimeout is how long Pods may take to take new keys over by themselves: the kubelet brings a changed Secret
+	// within some 90 seconds, and the controller looks every 10.
 	reloadTimeout = 3 * time.Minute
-	// contactTimeout is how long a restarted controller may take until it has spoken to CloudStack: it must get the lease of the
-	// one before first.
+	// contactTimeout is how long a restarted controller may take until it has spoken to CloudStack: it must get the
+	// lease of the one before first.
 	contactTimeout = 2 * time.Minute
 	proofPoll      = time.Second
 	logLines       = 2000 // of a log are looked at, from its end
@@ -45,6 +45,7 @@ func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 			out = append(out, p)
 		}
 	}
+
 	switch {
 	case errors.Is(err, rollout.ErrNoWorkload):
 		return nil, report.Usage(
@@ -59,6 +60,7 @@ func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 			"no Pod of the controller runs, so nobody can prove the keys",
 		)
 	}
+
 	return out, err
 }
 
@@ -73,7 +75,8 @@ func (r *run) hear(ctx context.Context) error {
 	return err
 }
 
-// prove waits until the controller works with the new keys. If it refuses them, the old ones come back, which still work.
+// prove waits until the controller works with the new keys. If it refuses them, the old ones come back, which still
+// work.
 func (r *run) prove(ctx context.Context) error {
 	err := r.proven(ctx)
 	if err == nil || r.old == nil || ctx.Err() != nil {
@@ -91,8 +94,8 @@ func (r *run) prove(ctx context.Context) error {
 	)
 }
 
-// proven lets the Pods take the keys over, and restarts them where they do not. A run that goes on with an earlier one has not
-// heard what they said before the Secret was changed, and restarts them at once.
+// proven lets the Pods take the keys over, and restarts them where they do not. A run that goes on with an earlier one
+// has not heard what they said before the Secret was changed, and restarts them at once.
 func (r *run) proven(ctx context.Context) error {
 	if !r.plan.switched {
 		r.plan.Proof = "reload"
@@ -103,27 +106,32 @@ func (r *run) proven(ctx context.Context) error {
 		r.Progress.Done("")
 		r.Progress.Info("the controller does not take changed keys over by itself; restarting it, one Pod at a time")
 	}
+
 	r.plan.Proof = "restart"
 	err := r.hear(ctx)
 	if err == nil {
 		err = rollout.Restart(ctx, r.Env)
 	}
+
 	if err == nil {
 		err = rollout.Wait(ctx, r.Env)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	r.Progress.Step("Waiting for the controller to speak to CloudStack")
 	inTime, err := r.listen(ctx, contactTimeout, saysWorks, saysFails, true)
 	if err == nil && !inTime {
 		err = fmt.Errorf("after a restart it says nothing about CloudStack within %s", contactTimeout)
 	}
+
 	return err
 }
 
-// listen waits until Pods say something good, and reports whether they did in time. Of the Pods that were heard before each must
-// say so, and a bad word ends the wait; of fresh ones only the leader speaks, and may yet succeed.
+// listen waits until Pods say something good, and reports whether they did in time. Of the Pods that were heard before
+// each must say so, and a bad word ends the wait; of fresh ones only the leader speaks, and may yet succeed.
 func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string, fresh bool) (inTime bool, err error) {
 	var refused error
 	inTime, err = poll.Until(ctx, r.Clock, proofPoll, limit, func() (bool, error) {
@@ -142,17 +150,21 @@ func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string,
 				refused = fmt.Errorf("the log of Pod %s: %s", p.Name, r.Scrub(strings.TrimSpace(line)))
 			}
 		}
+
 		r.plan.Pods = len(pods)
 		if err == nil && !fresh {
 			err = refused
 		}
+
 		return fresh && said > 0 || said == len(pods), err
 	})
+
 	switch {
 	case inTime:
 		r.Progress.Done("%s", count(r.plan.Pods))
 	case err == nil:
 		err = refused
 	}
+
 	return inTime, err
 }

@@ -26,17 +26,21 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-// Field managers of the Secret. The API server notes when each has changed it last: the first writes the keys, and nothing else.
+// Field managers of the Secret. The API server notes when each has changed it last: the first writes the keys, and
+// nothing else.
 const keysManager, recordManager = "csccm-rotate-keys", "csccm"
 
 // Options of a rotation.
 type Options struct {
 	KeepOld bool // do not revoke the old keys
-	// Finish ends old keys that rotations have kept, and does nothing else. Force does so also where something uses them.
+	// Finish ends old keys that rotations have kept, and does nothing else. Force does so also where something uses
+	// them.
 	Finish, Force bool
 
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it.
-	Admin func(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
+	Admin func(
+		ctx context.Context, e *engine.Env, cfg *cloudstack.Config,
+	) (admin *cloudapi.Client, end func(), err error)
 	// Commands that the controller calls, and those of them it can do without.
 	Required, Optional []string
 }
@@ -78,6 +82,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	if _, err := r.pods(ctx); err != nil { // keys that nobody could prove are not made
 		return err
 	}
+
 	login := *r.Config
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
 	admin, end, err := o.Admin(ctx, e, &login)
@@ -89,21 +94,28 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	if err := r.newPlan(ctx); err != nil {
 		return err
 	}
+
 	p := r.plan
 	if o.Finish || p.switched {
 		r.changed = r.changedAt(r.Secret.Object)
 	}
+
 	if p.Found, err = r.look(ctx); err != nil {
 		return err
 	}
+
 	op := engine.Operation{
-		Name: "rotate-keys", What: fmt.Sprintf("rotate the keys of account %q", p.Account), Question: prompt.Question{Message: "Go on"},
-		Plan: p, Show: r.show, Done: r.done, Steps: r.steps(),
+		Name:     "rotate-keys",
+		What:     fmt.Sprintf("rotate the keys of account %q", p.Account),
+		Question: prompt.Question{Message: "Go on"},
+		Plan:     p, Show: r.show, Done: r.done, Steps: r.steps(),
 	}
+
 	if o.Finish {
 		op.What, op.Question = fmt.Sprintf("end old keys of account %q", p.Account), prompt.Question{}
 		op.Check = func(context.Context) error { return r.mayBreak(p.KeptFor) }
 	}
+
 	return e.Run(ctx, op)
 }
 
@@ -114,9 +126,11 @@ func (r *run) steps() (steps []engine.Step) {
 		name := fmt.Sprintf(format, args...)
 		p.Steps, steps = append(p.Steps, name), append(steps, engine.Step{Name: name, Do: do})
 	}
+
 	if len(p.ends) == 0 {
 		return nil
 	}
+
 	if !r.Finish && !p.switched {
 		if p.toID == "" {
 			step(r.makeUser, "create user %q in account %q", p.To, p.Account)
@@ -124,9 +138,11 @@ func (r *run) steps() (steps []engine.Step) {
 		step(r.makeKeys, "register API keys for user %q, and prove them", p.To)
 		step(r.write, "write them into Secret %s", p.Secret)
 	}
+
 	if !r.Finish {
 		step(r.prove, "wait until the controller works with the keys of user %q", p.To)
 	}
+
 	p.KeptFor = append(p.KeptFor, r.keeps(p.Found)...)
 	for _, u := range p.ends {
 		text := "revoke the old keys of user %q: whatever else uses them stops working"
@@ -138,17 +154,22 @@ func (r *run) steps() (steps []engine.Step) {
 		}
 		step(func(ctx context.Context) error { return r.retire(ctx, &u) }, text, u.Username)
 	}
+
 	if r.Finish {
 		step(func(ctx context.Context) error {
-			return report.Remedied(credentials.CheckKeys(ctx, r.Config.APIURL, r.Client), "the old keys are revoked; see csccm doctor")
+			return report.Remedied(credentials.CheckKeys(ctx, r.Config.APIURL, r.Client),
+				"the old keys are revoked; see csccm doctor")
 		}, "prove the keys in the Secret")
 	}
+
 	return steps
 }
 
-// change updates the Secret and the record on it, again when somebody else did meanwhile, and not only half when the run is
-// stopped.
-func (r *run) change(ctx context.Context, manager string, edit func(s *corev1.Secret, record *access.Rotation)) (*corev1.Secret, error) {
+// change updates the Secret and the record on it, again when somebody else did meanwhile, and not only half when the
+// run is stopped.
+func (r *run) change(
+	ctx context.Context, manager string, edit func(s *corev1.Secret, record *access.Rotation),
+) (*corev1.Secret, error) {
 	secrets := r.Cluster.Kube.CoreV1().Secrets(r.Secret.Namespace)
 	var changed *corev1.Secret
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
@@ -165,6 +186,7 @@ func (r *run) change(ctx context.Context, manager string, edit func(s *corev1.Se
 			return err
 		})
 	})
+
 	return changed, r.Cluster.Explain(err)
 }
 
@@ -180,13 +202,21 @@ func (r *run) begin(record *access.Rotation) { record.To = r.plan.To }
 // makeUser creates the user of the new keys.
 func (r *run) makeUser(ctx context.Context) error {
 	p, holder := r.plan, &r.plan.ends[0]
-	made := &credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: holder.DomainID, Domain: holder.Domain}
+	made := &credentials.MadeObject{
+		Kind:     credentials.MadeUser,
+		Name:     p.To,
+		Account:  p.Account,
+		DomainID: holder.DomainID,
+		Domain:   holder.Domain,
+	}
+
 	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if err := r.record(ctx, r.begin); err != nil {
 			return err
 		}
 		return credentials.Recorded(ctx, r.Cluster, r.Config, []*credentials.MadeObject{made}, func() error {
-			u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{Cluster: p.made.Cluster, Account: p.Account, Name: p.To, DomainID: holder.DomainID})
+			u, err := r.admin.CreateUser(ctx,
+				cloudapi.NewUser{Cluster: p.made.Cluster, Account: p.Account, Name: p.To, DomainID: holder.DomainID})
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
 			}
@@ -211,6 +241,7 @@ func (r *run) makeKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	r.Note("registered keys of user %q", p.To)
 	cfg := *r.Config
 	cfg.APIKey, cfg.SecretKey = r.keys.APIKey, r.keys.SecretKey
@@ -219,9 +250,11 @@ func (r *run) makeKeys(ctx context.Context) error {
 		test := &selftest.Test{Config: &cfg, Client: api, Required: r.Required, Optional: r.Optional, Out: io.Discard}
 		_, err = credentials.Verify(ctx, test)
 	}
+
 	if err == nil {
 		r.Progress.Done("they do what the controller needs")
 	}
+
 	return err
 }
 
@@ -240,6 +273,7 @@ func (r *run) write(ctx context.Context) error {
 	if err := r.hear(ctx); err != nil {
 		return err
 	}
+
 	r.Progress.Step("Secret %s", r.plan.Secret)
 	next := *r.Secret.Config
 	next.APIKey, next.SecretKey = r.keys.APIKey, r.keys.SecretKey
@@ -254,6 +288,7 @@ func (r *run) write(ctx context.Context) error {
 		r.Note("the Secret holds the keys of user %q", r.plan.To)
 		r.Progress.Done("written")
 	}
+
 	return err
 }
 
@@ -266,8 +301,8 @@ func (r *run) writeBack(ctx context.Context) error {
 	return err
 }
 
-// changedAt returns when the Secret got its keys, by the clock of the API server, which also times the creation of Pods.
-// Where nothing says so it is now: then all Pods are older.
+// changedAt returns when the Secret got its keys, by the clock of the API server, which also times the creation of
+// Pods. Where nothing says so it is now: then all Pods are older.
 func (r *run) changedAt(s *corev1.Secret) time.Time {
 	if _, written := cluster.LastWritten(&s.ObjectMeta, r.Secret.Key); !written.IsZero() {
 		return written
@@ -306,13 +341,14 @@ func (r *run) mayBreak(breaks []string) error {
 	)
 }
 
-// retire revokes a user's old keys: CloudStack replaces them by a pair that nobody reads. The next rotation takes the user.
-// Where something may still work with them, they stay, and the next rotation does not take their user.
+// retire revokes a user's old keys: CloudStack replaces them by a pair that nobody reads. The next rotation takes the
+// user. Where something may still work with them, they stay, and the next rotation does not take their user.
 func (r *run) retire(ctx context.Context, u *cloudapi.User) error {
 	found, err := r.look(ctx)
 	if err != nil {
 		return err
 	}
+
 	keptFor := r.keeps(found)
 	switch {
 	case r.Finish:
@@ -323,6 +359,7 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User) error {
 		r.plan.KeptFor = keptFor
 		return r.record(ctx, func(record *access.Rotation) { record.From, record.Spare = "", "" })
 	}
+
 	r.plan.KeptFor = []string{}
 	r.Progress.Step("Old keys of user %q", u.Username)
 	return engine.Shielded(ctx, func(ctx context.Context) error {

@@ -58,15 +58,21 @@ func newEnv(t *testing.T) *testEnv {
 		reading(p, "Deployment", "cloudstack-cloud-controller-manager")
 		return p
 	}
+
 	env.kube = fakekube.New(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: access.SecretName},
 		Data:       map[string][]byte{access.SecretKey: env.config("k8s-owner").Render(), "other": []byte("kept")},
 	}, testenv.Deployment(2), pod("p1"), pod("p2"))
+
 	users, err := env.sim.Admin(t).ListUsers(t.Context(), "")
 	require.NoError(t, err)
 	u := testenv.Named(t, users, "k8s-owner", func(u cloudapi.User) string { return u.Username })
-	made := []*credentials.MadeObject{{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID}}
-	require.NoError(t, credentials.Recorded(t.Context(), cluster.NewForTest(env.kube), env.config(u.Username), made, func() error { return nil }))
+	made := []*credentials.MadeObject{
+		{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID},
+	}
+	require.NoError(t,
+		credentials.Recorded(t.Context(), cluster.NewForTest(env.kube), env.config(u.Username), made,
+			func() error { return nil }))
 	env.kube.PrependReactor("update", "secrets", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		s := a.(ktesting.UpdateAction).GetObject().(*corev1.Secret)
 		now, err := env.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), s.Namespace, s.Name)
@@ -74,12 +80,16 @@ func newEnv(t *testing.T) *testEnv {
 		if !bytes.Equal(now.(*corev1.Secret).Data[access.SecretKey], s.Data[access.SecretKey]) {
 			env.changes.Add(1)
 			s.ManagedFields = []metav1.ManagedFieldsEntry{{ // as the API server does
-				Manager: keysManager, Time: &metav1.Time{Time: env.clock.Now()}, FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:cloud-config":{}}}`),
+				Manager:  keysManager,
+				Time:     &metav1.Time{Time: env.clock.Now()},
+				FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:cloud-config":{}}}`),
 			}}
 		}
 		return false, nil, nil
 	})
+
 	env.granted(true)
+
 	// A restart replaces the Pods.
 	env.kube.PrependReactor("patch", "deployments", func(ktesting.Action) (bool, kruntime.Object, error) {
 		for _, name := range []string{"p1", "p2"} {
@@ -89,6 +99,7 @@ func newEnv(t *testing.T) *testEnv {
 		require.NoError(t, env.kube.Tracker().Add(pod("new2")))
 		return false, nil, nil
 	})
+
 	env.logs = takesOver
 	return env
 }
@@ -96,7 +107,9 @@ func newEnv(t *testing.T) *testEnv {
 // granted says whether the user may read Secrets and Pods in all namespaces.
 func (env *testEnv) granted(allowed bool) {
 	env.kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
-		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed}}, nil
+		return true, &authorizationv1.SelfSubjectAccessReview{
+			Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed},
+		}, nil
 	})
 }
 
@@ -112,13 +125,19 @@ func reading(p *corev1.Pod, kind, name string) {
 	if kind != "" {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr.To(true)}}
 	}
-	p.Spec.Volumes = []corev1.Volume{{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: access.SecretName}}}}
+	p.Spec.Volumes = []corev1.Volume{
+		{
+			Name:         "keys",
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: access.SecretName}},
+		},
+	}
 	p.Spec.Containers = []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: "keys"}}}}
 }
 
 // takesOver is a controller that takes changed keys over.
 func takesOver(_ string, changes int32) string {
-	return "I1121 CloudStack can be used\n" + strings.Repeat("I1121 "+saysReloaded+"\n", int(changes)) // what it said first, too
+	// what it said first, too
+	return "I1121 CloudStack can be used\n" + strings.Repeat("I1121 "+saysReloaded+"\n", int(changes))
 }
 
 func (env *testEnv) config(user string) *cloudstack.Config { return env.sim.Config(env.t, user) }
@@ -128,12 +147,20 @@ func (env *testEnv) run(ctx context.Context, change func(*engine.Env, *Options))
 	t.Helper()
 	journal := filepath.Join(t.TempDir(), "journal")
 	e := &engine.Env{
-		Cluster: cluster.NewForTest(env.kube), Prompt: prompt.NewRefusing(), Clock: env.clock, Release: "cloudstack-ccm", Yes: true,
-		Progress: report.NewProgress(&env.err, report.Style{}, env.clock), Out: &env.out, ErrOut: &env.err, Journal: journal,
+		Cluster:  cluster.NewForTest(env.kube),
+		Prompt:   prompt.NewRefusing(),
+		Clock:    env.clock,
+		Release:  "cloudstack-ccm",
+		Yes:      true,
+		Progress: report.NewProgress(&env.err, report.Style{}, env.clock),
+		Out:      &env.out,
+		ErrOut:   &env.err,
+		Journal:  journal,
 		PodLogs: func(_ context.Context, p *corev1.Pod, _ int64) (string, error) {
 			return env.logs(p.Name, env.changes.Load()), nil
 		},
 	}
+
 	o := Options{
 		Admin: func(ctx context.Context, _ *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 			require.Empty(t, cfg.SecretKey)
@@ -142,23 +169,28 @@ func (env *testEnv) run(ctx context.Context, change func(*engine.Env, *Options))
 		},
 		Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
 	}
+
 	if change != nil {
 		change(e, &o)
 	}
+
 	err := Run(ctx, e, o)
 	text, rerr := os.ReadFile(journal) // #nosec G304 -- a file of the test
 	if rerr == nil {
 		env.err.Write(text)
 	}
+
 	if err != nil {
 		env.err.WriteString(err.Error())
 	}
+
 	for _, user := range []string{"k8s-owner", "k8s-owner-2"} {
 		if api, secret, ok := env.sim.Keys(user); ok && api != "" {
 			require.NotContains(t, env.out.String()+env.err.String(), api)
 			require.NotContains(t, env.out.String()+env.err.String(), secret)
 		}
 	}
+
 	return err
 }
 
@@ -199,7 +231,9 @@ func TestRotate(t *testing.T) {
 	})
 	env.rotate(nil)
 	s, second := env.secret()
-	require.Contains(t, env.out.String(), "the controller works with the keys of user \"k8s-owner-2\" (reload of 2 Pods); the keys of user \"k8s-owner\" are revoked\n")
+	require.Contains(t, env.out.String(),
+		"the controller works with the keys of user \"k8s-owner-2\" (reload of 2 Pods); the keys of user "+
+			"\"k8s-owner\" are revoked\n")
 	require.True(t, env.works(second))
 	require.False(t, env.works(first))
 	require.Equal(t, "kept", string(s.Data["other"]))
@@ -223,7 +257,8 @@ func TestRotateKeepsOldKeys(t *testing.T) {
 	env.rotate(func(e *engine.Env, o *Options) { o.KeepOld, e.Output = true, "json" })
 	require.True(t, env.works(first))
 	result := env.result()
-	require.Equal(t, []string{"k8s-owner", "k8s-owner-2", "reload", "--keep-old"}, append([]string{result.From, result.To, result.Proof}, result.KeptFor...))
+	require.Equal(t, []string{"k8s-owner", "k8s-owner-2", "reload", "--keep-old"},
+		append([]string{result.From, result.To, result.Proof}, result.KeptFor...))
 	require.Equal(t, 2, result.Pods)
 	require.Empty(t, result.Ended)
 	s, _ := env.secret()
@@ -303,7 +338,8 @@ func TestRotateContinues(t *testing.T) {
 	require.True(t, env.works(first))
 	s, second := env.secret()
 	require.Equal(t, "k8s-owner", access.RotationOf(s).From)
-	require.ErrorContains(t, env.run(t.Context(), func(_ *engine.Env, o *Options) { o.Finish = true }), "a rotation has not ended")
+	require.ErrorContains(t, env.run(t.Context(), func(_ *engine.Env, o *Options) { o.Finish = true }),
+		"a rotation has not ended")
 
 	env.logs = func(string, int32) string { return saysWorks }
 	env.rotate(nil)
@@ -325,7 +361,8 @@ func TestRotateDryRunAndKeysOfNobody(t *testing.T) {
 	require.NoError(t, err)
 	users, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
-	_, err = admin.RegisterUserKeys(t.Context(), testenv.Named(t, users, "k8s-owner", func(u cloudapi.User) string { return u.Username }).ID)
+	_, err = admin.RegisterUserKeys(t.Context(),
+		testenv.Named(t, users, "k8s-owner", func(u cloudapi.User) string { return u.Username }).ID)
 	require.NoError(t, err)
 	require.ErrorContains(t, env.run(t.Context(), nil), "belong to no user that this administrator sees")
 }

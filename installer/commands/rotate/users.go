@@ -27,7 +27,9 @@ const (
 
 // needsText says the same for people.
 var needsText = map[string]string{
-	reloads: "takes new keys over by itself", restart: "must be restarted", update: "needs new keys in that Secret, and a restart",
+	reloads: "takes new keys over by itself",
+	restart: "must be restarted",
+	update:  "needs new keys in that Secret, and a restart",
 }
 
 // look reads what works with the old keys.
@@ -59,7 +61,8 @@ func judge(f *access.Found, release string) {
 	}
 }
 
-// inUse returns what would stop working without the old keys. changed is when the Secret was changed; zero is in the future.
+// inUse returns what would stop working without the old keys. changed is when the Secret was changed; zero is in the
+// future.
 func inUse(f *access.Found, changed time.Time) []string {
 	out := []string{}
 	for i := range f.Users {
@@ -74,9 +77,13 @@ func inUse(f *access.Found, changed time.Time) []string {
 			out = append(out, fmt.Sprintf("%s: %s read Secret %s before it was changed", u, count(old), u.Secret))
 		}
 	}
+
 	for _, c := range f.Copies {
-		out = append(out, fmt.Sprintf("Secret %s holds a copy of the old keys (%s), which csccm does not write", &c, strings.Join(c.Keys, ", ")))
+		out = append(out,
+			fmt.Sprintf("Secret %s holds a copy of the old keys (%s), which csccm does not write", &c,
+				strings.Join(c.Keys, ", ")))
 	}
+
 	return out
 }
 

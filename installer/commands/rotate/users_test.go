@@ -23,7 +23,10 @@ const namespace = "kube-system"
 func podOf(kind, owner, name string, change func(p *corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	reading(&p, kind, owner)
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	p.Status = corev1.PodStatus{
+		Phase:      corev1.PodRunning,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}
 	if change != nil {
 		change(&p)
 	}
@@ -51,7 +54,10 @@ func TestJudge(t *testing.T) {
 		require.Len(t, f.Users, 1, name)
 		require.Equal(t, tc.needs, f.Users[0].Needs, name)
 	}
-	f := &access.Found{Copies: []access.Copy{{Users: access.UsersOf([]corev1.Pod{other}, namespace, access.SecretName)}}}
+
+	f := &access.Found{
+		Copies: []access.Copy{{Users: access.UsersOf([]corev1.Pod{other}, namespace, access.SecretName)}},
+	}
 	judge(f, "ccm")
 	require.Equal(t, update, f.Users[0].Needs)
 }
@@ -60,12 +66,25 @@ func TestInUse(t *testing.T) {
 	t.Parallel()
 	changed := time.Unix(1_700_000_000, 0)
 	at := func(seconds int) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(changed.Add(time.Duration(seconds) * time.Second))}}
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				CreationTimestamp: metav1.NewTime(changed.Add(time.Duration(seconds) * time.Second)),
+			},
+		}
 	}
+
 	use := func(needs string, pods ...*corev1.Pod) access.Found {
-		u := access.User{Kind: "DaemonSet", Namespace: "kube-system", Name: "csi", Secret: "cloudstack-secret", Needs: needs, Pods: pods}
+		u := access.User{
+			Kind:      "DaemonSet",
+			Namespace: "kube-system",
+			Name:      "csi",
+			Secret:    "cloudstack-secret",
+			Needs:     needs,
+			Pods:      pods,
+		}
 		return access.Found{Users: []access.User{u}}
 	}
+
 	old := []string{"DaemonSet kube-system/csi: 1 Pod read Secret cloudstack-secret before it was changed"}
 	withCopy := use(update, at(-5))
 	withCopy.Copies = []access.Copy{{Namespace: "x", Name: "y", Keys: []string{"a", "b"}}}
@@ -80,7 +99,8 @@ func TestInUse(t *testing.T) {
 		"of the same second": {use(restart, at(0), at(1)), changed, old},
 		"younger":            {use(restart, at(1)), changed, []string{}},
 		"before the change":  {use(restart, at(1)), time.Time{}, old},
-		"a copy":             {withCopy, changed, []string{"Secret x/y holds a copy of the old keys (a, b), which csccm does not write"}},
+		"a copy": {withCopy, changed,
+			[]string{"Secret x/y holds a copy of the old keys (a, b), which csccm does not write"}},
 	} {
 		require.Equal(t, tc.want, inUse(&tc.f, tc.changed), name)
 	}
@@ -90,11 +110,13 @@ func TestInUse(t *testing.T) {
 func TestFinishByForce(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	csi := podOf("DaemonSet", "csi", "csi-1", func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(env.clock.Now()) })
+	csi := podOf("DaemonSet", "csi", "csi-1",
+		func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(env.clock.Now()) })
 	require.NoError(t, env.kube.Tracker().Add(&csi))
 	first := env.config("k8s-owner")
 	env.rotate(nil)
-	require.ErrorContains(t, env.run(t.Context(), func(_ *engine.Env, o *Options) { o.Finish = true }), "DaemonSet kube-system/csi: 1 Pod read Secret")
+	require.ErrorContains(t, env.run(t.Context(), func(_ *engine.Env, o *Options) { o.Finish = true }),
+		"DaemonSet kube-system/csi: 1 Pod read Secret")
 	require.True(t, env.works(first))
 	env.out.Reset()
 	env.rotate(func(e *engine.Env, o *Options) { o.Finish, o.Force, e.Output = true, true, "json" })

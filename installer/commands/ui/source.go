@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ui keeps the page of `csccm ui` up to date: Kubernetes by watches, CloudStack and the checks by runs of doctor, one
-// after the other. It only reads. Package picture turns what was read into a snapshot.
+// Package ui keeps the page of `csccm ui` up to date: Kubernetes by watches, CloudStack and the checks by runs of
+// doctor, one after the other. It only reads. Package picture turns what was read into a snapshot.
 package ui
 
 import (
@@ -69,7 +69,8 @@ type Source struct {
 	shown   model.Snapshot
 	secrets []string // the keys of all runs: somebody may rotate them
 	clean   func(string) string
-	// The last run, and the last known of what runs read: what a run cannot read changes nothing but the state of its source.
+	// The last run, and the last known of what runs read: what a run cannot read changes nothing but the state of its
+	// source.
 	kube, cloud model.Source
 	report      *check.Report
 	facts       *check.Facts
@@ -80,14 +81,21 @@ type Source struct {
 // New makes a source that Run fills.
 func New(o Options) *Source {
 	s := &Source{
-		o: o, within: answerWithin, flags: strings.TrimSpace(strings.TrimPrefix(o.Style.Commands("csccm plan"), "csccm plan")),
+		o:       o,
+		within:  answerWithin,
+		flags:   strings.TrimSpace(strings.TrimPrefix(o.Style.Commands("csccm plan"), "csccm plan")),
 		changed: make(chan struct{}, 1), due: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
 		clean: remember(o.Redact(nil)), known: &check.Facts{}, findings: map[string]check.Result{},
-		kube: model.Source{Name: "Kubernetes", State: model.SourceConnecting, Kinds: []model.Kind{model.KindService, model.KindNode}},
+		kube: model.Source{
+			Name:  "Kubernetes",
+			State: model.SourceConnecting,
+			Kinds: []model.Kind{model.KindService, model.KindNode},
+		},
 		cloud: model.Source{Name: "CloudStack", State: model.SourceConnecting, Kinds: []model.Kind{
 			model.KindAddress, model.KindRule, model.KindForward, model.KindVM, model.KindNetwork,
 		}},
 	}
+
 	s.watched = s.watch(o.Cluster.Kube, o.Cluster.Namespace)
 	s.publish()
 	return s
@@ -97,7 +105,8 @@ func New(o Options) *Source {
 func (s *Source) inspect(ctx context.Context) (check.Report, *check.Facts) {
 	env, end := inspect.Connect(ctx, s.o.Cluster, s.o.Style, s.o.Release, s.o.CloudConfig, check.PhaseInstalled)
 	defer end()
-	return inspect.Facts(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: true, Timeout: s.within}, nil)
+	return inspect.Facts(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: true, Timeout: s.within},
+		nil)
 }
 
 // Changed receives after each change.
@@ -118,8 +127,8 @@ func (s *Source) Once(ctx context.Context) (model.Snapshot, error) {
 	return picture.Of(&p), ctx.Err()
 }
 
-// Run keeps the snapshot up to date until ctx ends. Kubernetes, the API server's health and doctor are read each in their own
-// time: one that hangs does not keep the others from being shown.
+// Run keeps the snapshot up to date until ctx ends. Kubernetes, the API server's health and doctor are read each in
+// their own time: one that hangs does not keep the others from being shown.
 func (s *Source) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -142,17 +151,21 @@ func (s *Source) Serve(ctx context.Context, out, errOut io.Writer, open bool) er
 	if err != nil {
 		return err
 	}
+
 	if _, err := fmt.Fprintln(out, at.URL()); err != nil {
 		return errors.Join(err, at.Close())
 	}
+
 	note := "The address is valid for one browser. ^C ends the page."
 	if open {
 		remove, err := server.Open(ctx, at.URL())
 		defer remove()
 		if err != nil {
-			note = "No browser could be opened (" + strings.TrimSpace(err.Error()) + "): open the address yourself. ^C ends the page."
+			note = "No browser could be opened (" + strings.TrimSpace(err.Error()) +
+				"): open the address yourself. ^C ends the page."
 		}
 	}
+
 	_, _ = fmt.Fprintln(errOut, note)
 	running, stop := context.WithCancel(ctx)
 	var reading sync.WaitGroup
@@ -200,8 +213,8 @@ func (s *Source) probe(ctx context.Context) {
 	}
 }
 
-// inspectAgain runs doctor again and again. Between two runs is at least three times the time of one, up to the interval: a page
-// that stays open is no load.
+// inspectAgain runs doctor again and again. Between two runs is at least three times the time of one, up to the
+// interval: a page that stays open is no load.
 func (s *Source) inspectAgain(ctx context.Context) {
 	for {
 		began := time.Now()
@@ -227,29 +240,39 @@ func (s *Source) take(report *check.Report, f *check.Facts) {
 			s.findings[r.Code] = r
 		}
 	}
+
 	if key := f.Config.APIKey; key != "" && !slices.Contains(s.secrets, key) {
 		s.secrets = append(s.secrets, key, f.Config.SecretKey)
 		s.clean = remember(s.o.Redact(s.secrets))
 	}
+
 	if f.Err(check.Pods) == nil {
 		s.known.Pods, s.known.Kubelets, s.known.Logs = f.Pods, f.Kubelets, f.Logs
 	}
+
 	err := f.NoCloudErr
 	if f.NoCloud != "" {
 		err = errors.New(f.NoCloud)
 	}
+
 	for _, part := range []check.Source{check.VMs, check.Networks, check.Addresses, check.AllRules, check.Forwards} {
 		err = cmp.Or(err, f.Err(part))
 	}
+
 	if answered(&s.cloud, err); err == nil {
 		if f.Quota != nil {
 			s.cloud.Addresses, s.cloud.MaxAddresses = f.Quota.Used, f.Quota.Max
 		}
-		s.known.VMs, s.known.Networks, s.known.Addresses, s.known.AllRules, s.known.Forwards = f.VMs, f.Networks, f.Addresses, f.AllRules, f.Forwards
+		s.known.VMs = f.VMs
+		s.known.Networks = f.Networks
+		s.known.Addresses = f.Addresses
+		s.known.AllRules = f.AllRules
+		s.known.Forwards = f.Forwards
 		if f.Planned != nil {
 			s.known.Planned, s.known.OddMembers = f.Planned, f.OddMembers
 		}
 	}
+
 	signal(s.arrived)
 }
 
@@ -271,8 +294,13 @@ func (s *Source) publish() {
 	known.At, known.Services, known.Nodes = time.Now(), list[corev1.Service](w), list[corev1.Node](w)
 	known.Events, known.Leases = list[corev1.Event](w), list[coordinationv1.Lease](w)
 	p := picture.Page{
-		Facts: known, Title: picture.Title(s.o.Cluster.Context), Options: s.flags, Clean: s.clean, Sources: []model.Source{s.kube, s.cloud},
+		Facts:   known,
+		Title:   picture.Title(s.o.Cluster.Context),
+		Options: s.flags,
+		Clean:   s.clean,
+		Sources: []model.Source{s.kube, s.cloud},
 	}
+
 	lacks := func(part, reason, remedy string) {
 		p.Missing = append(p.Missing, model.Missing{Part: part, Reason: reason, Remedy: remedy})
 	}
@@ -283,15 +311,23 @@ func (s *Source) publish() {
 		for _, code := range slices.Sorted(maps.Keys(s.findings)) {
 			p.Findings = append(p.Findings, s.findings[code])
 		}
-		for source, part := range map[check.Source]string{check.Nodes: "objects", check.Services: "objects", check.Events: "timeline"} {
+		for source, part := range map[check.Source]string{
+			check.Nodes:    "objects",
+			check.Services: "objects",
+			check.Events:   "timeline",
+		} {
 			if err := s.facts.Err(source); err != nil && s.kube.State == model.SourceOK {
-				lacks(part, err.Error(), "give the user the rights of docs/csccm-rights.yaml, or name another with --context")
+				lacks(part, err.Error(),
+					"give the user the rights of docs/csccm-rights.yaml, or name another with --context")
 			}
 		}
 	}
+
 	if s.known.Planned == nil {
-		lacks("plans", cmp.Or(s.cloud.Reason, "CloudStack has not answered yet"), cmp.Or(s.cloud.Remedy, "wait some seconds"))
+		lacks("plans", cmp.Or(s.cloud.Reason, "CloudStack has not answered yet"),
+			cmp.Or(s.cloud.Remedy, "wait some seconds"))
 	}
+
 	snapshot := picture.Of(&p)
 	_, differs := model.Diff(s.shown, snapshot)
 	s.shown = snapshot
@@ -317,20 +353,24 @@ func remember(clean func(string) string) func(string) string {
 	}
 }
 
-// watched is what is watched of Kubernetes: all Services, Nodes and Events, and the leases of controllers. What may not be watched
-// is listed again and again; what may not be listed is in doctor's report.
+// watched is what is watched of Kubernetes: all Services, Nodes and Events, and the leases of controllers. What may not
+// be watched is listed again and again; what may not be listed is in doctor's report.
 type watched []cache.SharedIndexInformer
 
 func (s *Source) watch(kube kubernetes.Interface, namespace string) watched {
 	all := informers.NewSharedInformerFactory(kube, 0)
-	events := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = "involvedObject.kind!=Pod" // most are about Pods, and none of them is shown
-	}))
-	w := watched{all.Core().V1().Services().Informer(), all.Core().V1().Nodes().Informer(), events.Core().V1().Events().Informer()}
+	events := informers.NewSharedInformerFactoryWithOptions(kube, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = "involvedObject.kind!=Pod" // most are about Pods, and none of them is shown
+		}))
+
+	w := watched{all.Core().V1().Services().Informer(), all.Core().V1().Nodes().Informer(),
+		events.Core().V1().Events().Informer()}
 	for _, n := range slices.Compact([]string{metav1.NamespaceSystem, namespace}) {
 		of := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(n))
 		w = append(w, of.Coordination().V1().Leases().Informer())
 	}
+
 	note := func(o any) {
 		switch o.(type) {
 		case *coordinationv1.Lease: // renewed all the time, and shown with the next answer of the API server
@@ -340,9 +380,15 @@ func (s *Source) watch(kube kubernetes.Interface, namespace string) watched {
 		}
 		signal(s.arrived)
 	}
+
 	for _, informer := range w {
-		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, o any) { note(o) }, DeleteFunc: note})
+		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    note,
+			UpdateFunc: func(_, o any) { note(o) },
+			DeleteFunc: note,
+		})
 	}
+
 	return w
 }
 

@@ -32,24 +32,30 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// sourceOf returns a Source of a cluster that has rules in CloudStack, and that cluster. start runs it until the end of the test.
+// sourceOf returns a Source of a cluster that has rules in CloudStack, and that cluster. start runs it until the end of
+// the test.
 func sourceOf(t *testing.T) (s *Source, start func(), cloud *testenv.Cloud, kube *fakekube.Clientset, nodes int) {
 	t.Helper()
 	cloud, left := testenv.Left(t, leftby.Apache)
 	objects := []runtime.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}}, secretOf(cloud.Config(t, leftby.Account)),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}},
+		secretOf(cloud.Config(t, leftby.Account)),
 	}
+
 	for _, svc := range left.Kubernetes.Services {
 		objects = append(objects, &svc)
 	}
+
 	for _, n := range left.Kubernetes.Nodes {
 		objects = append(objects, &n)
 	}
+
 	kube = fakekube.New(objects...)
 	s = New(Options{
 		Cluster: cluster.NewForTest(kube), Release: "cloudstack-ccm", Interval: 200 * time.Millisecond,
 		Redact: func([]string) func(string) string { return func(text string) string { return text } },
 	})
+
 	return s, func() {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -66,7 +72,8 @@ func sourceOf(t *testing.T) (s *Source, start func(), cloud *testenv.Cloud, kube
 
 func secretOf(c *cloudstack.Config) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: inspect.DefaultSecretName}, Data: map[string][]byte{"cloud-config": c.Render()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: inspect.DefaultSecretName},
+		Data:       map[string][]byte{"cloud-config": c.Render()},
 	}
 }
 
@@ -89,27 +96,32 @@ func TestRotatedKeys(t *testing.T) {
 		masked = append(masked, slices.Clone(secrets))
 		return func(text string) string { return text }
 	}
+
 	right, wrong := cloud.Config(t, leftby.Account), cloud.Config(t, leftby.Account)
 	wrong.APIKey, wrong.SecretKey = "rotated-1", "rotated-2"
 	update := func(c *cloudstack.Config) {
 		_, err := kube.CoreV1().Secrets(metav1.NamespaceSystem).Update(t.Context(), secretOf(c), metav1.UpdateOptions{})
 		require.NoError(t, err)
 	}
+
 	update(wrong)
 	start()
-	shown := until(t, s, "the refusal", func(s model.Snapshot) bool { return s.Sources[1].State == model.SourceFailing && s.Checks != nil })
+	shown := until(t, s, "the refusal",
+		func(s model.Snapshot) bool { return s.Sources[1].State == model.SourceFailing && s.Checks != nil })
 	assert.Contains(t, shown.Sources[1].Reason, "401")
 	update(right)
 	until(t, s, "the new keys", func(s model.Snapshot) bool {
-		return s.Sources[1].State == model.SourceOK && slices.ContainsFunc(s.Objects, func(o model.Object) bool { return o.Kind == model.KindRule })
+		return s.Sources[1].State == model.SourceOK &&
+			slices.ContainsFunc(s.Objects, func(o model.Object) bool { return o.Kind == model.KindRule })
 	})
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	assert.Equal(t, []string{"rotated-1", "rotated-2", right.APIKey, right.SecretKey}, masked[len(masked)-1])
 }
 
-// TestOutage: while CloudStack fails or hangs, the page keeps what it knew, with the colours of then, and says whose answer is missing
-// and since when. The API server likewise, for which a watch that hangs shows nothing.
+// TestOutage: while CloudStack fails or hangs, the page keeps what it knew, with the colours of then, and says whose
+// answer is missing and since when. The API server likewise, for which a watch that hangs shows nothing.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{"fails": "*:error:code=530", "hangs": "*:delay:delay=1h"} {
@@ -125,10 +137,15 @@ func TestOutage(t *testing.T) {
 				}
 				return out
 			}
+
 			// An outage that begins within a run of doctor is one of its findings.
 			before := until(t, s, "the plans, and CloudStack not read just now", func(s model.Snapshot) bool {
-				return state(s) == model.SourceOK && len(s.Missing) == 0 && len(s.Plans) > 0 && time.Since(s.Sources[1].Answered) > 2*time.Second
+				return state(s) == model.SourceOK &&
+					len(s.Missing) == 0 &&
+					len(s.Plans) > 0 &&
+					time.Since(s.Sources[1].Answered) > 2*time.Second
 			})
+
 			f, err := simulator.ParseFault(fault)
 			require.NoError(t, err)
 			armed := cloud.Arm(f)
@@ -144,6 +161,7 @@ func TestOutage(t *testing.T) {
 			until(t, s, "the end of the outage", func(s model.Snapshot) bool { return state(s) == model.SourceOK })
 		})
 	}
+
 	t.Run("a lease that is renewed stays young", func(t *testing.T) {
 		t.Parallel()
 		s, start, _, kube, _ := sourceOf(t)
@@ -151,9 +169,16 @@ func TestOutage(t *testing.T) {
 		now := metav1.NowMicro()
 		lease := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "cloud-controller-manager"},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("ccm-a"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &now, RenewTime: &now},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity:       ptr.To("ccm-a"),
+				LeaseDurationSeconds: ptr.To[int32](15),
+				AcquireTime:          &now,
+				RenewTime:            &now,
+			},
 		}
-		_, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), lease, metav1.CreateOptions{})
+
+		_, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), lease,
+			metav1.CreateOptions{})
 		require.NoError(t, err)
 		start()
 		until(t, s, "the plans, and CloudStack not read just now", func(s model.Snapshot) bool {
@@ -162,8 +187,10 @@ func TestOutage(t *testing.T) {
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(10 * time.Second)}
 		_, err = kube.CoordinationV1().Leases(metav1.NamespaceSystem).Update(t.Context(), lease, metav1.UpdateOptions{})
 		require.NoError(t, err)
-		until(t, s, "the renewal", func(s model.Snapshot) bool { return s.Controller.Renewed.Equal(lease.Spec.RenewTime.Time) })
+		until(t, s, "the renewal",
+			func(s model.Snapshot) bool { return s.Controller.Renewed.Equal(lease.Spec.RenewTime.Time) })
 	})
+
 	t.Run("the API server hangs", func(t *testing.T) {
 		t.Parallel()
 		s, start, _, kube, _ := sourceOf(t)
@@ -181,8 +208,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestSource follows a cluster that has rules in CloudStack: what is made and what is taken away by others shows, with few calls
-// that only read.
+// TestSource follows a cluster that has rules in CloudStack: what is made and what is taken away by others shows, with
+// few calls that only read.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	s, start, cloud, kube, nodes := sourceOf(t)
@@ -215,7 +242,8 @@ func TestSource(t *testing.T) {
 	// The lists of doctor, and those of the plan.
 	ledger := cloud.Ledger()
 	ledger.Reset()
-	require.Eventually(t, func() bool { return len(ledger.Find("listCapabilities", "")) >= 4 }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(ledger.Find("listCapabilities", "")) >= 4 }, time.Minute,
+		20*time.Millisecond)
 	rounds := 0
 	assert.LessOrEqual(t, slices.IndexFunc(ledger.Calls(), func(c simulator.Call) bool {
 		if c.Command == "listCapabilities" {
@@ -236,16 +264,21 @@ func TestSource(t *testing.T) {
 	// A Service is made.
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "new", Name: "fresh", UID: "11111111-2222-3333-4444-555555555555"},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, NodePort: 31080, Protocol: corev1.ProtocolTCP}}},
+		Spec: corev1.ServiceSpec{
+			Type:  corev1.ServiceTypeLoadBalancer,
+			Ports: []corev1.ServicePort{{Port: 80, NodePort: 31080, Protocol: corev1.ProtocolTCP}},
+		},
 	}
 	_, err = kube.CoreV1().Services("new").Create(t.Context(), svc, metav1.CreateOptions{})
 	require.NoError(t, err)
 	until(t, s, "the new Service with its plan", func(s model.Snapshot) bool {
-		return slices.ContainsFunc(s.Plans, func(p model.Plan) bool { return p.Service == "service/new/fresh" && len(p.Actions) > 0 })
+		return slices.ContainsFunc(s.Plans,
+			func(p model.Plan) bool { return p.Service == "service/new/fresh" && len(p.Actions) > 0 })
 	})
 
 	// Somebody deletes a rule.
-	i := slices.IndexFunc(first.Objects, func(o model.Object) bool { return o.Kind == model.KindRule && o.Health != model.HealthForeign })
+	i := slices.IndexFunc(first.Objects,
+		func(o model.Object) bool { return o.Kind == model.KindRule && o.Health != model.HealthForeign })
 	require.GreaterOrEqual(t, i, 0)
 	calls := len(cloud.Ledger().Calls())
 	_, err = client.Delete(t.Context(), "deleteLoadBalancerRule", strings.TrimPrefix(first.Objects[i].ID, "rule/"))

@@ -48,7 +48,9 @@ type Options struct {
 	// DeleteUser removes from CloudStack what csccm made there: user, keys, account and role.
 	DeleteUser bool
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it; for DeleteUser.
-	Admin func(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
+	Admin func(
+		ctx context.Context, e *engine.Env, cfg *cloudstack.Config,
+	) (admin *cloudapi.Client, end func(), err error)
 }
 
 // run is one uninstall: its plan, and what that found.
@@ -78,8 +80,12 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		return err
 	}
 	return e.Run(ctx, engine.Operation{
-		Name: "uninstall", What: "remove what the plan lists", Question: prompt.Question{Message: "Uninstall"}, Plan: u.plan, Steps: u.steps,
-		Check: func(context.Context) error { return u.refusal },
+		Name:     "uninstall",
+		What:     "remove what the plan lists",
+		Question: prompt.Question{Message: "Uninstall"},
+		Plan:     u.plan,
+		Steps:    u.steps,
+		Check:    func(context.Context) error { return u.refusal },
 	})
 }
 
@@ -111,10 +117,12 @@ func (u *run) makePlan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if r == nil {
 		w, _, err := rollout.Read(ctx, u.Env)
 		if err == nil {
-			return report.Refused("delete what made it: the application of GitOps, or csccm template | kubectl delete -f -; then csccm uninstall removes the rest",
+			return report.Refused("delete what made it: the application of GitOps, or csccm template | kubectl "+
+				"delete -f -; then csccm uninstall removes the rest",
 				"%s was not made by Helm", w)
 		}
 		if !errors.Is(err, rollout.ErrNoWorkload) {
@@ -122,23 +130,29 @@ func (u *run) makePlan(ctx context.Context) error {
 		}
 	} else {
 		u.deployed = true
-		u.delete(fmt.Sprintf("Helm release %s/%s, chart %s", u.Cluster.Namespace, u.Release, r.ChartVersion), func(ctx context.Context) error {
-			return u.Helm.Uninstall(ctx, u.Release)
-		})
+		u.delete(fmt.Sprintf("Helm release %s/%s, chart %s", u.Cluster.Namespace, u.Release, r.ChartVersion),
+			func(ctx context.Context) error {
+				return u.Helm.Uninstall(ctx, u.Release)
+			})
 	}
+
 	u.steps = append(u.steps, engine.Step{Name: "Pods", ReadOnly: true, Do: func(ctx context.Context) error {
 		u.Progress.Step("Waiting for the controller's Pods to end")
 		return rollout.AwaitEnd(ctx, u.Env, "the controller", u.Cluster.Namespace, cluster.OfRelease(u.Release))
 	}})
-	for _, read := range []func(context.Context) error{u.stopped, u.services, u.cloud, u.credentials, u.others, u.nodes} {
+
+	for _, read := range []func(context.Context) error{u.stopped, u.services, u.cloud, u.credentials, u.others,
+		u.nodes} {
 		if err := read(ctx); err != nil {
 			return err
 		}
 	}
+
 	if len(u.steps) == 1 { // nothing to delete
 		u.steps = nil
 		u.plan.Add("delete", "nothing: there is nothing to remove", nil)
 	}
+
 	return nil
 }
 
@@ -166,17 +180,23 @@ func (u *run) services(ctx context.Context) (err error) {
 		}
 		name := s.Namespace + "/" + s.Name
 		names = append(names, name)
-		u.keep("load balancer of Service %s in CloudStack: address %s with its rules", name, cmp.Or(strings.Join(check.Ingress(&s), ", "), "none shown"))
+		u.keep("load balancer of Service %s in CloudStack: address %s with its rules", name,
+			cmp.Or(strings.Join(check.Ingress(&s), ", "), "none shown"))
 	}
+
 	if len(names) > 0 && u.deployed && !u.OrphanLoadBalancers {
-		u.refusal = report.Refused("delete these Services first, or leave their load balancers in CloudStack as they are with --orphan-load-balancers",
-			"there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or releases their addresses",
+		u.refusal = report.Refused("delete these Services first, or leave their load balancers in CloudStack as they "+
+			"are with --orphan-load-balancers",
+			"there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or "+
+				"releases their addresses",
 			strings.Join(names[:min(5, len(names))], ", "))
 	}
+
 	if held > 0 {
 		u.warn("finalizer %s of %s: without a controller nobody can delete them; kubectl edit service removes it",
 			helpers.LoadBalancerCleanupFinalizer, report.Count(held, "Service"))
 	}
+
 	return err
 }
 
@@ -206,40 +226,50 @@ func (u *run) credentials(ctx context.Context) error {
 			u.keep("%s (--delete-secret removes it)", text)
 		}
 	}
+
 	return nil
 }
 
-// others refuses to take credentials away that somebody else works with: Pods that read the Secret, and Secrets with the same
-// keys where the keys end.
+// others refuses to take credentials away that somebody else works with: Pods that read the Secret, and Secrets with
+// the same keys where the keys end.
 func (u *run) others(ctx context.Context) error {
 	if !u.secret && !u.ends {
 		return nil
 	}
+
 	values := []string{}
 	if u.ends {
 		values = append(values, u.owner.Config.APIKey)
 	}
+
 	found, err := u.keys.Users(ctx, u.Cluster.Kube, values)
 	if err != nil {
 		return err
 	}
+
 	var who []string
 	for _, user := range found.Users {
-		if slices.ContainsFunc(user.Pods, func(pod *corev1.Pod) bool { return !cluster.InRelease(pod.Labels, u.Release) }) {
+		if slices.ContainsFunc(user.Pods, func(pod *corev1.Pod) bool {
+			return !cluster.InRelease(pod.Labels, u.Release)
+		}) {
 			who = append(who, user.String())
 		}
 	}
+
 	for _, c := range found.Copies {
 		if c.String() != u.keys.String() {
 			who = append(who, "Secret "+c.String())
 		}
 	}
+
 	for _, what := range found.NotRead {
 		u.warn("you may not list %s, which may hold the same keys, which end", what)
 	}
+
 	if len(who) == 0 {
 		return nil
 	}
+
 	return report.Refused("give them keys of their own first, or leave out --delete-secret and --delete-user",
 		"others work with these credentials: %s", strings.Join(who, ", "))
 }
@@ -252,7 +282,8 @@ func (u *run) nodes(ctx context.Context) (err error) {
 	u.keep("provider IDs, labels and addresses of the nodes")
 	distribution, _, err := u.Cluster.Distribution(ctx, list)
 	if distribution == cluster.CKS {
-		u.warn("CloudStack's Kubernetes Service installs its own provider again as soon as no Pod is named cloud-controller-manager")
+		u.warn("CloudStack's Kubernetes Service installs its own provider again as soon as no Pod is named " +
+			"cloud-controller-manager")
 	}
 	return err
 }
@@ -263,9 +294,11 @@ func (u *run) cloud(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if u.keys, err = access.SecretOf(ctx, u.Cluster, u.Release); err != nil {
 		return err
 	}
+
 	var unusable *report.Error
 	u.owner, err = access.OfSecret(ctx, u.Cluster, u.Release)
 	switch {
@@ -275,9 +308,11 @@ func (u *run) cloud(ctx context.Context) error {
 	case !errors.As(err, &unusable) || unusable.Code != report.ExitUsage: // there may be keys that others have too
 		return err
 	}
+
 	switch {
 	case len(made.Objects) == 0 && (!u.DeleteUser || u.owner == nil):
-		u.keep("the controller's user and keys in CloudStack: no list says that csccm made them (--delete-user goes by the cluster's mark on users)")
+		u.keep("the controller's user and keys in CloudStack: no list says that csccm made them (--delete-user goes " +
+			"by the cluster's mark on users)")
 		return nil
 	case !u.DeleteUser:
 		for _, o := range made.Objects {
@@ -285,9 +320,11 @@ func (u *run) cloud(ctx context.Context) error {
 		}
 		return nil
 	}
+
 	if len(made.Objects) == 0 { // the list is lost, or csccm made nothing
 		made.APIURL, made.SSLNoVerify = u.owner.Config.APIURL, u.owner.Config.SSLNoVerify
 	}
+
 	login, key := cloudconfig.Default(), ""
 	if u.owner != nil {
 		key = u.owner.Config.APIKey
@@ -295,33 +332,41 @@ func (u *run) cloud(ctx context.Context) error {
 			login = *u.owner.Config
 		}
 	}
+
 	login.APIURL, login.SSLNoVerify = made.APIURL, made.SSLNoVerify
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
 	admin, end, err := u.Admin(ctx, u.Env, &login)
 	if err != nil {
 		return err
 	}
+
 	u.closers = append(u.closers, end)
 	removal, err := credentials.PlanRemoval(ctx, admin, made)
 	if err != nil {
 		return err
 	}
+
 	u.ends = slices.Contains(removal.APIKeys, key)
 	if !u.ends && len(made.Objects) == 0 {
-		u.keep("the controller's user and keys in CloudStack: neither a list nor the cluster's mark says that csccm made them")
+		u.keep("the controller's user and keys in CloudStack: neither a list nor the cluster's mark says that " +
+			"csccm made them")
 	}
+
 	for _, text := range removal.Stays {
 		u.keep("%s", text)
 	}
+
 	for _, s := range removal.Steps {
 		u.delete(s.Text, func(ctx context.Context) error {
 			return engine.Shielded(ctx, func(ctx context.Context) error { return s.Do(ctx, admin, u.Cluster) })
 		})
 	}
+
 	return nil
 }
 
-// entryTimeout limits what is read of the entry in CloudStack's UI: a CloudStack that does not answer delays no uninstall.
+// entryTimeout limits what is read of the entry in CloudStack's UI: a CloudStack that does not answer delays no
+// uninstall.
 const entryTimeout = 10 * time.Second
 
 // entry plans what happens to the cluster's entry in CloudStack's UI, which the controller keeps (chart value
@@ -334,18 +379,22 @@ func (u *run) entry(ctx context.Context) {
 	if err != nil {
 		return
 	}
+
 	project, err := cs.Project(ctx)
 	if err != nil {
 		return
 	}
+
 	entries, err := cs.Client.Client.ListKubernetesClusters(ctx, project) // registration.Own needs no more
 	own := registration.Own(entries, uid)
 	if err != nil || own == nil {
 		return
 	}
+
 	u.delete("entry "+own.Name+" in CloudStack's UI; no VM is changed", func(ctx context.Context) error {
 		err := engine.Shielded(ctx, func(ctx context.Context) error {
-			return cs.Client.Do(ctx, "deleteKubernetesCluster", cloudstack.Params{"id": own.ID, "cleanup": "false"}) // none of its VMs
+			// none of its VMs
+			return cs.Client.Do(ctx, "deleteKubernetesCluster", cloudstack.Params{"id": own.ID, "cleanup": "false"})
 		})
 		if err != nil {
 			u.Progress.Warn("the entry stays: %v; delete it in CloudStack's UI", err)

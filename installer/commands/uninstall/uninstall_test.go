@@ -35,7 +35,10 @@ func newEnv(t *testing.T, objects ...runtime.Object) *testenv.Env {
 	e := testenv.New(t, append(objects,
 		&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"cloud-config": []byte("canary")}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: access.CAConfigMap}},
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://1"}},
+		&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "old"},
+			Spec:       corev1.NodeSpec{ProviderID: "external-cloudstack://1"},
+		},
 	)...)
 	e.Releases.Kept = []helm.Release{{Name: "cloudstack-ccm", Revision: 2, Status: "deployed", ChartVersion: "1.0.0"}}
 	return e
@@ -48,12 +51,19 @@ func hasKeys(t *testing.T, e *testenv.Env, cloud *testenv.Cloud) *cloudapi.Clien
 		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: access.SecretName},
 		Data:       map[string][]byte{access.SecretKey: cloud.Config(t, "").Render()},
 	}
+
 	_, err := e.Kube.CoreV1().Secrets(testenv.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	owner := cloud.Client(t, "")
 	vms, err := owner.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
-	entry := &registration.Entry{Name: "prod", ClusterID: string(testenv.KubeSystem().UID), ZoneID: vms[0].ZoneID, Workers: sets.New(vms[0].ID)}
+	entry := &registration.Entry{
+		Name:      "prod",
+		ClusterID: string(testenv.KubeSystem().UID),
+		ZoneID:    vms[0].ZoneID,
+		Workers:   sets.New(vms[0].ID),
+	}
+
 	_, err = registration.Sync(t.Context(), owner.Client, entry)
 	require.NoError(t, err)
 	return owner
@@ -61,9 +71,15 @@ func hasKeys(t *testing.T, e *testenv.Env, cloud *testenv.Cloud) *cloudapi.Clien
 
 func balanced(name string, class *string) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{"other", helpers.LoadBalancerCleanupFinalizer}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class},
-		Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  "default",
+			Name:       name,
+			Finalizers: []string{"other", helpers.LoadBalancerCleanupFinalizer},
+		},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class},
+		Status: corev1.ServiceStatus{
+			LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}},
+		},
 	}
 }
 
@@ -97,7 +113,8 @@ func TestUninstall(t *testing.T) {
 	require.Nil(t, e.Secret(t, access.SecretName))
 	var p engine.Plan
 	require.NoError(t, json.Unmarshal(e.Stdout.Bytes(), &p))
-	require.Equal(t, []string{"deleted Secret kube-system/cloudstack-secret", "deleted ConfigMap kube-system/cloudstack-ca"}, p.Done)
+	require.Equal(t,
+		[]string{"deleted Secret kube-system/cloudstack-secret", "deleted ConfigMap kube-system/cloudstack-ca"}, p.Done)
 
 	// And again.
 	e.Stdout.Reset()
@@ -112,14 +129,19 @@ func TestUninstallWithLoadBalancers(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		e.DryRun = dry
 		err := Run(t.Context(), e.Env, Options{})
-		testenv.RequireRefusal(t, err, "nothing was changed: there are Services of type LoadBalancer (default/web), and without the controller "+
-			"nobody changes their rules or releases their addresses", "--orphan-load-balancers", report.ExitCheckFailed)
+		testenv.RequireRefusal(t, err,
+			"nothing was changed: there are Services of type LoadBalancer (default/web), and without the controller "+
+				"nobody changes their rules or releases their addresses", "--orphan-load-balancers",
+			report.ExitCheckFailed)
 		require.NotNil(t, e.Releases.Release())
 	}
-	require.Contains(t, e.Stdout.String(), "load balancer of Service default/web in CloudStack: address 203.0.113.9 with its rules", "the plan is shown all the same")
+	require.Contains(t, e.Stdout.String(),
+		"load balancer of Service default/web in CloudStack: address 203.0.113.9 with its rules",
+		"the plan is shown all the same")
 
 	require.NoError(t, Run(t.Context(), e.Env, Options{OrphanLoadBalancers: true}), e.Stderr.String())
-	require.Contains(t, e.Stdout.String(), "finalizer "+helpers.LoadBalancerCleanupFinalizer+" of 1 Service: without a controller nobody can delete them")
+	require.Contains(t, e.Stdout.String(),
+		"finalizer "+helpers.LoadBalancerCleanupFinalizer+" of 1 Service: without a controller nobody can delete them")
 	s, err := e.Kube.CoreV1().Services("default").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"other", helpers.LoadBalancerCleanupFinalizer}, s.Finalizers)
@@ -145,22 +167,43 @@ func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 		says    string
 		gone    bool
 	}{
-		"kept by the controller":          {kept: true, refused: "none", says: "delete      entry prod in CloudStack's UI; no VM is changed", gone: true},
-		"no longer kept":                  {refused: "none", says: "delete      entry prod in CloudStack's UI", gone: true},
-		"CloudStack refuses the deletion": {kept: true, refused: deletes, says: "delete      entry prod in CloudStack's UI"},
-		"CloudStack does not list it":     {kept: true, refused: list, says: "delete      Helm release"},
+		"kept by the controller": {
+			kept:    true,
+			refused: "none",
+			says:    "delete      entry prod in CloudStack's UI; no VM is changed",
+			gone:    true,
+		},
+		"no longer kept": {
+			refused: "none",
+			says:    "delete      entry prod in CloudStack's UI",
+			gone:    true,
+		},
+		"CloudStack refuses the deletion": {
+			kept:    true,
+			refused: deletes,
+			says:    "delete      entry prod in CloudStack's UI",
+		},
+		"CloudStack does not list it": {kept: true, refused: list, says: "delete      Helm release"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := testenv.Deployment(1)
 			d.Spec.Template.Spec.Containers[0].Args = []string{"--cloud-provider=external-cloudstack"}
 			if tc.kept {
-				d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, "--register-cluster=prod")
+				d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args,
+					"--register-cluster=prod")
 			}
+
 			e := newEnv(t, d)
 			cloud := testenv.NewCloud(t, nil)
 			owner := hasKeys(t, e, cloud)
-			unfault := cloud.Inject(simulator.Fault{Command: tc.refused, Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "no"})
+			unfault := cloud.Inject(simulator.Fault{
+				Command:    tc.refused,
+				Kind:       simulator.FaultErrorBefore,
+				HTTPStatus: 432,
+				Text:       "no",
+			})
+
 			require.NoError(t, Run(t.Context(), e.Env, Options{}), e.Stderr.String())
 			unfault()
 			require.Contains(t, e.Stdout.String(), tc.says)
@@ -180,10 +223,17 @@ func TestUninstallKeepsTheSecretOfOthers(t *testing.T) {
 	t.Parallel()
 	driver := testenv.ReadyPod("csi-0")
 	driver.Labels = map[string]string{"app": "csi"}
-	driver.Spec.Volumes = []corev1.Volume{{Name: "c", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: access.SecretName}}}}
+	driver.Spec.Volumes = []corev1.Volume{
+		{
+			Name:         "c",
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: access.SecretName}},
+		},
+	}
+
 	e := newEnv(t, driver)
 	err := Run(t.Context(), e.Env, Options{DeleteSecret: true})
-	testenv.RequireRefusal(t, err, "nothing was changed: others work with these credentials: Pod kube-system/csi-0", "leave out --delete-secret", report.ExitCheckFailed)
+	testenv.RequireRefusal(t, err, "nothing was changed: others work with these credentials: Pod kube-system/csi-0",
+		"leave out --delete-secret", report.ExitCheckFailed)
 	require.NotNil(t, e.Releases.Release())
 	require.NotNil(t, e.Secret(t, access.SecretName))
 	require.NoError(t, Run(t.Context(), e.Env, Options{}))
@@ -195,27 +245,49 @@ func TestUninstallKeepsTheSecretOfOthers(t *testing.T) {
 func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	t.Parallel()
 	cloud := testenv.NewCloud(t, nil)
-	copied := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "backup", Name: "keys"}, Data: map[string][]byte{"cloud-config": cloud.Config(t, "").Render()}}
+	copied := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "backup", Name: "keys"},
+		Data:       map[string][]byte{"cloud-config": cloud.Config(t, "").Render()},
+	}
+
 	e := newEnv(t, copied)
 	hasKeys(t, e, cloud)
 	e.Kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, runtime.Object, error) {
-		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+		return true, &authorizationv1.SelfSubjectAccessReview{
+			Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true},
+		}, nil
 	})
+
 	admin := cloud.Admin(t)
 	config := cloud.Config(t, "")
 	users, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
 	for _, u := range users {
 		if u.APIKey == config.APIKey {
-			made := []*credentials.MadeObject{{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain}}
+			made := []*credentials.MadeObject{
+				{
+					Kind:     credentials.MadeUser,
+					Name:     u.Username,
+					ID:       u.ID,
+					Account:  u.Account,
+					DomainID: u.DomainID,
+					Domain:   u.Domain,
+				},
+			}
 			require.NoError(t, credentials.Recorded(t.Context(), e.Cluster, config, made, func() error { return nil }))
 		}
 	}
-	o := Options{DeleteUser: true, Admin: func(context.Context, *engine.Env, *cloudstack.Config) (*cloudapi.Client, func(), error) {
-		return admin, func() {}, nil
-	}}
+
+	o := Options{
+		DeleteUser: true,
+		Admin: func(context.Context, *engine.Env, *cloudstack.Config) (*cloudapi.Client, func(), error) {
+			return admin, func() {}, nil
+		},
+	}
+
 	err = Run(t.Context(), e.Env, o)
-	testenv.RequireRefusal(t, err, "others work with these credentials: Secret backup/keys", "leave out --delete-secret and --delete-user", report.ExitCheckFailed)
+	testenv.RequireRefusal(t, err, "others work with these credentials: Secret backup/keys",
+		"leave out --delete-secret and --delete-user", report.ExitCheckFailed)
 	require.NotNil(t, e.Releases.Release())
 	after, err := admin.ListUsers(t.Context(), "")
 	require.NoError(t, err)
@@ -249,6 +321,7 @@ func TestUninstallOfAManifest(t *testing.T) {
 	e := newEnv(t, testenv.Deployment(1))
 	e.Releases.Kept = nil
 	err := Run(t.Context(), e.Env, Options{DeleteSecret: true})
-	testenv.RequireRefusal(t, err, "nothing was changed: Deployment kube-system/", "csccm template | kubectl delete -f -", report.ExitCheckFailed)
+	testenv.RequireRefusal(t, err, "nothing was changed: Deployment kube-system/",
+		"csccm template | kubectl delete -f -", report.ExitCheckFailed)
 	require.NotNil(t, e.Secret(t, access.SecretName))
 }

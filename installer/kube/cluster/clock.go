@@ -11,7 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// dated is the time of an answer: by the API server's clock, and by the local one, whose monotonic reading measures what has passed since.
+// dated is the time of an answer: by the API server's clock, and by the local one, whose monotonic reading measures
+// what has passed since.
 type dated struct{ server, local time.Time }
 
 // noteDate returns the transport of the connection, which notes the date of each answer.
@@ -32,8 +33,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Clock returns a clock with the API server's time: the ages of leases and heartbeats must not depend on the clock of this machine, which
-// may be wrong. Differences below clockTolerance are ignored, as an answer's date has full seconds.
+// Clock returns a clock with the API server's time: the ages of leases and heartbeats must not depend on the clock of
+// this machine, which may be wrong. Differences below clockTolerance are ignored, as an answer's date has full seconds.
 func (c *Cluster) Clock(local clock.WithTicker) clock.WithTicker {
 	if _, done := local.(serverClock); done {
 		return local
@@ -48,7 +49,8 @@ type serverClock struct {
 	dated            *atomic.Pointer[dated]
 }
 
-// Ahead returns how far a clock of Cluster.Clock, as this machine has it, is ahead of the API server's; 0 for other clocks.
+// Ahead returns how far a clock of Cluster.Clock, as this machine has it, is ahead of the API server's; 0 for other
+// clocks.
 func Ahead(c clock.PassiveClock) time.Duration {
 	s, ok := c.(serverClock)
 	if !ok || s.dated == nil {

@@ -19,7 +19,9 @@ import (
 func TestClockIsTheAPIServers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ local, want time.Duration }{
-		"as the server's": {time.Second, 0}, "ahead": {time.Minute, time.Minute}, "behind": {-10 * time.Minute, -10 * time.Minute},
+		"as the server's": {time.Second, 0},
+		"ahead":           {time.Minute, time.Minute},
+		"behind":          {-10 * time.Minute, -10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

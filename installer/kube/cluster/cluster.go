@@ -79,7 +79,9 @@ func NewFlags() *genericclioptions.ConfigFlags {
 
 // Within bounds ctx by a limit of csccm's own for one answer. --request-timeout counts in its place, which client-go
 // heeds.
-func Within(ctx context.Context, flags *genericclioptions.ConfigFlags, limit time.Duration) (context.Context, context.CancelFunc) {
+func Within(
+	ctx context.Context, flags *genericclioptions.ConfigFlags, limit time.Duration,
+) (context.Context, context.CancelFunc) {
 	if flags != nil && ptr.Deref(flags.Timeout, "") != "" {
 		return context.WithCancel(ctx)
 	}
@@ -109,37 +111,49 @@ func tune(flags *genericclioptions.ConfigFlags, c *rest.Config) *rest.Config {
 
 // New makes a connection from flags. It makes no call; see Ping. Its errors are *Error.
 func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
-	c := &Cluster{dated: &atomic.Pointer[dated]{}, Flags: flags, Namespace: cmp.Or(ptr.Deref(flags.Namespace, ""), DefaultNamespace)}
+	c := &Cluster{
+		dated:     &atomic.Pointer[dated]{},
+		Flags:     flags,
+		Namespace: cmp.Or(ptr.Deref(flags.Namespace, ""), DefaultNamespace),
+	}
+
 	raw, err := flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, explainConfig(err)
 	}
+
 	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0 && ptr.Deref(flags.APIServer, "") == ""
 	name := cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
 	if names := slices.Sorted(maps.Keys(raw.Contexts)); name != "" && len(names) > 0 && raw.Contexts[name] == nil {
 		return nil, newError("name one with --context: "+strings.Join(names, ", "),
 			"kubeconfig: context %q does not exist", name)
 	}
+
 	if inCluster && os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // cli-runtime would ask localhost
 		what := "no cluster to talk to"
-		if file := cmp.Or(ptr.Deref(flags.KubeConfig, ""), os.Getenv(clientcmd.RecommendedConfigPathEnvVar)); file != "" {
+		if file := cmp.Or(ptr.Deref(flags.KubeConfig, ""),
+			os.Getenv(clientcmd.RecommendedConfigPathEnvVar)); file != "" {
 			what = file + " does not exist, or has no cluster"
 		}
 		return nil, newError("set KUBECONFIG, or give --kubeconfig FILE or --server URL", "no kubeconfig: %s", what)
 	}
+
 	if c.REST, err = flags.ToRESTConfig(); err == nil {
 		c.REST.Wrap(c.noteDate)
 		c.Kube, err = kubernetes.NewForConfig(c.REST)
 	}
+
 	if err != nil {
 		return nil, explainConfig(err)
 	}
+
 	c.Server, c.Context = c.REST.Host, name
 	if inCluster {
 		c.Context = "in-cluster"
 	} else if of := raw.Contexts[c.Context]; of != nil {
 		c.User, c.Name = of.AuthInfo, of.Cluster
 	}
+
 	c.User = cmp.Or(ptr.Deref(flags.Impersonate, ""), c.User)
 	return c, nil
 }
@@ -157,8 +171,8 @@ func (c *Cluster) Watching() (*Cluster, error) {
 // DefaultRelease is the name of the Helm release.
 const DefaultRelease = "cloudstack-ccm"
 
-// Args returns the flags with which another csccm command reaches this cluster, its namespace and a release, whatever the
-// current context is then.
+// Args returns the flags with which another csccm command reaches this cluster, its namespace and a release, whatever
+// the current context is then.
 func (c *Cluster) Args(release string) []string {
 	var args []string
 	if c.Namespace != DefaultNamespace {
@@ -181,7 +195,8 @@ func (c *Cluster) Connection() []string {
 	}
 	var args []string
 	for _, flag := range [][]string{
-		{"--kubeconfig", ptr.Deref(f.KubeConfig, "")}, {"--context", inFile}, {"--server", ptr.Deref(f.APIServer, "")}, {"--as", ptr.Deref(f.Impersonate, "")},
+		{"--kubeconfig", ptr.Deref(f.KubeConfig, "")}, {"--context", inFile}, {"--server", ptr.Deref(f.APIServer, "")},
+		{"--as", ptr.Deref(f.Impersonate, "")},
 	} {
 		if flag[1] != "" {
 			args = append(args, flag...)
@@ -204,21 +219,25 @@ func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	if c.Silent != nil {
 		return nil, c.Silent
 	}
+
 	ctx, cancel := Within(ctx, c.Flags, pingLimit)
 	defer cancel()
 	info, err := discovery.ToServerVersionInterfaceWithContext(c.Kube.Discovery()).ServerVersionWithContext(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err() // a part of an answer says nothing
 	}
+
 	err = c.Explain(err)
 	var known *Error
 	if err != nil && !errors.As(err, &known) { // 404, a page of HTML
 		err = newError("check the server URL of this context; a proxy or a login page may answer in its place",
 			"Kubernetes API %s: what answers is no Kubernetes API: %w", c.Server, err)
 	}
+
 	if err == nil {
 		err = c.Explain(c.stored(ctx))
 	}
+
 	return info, err
 }
 
@@ -234,7 +253,8 @@ func (c *Cluster) stored(ctx context.Context) error {
 	case err == nil || isTimeout(err):
 		return err
 	case strings.Contains(err.Error(), "[-]etcd"):
-		return newError(remedyUnready, "Kubernetes API %s: it does not reach its storage, says /readyz: [-]etcd failed", c.Server)
+		return newError(remedyUnready, "Kubernetes API %s: it does not reach its storage, says /readyz: [-]etcd failed",
+			c.Server)
 	}
 	return nil // it answers; whether it allows this user anything is for others to say
 }

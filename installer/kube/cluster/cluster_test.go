@@ -53,11 +53,13 @@ func TestNew(t *testing.T) {
 	f.Context, f.Namespace, f.Impersonate = ptr.To("two"), ptr.To("infra"), ptr.To("carol")
 	c, err := New(f)
 	require.NoError(t, err)
-	require.Equal(t, []string{"two", "carol", "infra", "carol", "secret-two"}, []string{c.Context, c.User, c.Namespace, c.REST.Impersonate.UserName, c.REST.BearerToken})
+	require.Equal(t, []string{"two", "carol", "infra", "carol", "secret-two"},
+		[]string{c.Context, c.User, c.Namespace, c.REST.Impersonate.UserName, c.REST.BearerToken})
 
 	c, err = New(kubeconfig(t, "https://192.0.2.1:6443", nil))
 	require.NoError(t, err) // not the context's namespace
-	require.Equal(t, []string{"one", "alice", "https://192.0.2.1:6443", "kube-system"}, []string{c.Context, c.User, c.Server, c.Namespace})
+	require.Equal(t, []string{"one", "alice", "https://192.0.2.1:6443", "kube-system"},
+		[]string{c.Context, c.User, c.Server, c.Namespace})
 	require.InDelta(t, qps, c.REST.QPS, 0)
 	require.Equal(t, burst, c.REST.Burst)
 	require.True(t, strings.HasPrefix(c.REST.UserAgent, "csccm/"))
@@ -100,6 +102,7 @@ func TestNewErrors(t *testing.T) {
 			require.Equal(t, tc.server, c.Server, "--server alone is enough")
 			continue
 		}
+
 		require.ErrorContains(t, err, tc.err)
 		require.Contains(t, remedyOf(t, err), tc.fix)
 	}
@@ -117,9 +120,12 @@ func TestPing(t *testing.T) {
 			_, _ = w.Write([]byte(body))
 		}
 	}
+
 	status := func(code, reason, message string) string {
-		return `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"` + message + `","reason":"` + reason + `","code":` + code + `}`
+		return `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"` + message + `","reason":"` + reason +
+			`","code":` + code + `}`
 	}
+
 	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	version := answer(200, `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`)
 	ready := func(ready http.HandlerFunc) http.HandlerFunc {
@@ -131,14 +137,17 @@ func TestPing(t *testing.T) {
 			ready(w, r)
 		}
 	}
+
 	for name, tt := range map[string]struct {
 		handler  http.HandlerFunc
 		err, fix string
 	}{
-		"fine":             {version, "", ""},
-		"ready is secret":  {ready(answer(403, status("403", "Forbidden", "user alice cannot get path /readyz"))), "", ""},
-		"not quite ready":  {ready(answer(500, "[+]etcd ok\n[-]shutdown failed: reason withheld")), "", ""},
-		"without storage":  {ready(answer(500, "[+]ping ok\n[-]etcd failed: reason withheld")), "does not reach its storage", "etcd"},
+		"fine": {version, "", ""},
+		"ready is secret": {ready(answer(403, status("403", "Forbidden", "user alice cannot get path /readyz"))), "",
+			""},
+		"not quite ready": {ready(answer(500, "[+]etcd ok\n[-]shutdown failed: reason withheld")), "", ""},
+		"without storage": {ready(answer(500, "[+]ping ok\n[-]etcd failed: reason withheld")),
+			"does not reach its storage", "etcd"},
 		"hangs afterwards": {ready(hangs), "no answer in time", "--timeout"},
 		"starts":           {answer(503, "starting"), "(503)", "wait until the API server is ready"},
 		"slow body": {func(w http.ResponseWriter, r *http.Request) {
@@ -146,9 +155,10 @@ func TestPing(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			hangs(w, r)
 		}, "no answer in time", "--timeout"},
-		"hangs in TLS":      {hangs, "no answer in time", "--timeout"},
-		"unauthorised":      {answer(401, status("401", "Unauthorized", "Unauthorized")), "401", "log in again"},
-		"forbidden":         {answer(403, status("403", "Forbidden", "user alice cannot get path /version")), "403", "administrator"},
+		"hangs in TLS": {hangs, "no answer in time", "--timeout"},
+		"unauthorised": {answer(401, status("401", "Unauthorized", "Unauthorized")), "401", "log in again"},
+		"forbidden": {answer(403, status("403", "Forbidden", "user alice cannot get path /version")), "403",
+			"administrator"},
 		"unknown authority": {answer(200, `{}`), "unknown authority", "certificate-authority-data"},
 		"HTML":              {answer(200, "<html>Log in</html>"), "is no Kubernetes API", "a proxy or a login page"},
 		"another API":       {answer(404, `{"errorcode":404}`), "is no Kubernetes API", "server URL"},
@@ -169,13 +179,15 @@ func TestPing(t *testing.T) {
 			case "nobody":
 				s.Close()
 			}
+
 			url := s.URL
 			if name == "hangs in TLS" {
-				silent, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // nobody accepts, and TCP connects
+				silent, err := net.Listen("tcp", "127.0.0.1:0")
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = silent.Close() })
 				url = "https://" + silent.Addr().String()
 			}
+
 			c, err := New(kubeconfig(t, url, ca))
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -186,6 +198,7 @@ func TestPing(t *testing.T) {
 				require.Equal(t, "v1.37.1", v.GitVersion)
 				return
 			}
+
 			require.ErrorContains(t, err, tt.err)
 			require.Contains(t, remedyOf(t, err), tt.fix)
 		})
@@ -202,8 +215,14 @@ func TestRequestTimeout(t *testing.T) {
 		case <-over:
 		}
 	}))
+
 	t.Cleanup(func() { close(over); s.Close() })
-	for given, want := range map[string]time.Duration{"": requestLimit, "50ms": 50 * time.Millisecond, "40s": 40 * time.Second, "0": 0} {
+	for given, want := range map[string]time.Duration{
+		"":     requestLimit,
+		"50ms": 50 * time.Millisecond,
+		"40s":  40 * time.Second,
+		"0":    0,
+	} {
 		t.Run("--request-timeout="+given, func(t *testing.T) {
 			t.Parallel()
 			f := kubeconfig(t, s.URL, nil)
@@ -254,25 +273,32 @@ func TestDetect(t *testing.T) {
 		}
 		return n
 	}
+
 	plain, control := node("a", "v1.37.1", "Ubuntu 24.04"), node("prod-control-19a2b3c4d5e", "v1.33.1", "Debian")
 	for name, tt := range map[string]struct {
 		nodes           []corev1.Node
 		kubeadm, secret bool
 		want            Distribution
 	}{
-		"nothing known":                     {[]corev1.Node{plain}, false, false, Unknown},
-		"no nodes":                          {nil, false, false, Unknown},
-		"kubeadm":                           {[]corev1.Node{plain}, true, false, Kubeadm},
-		"k3s by version":                    {[]corev1.Node{plain, node("b", "v1.36.1+k3s1", "Alpine")}, false, false, K3s},
-		"k3s by annotation":                 {[]corev1.Node{node("b", "v1.36.1", "Alpine", "k3s.io/node-args")}, false, false, K3s},
-		"RKE2":                              {[]corev1.Node{node("b", "v1.36.1+rke2r1", "SLES")}, false, false, RKE2},
-		"k0s":                               {[]corev1.Node{node("b", "v1.36.1+k0s", "Debian")}, false, false, K0s},
-		"Talos":                             {[]corev1.Node{node("b", "v1.36.1", "Talos (v1.12)")}, false, false, Talos},
-		"Cluster API over kubeadm":          {[]corev1.Node{node("b", "v1.36.1", "Ubuntu", "cluster.x-k8s.io/machine")}, true, false, ClusterAPI},
-		"CKS":                               {[]corev1.Node{control, node("prod-node-19a2b3c4d5f", "v1.33.1", "Debian")}, true, true, CKS},
-		"CKS with a VM that somebody added": {[]corev1.Node{control, plain}, true, true, CKS},
+		"nothing known": {[]corev1.Node{plain}, false, false, Unknown},
+		"no nodes":      {nil, false, false, Unknown},
+		"kubeadm":       {[]corev1.Node{plain}, true, false, Kubeadm},
+		"k3s by version": {[]corev1.Node{plain, node("b", "v1.36.1+k3s1", "Alpine")}, false, false,
+			K3s},
+		"k3s by annotation": {[]corev1.Node{node("b", "v1.36.1", "Alpine", "k3s.io/node-args")}, false,
+			false, K3s},
+		"RKE2": {[]corev1.Node{node("b", "v1.36.1+rke2r1", "SLES")}, false, false, RKE2},
+		"k0s":  {[]corev1.Node{node("b", "v1.36.1+k0s", "Debian")}, false, false, K0s},
+		"Talos": {[]corev1.Node{node("b", "v1.36.1", "Talos (v1.12)")}, false, false,
+			Talos},
+		"Cluster API over kubeadm": {[]corev1.Node{node("b", "v1.36.1", "Ubuntu", "cluster.x-k8s.io/machine")},
+			true, false, ClusterAPI},
+		"CKS": {[]corev1.Node{control,
+			node("prod-node-19a2b3c4d5f", "v1.33.1", "Debian")}, true, true, CKS},
+		"CKS with a VM that somebody added":                 {[]corev1.Node{control, plain}, true, true, CKS},
 		"kubeadm with a provider for CloudStack is not CKS": {[]corev1.Node{plain}, true, true, Kubeadm},
-		"kubeadm with names like those of CKS":              {[]corev1.Node{node("prod-control-1", "v1.33.1", "Debian"), node("prod-node-1", "v1.33.1", "Debian")}, true, true, Kubeadm},
+		"kubeadm with names like those of CKS": {[]corev1.Node{node("prod-control-1", "v1.33.1", "Debian"),
+			node("prod-node-1", "v1.33.1", "Debian")}, true, true, Kubeadm},
 	} {
 		got, by := Detect(tt.nodes, tt.kubeadm, tt.secret)
 		require.Equal(t, tt.want, got, name)
@@ -283,7 +309,8 @@ func TestDetect(t *testing.T) {
 func TestDistributionReadsTheCluster(t *testing.T) {
 	t.Parallel()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "kube-system", Name: name} }
-	c := NewForTest(fake.NewClientset(&corev1.ConfigMap{ObjectMeta: meta("kubeadm-config")}, &corev1.Secret{ObjectMeta: meta("cloudstack-secret")}))
+	c := NewForTest(fake.NewClientset(&corev1.ConfigMap{ObjectMeta: meta("kubeadm-config")},
+		&corev1.Secret{ObjectMeta: meta("cloudstack-secret")}))
 	d, _, err := c.Distribution(t.Context(), []corev1.Node{{ObjectMeta: meta("prod-control-19a2b3c4d5f")}})
 	require.NoError(t, err)
 	require.Equal(t, CKS, d)
@@ -292,7 +319,8 @@ func TestDistributionReadsTheCluster(t *testing.T) {
 func TestExplainForbidden(t *testing.T) {
 	t.Parallel()
 	c := NewForTest(fake.NewClientset())
-	err := c.Explain(apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("alice may not list nodes")))
+	err := c.Explain(apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "",
+		errors.New("alice may not list nodes")))
 	require.True(t, apierrors.IsForbidden(err), "the cause stays")
 	require.Equal(t, err, c.Explain(err), "explained once")
 }

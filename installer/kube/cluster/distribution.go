@@ -41,8 +41,8 @@ var marks = []struct {
 	{ClusterAPI, regexp.MustCompile(`^annotation cluster\.x-k8s\.io/`)},
 }
 
-// Detect names the distribution, and what it was told by. kubeadm: ConfigMap kube-system/kubeadm-config exists; secret: Secret
-// kube-system/cloudstack-secret exists, which CKS creates in every cluster.
+// Detect names the distribution, and what it was told by. kubeadm: ConfigMap kube-system/kubeadm-config exists; secret:
+// Secret kube-system/cloudstack-secret exists, which CKS creates in every cluster.
 func Detect(nodes []corev1.Node, kubeadm, secret bool) (Distribution, string) {
 	for _, n := range nodes {
 		is := []string{"kubelet version " + n.Status.NodeInfo.KubeletVersion, "OS image " + n.Status.NodeInfo.OSImage}
@@ -55,12 +55,17 @@ func Detect(nodes []corev1.Node, kubeadm, secret bool) (Distribution, string) {
 			}
 		}
 	}
+
 	switch {
-	case kubeadm && secret && slices.ContainsFunc(nodes, func(n corev1.Node) bool { return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-") }):
+	case kubeadm &&
+		secret &&
+		slices.ContainsFunc(nodes,
+			func(n corev1.Node) bool { return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-") }):
 		return CKS, "names of the control plane's nodes, Secret kube-system/cloudstack-secret"
 	case kubeadm:
 		return Kubeadm, "ConfigMap kube-system/kubeadm-config"
 	}
+
 	return Unknown, "no mark of a known distribution"
 }
 
@@ -71,8 +76,8 @@ var cksName = regexp.MustCompile(`^.+-(control|node)-[0-9a-f]{11}$`)
 // CloudStack 4.21 adds existing VMs.
 func NamedByCKS(name string) bool { return cksName.MatchString(name) }
 
-// Distribution detects the distribution by the nodes and what is in kube-system. What may not be read counts as not there, since
-// the distribution only chooses the words of a remedy.
+// Distribution detects the distribution by the nodes and what is in kube-system. What may not be read counts as not
+// there, since the distribution only chooses the words of a remedy.
 func (c *Cluster) Distribution(ctx context.Context, nodes []corev1.Node) (Distribution, string, error) {
 	_, err := c.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "kubeadm-config", metav1.GetOptions{})
 	_, serr := c.Kube.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, "cloudstack-secret", metav1.GetOptions{})

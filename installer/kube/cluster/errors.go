@@ -37,6 +37,7 @@ func (c *Cluster) Explain(err error) error {
 	if c == nil || err == nil || errors.As(err, &known) || errors.As(err, &cloud) {
 		return err
 	}
+
 	var certificate *tls.CertificateVerificationError
 	var call *url.Error
 	var op *net.OpError
@@ -44,6 +45,7 @@ func (c *Cluster) Explain(err error) error {
 	if errors.As(err, &call) {
 		err = partError{call.Err, err}
 	}
+
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return newError("log in again, or check the user of this context in the kubeconfig", "%s (401): %w", what, err)
@@ -59,12 +61,15 @@ func (c *Cluster) Explain(err error) error {
 		return newError("", "%s: %w", what, partError{errors.New("interrupted"), err})
 	case errors.As(err, &certificate):
 		return newError(
-			"check certificate-authority-data in the kubeconfig, which may belong to another cluster, and --tls-server-name",
+			"check certificate-authority-data in the kubeconfig, which may belong to another cluster, and "+
+				"--tls-server-name",
 			"%s: %w", what, err)
+
 	case call != nil, errors.As(err, &op):
 		return newError("check that the API server runs, the server URL of this context, and the network",
 			"%s: %w", what, err)
 	}
+
 	return err
 }
 
@@ -78,7 +83,8 @@ type partError struct {
 func (e partError) Unwrap() error { return e.whole }
 
 // remedyUnready is for an API server that answers, and cannot work.
-const remedyUnready = "wait until the API server is ready; if it stays so, look at the log of the API server and at etcd, " +
+const remedyUnready = "wait until the API server is ready; if it stays so, look at the log of the API server " +
+	"and at etcd, " +
 	"and at a load balancer before them"
 
 func isTimeout(err error) bool {

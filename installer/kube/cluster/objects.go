@@ -24,14 +24,17 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// List returns all objects of a kind, as list lists them. Where *failed is an error already, List asks nothing and returns
-// an empty list: several lists need only one check.
+// List returns all objects of a kind, as list lists them. Where *failed is an error already, List asks nothing and
+// returns an empty list: several lists need only one check.
 func List[L any](ctx context.Context, failed *error, list func(context.Context, metav1.ListOptions) (*L, error)) *L {
 	return ListOf(ctx, failed, metav1.ListOptions{}, list)
 }
 
 // ListOf is List with options.
-func ListOf[L any](ctx context.Context, failed *error, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (*L, error)) *L {
+func ListOf[L any](
+	ctx context.Context, failed *error, o metav1.ListOptions,
+	list func(context.Context, metav1.ListOptions) (*L, error),
+) *L {
 	if *failed == nil {
 		var out *L
 		if out, *failed = list(ctx, o); *failed == nil {
@@ -55,7 +58,8 @@ func Services(ctx context.Context, failed *error, kube kubernetes.Interface) []c
 func UID(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("read the UID of namespace %s, the cluster's id in CloudStack: %w", metav1.NamespaceSystem, err)
+		return "", fmt.Errorf("read the UID of namespace %s, the cluster's id in CloudStack: %w",
+			metav1.NamespaceSystem, err)
 	}
 	return string(ns.UID), nil
 }
@@ -63,7 +67,8 @@ func UID(ctx context.Context, kube kubernetes.Interface) (string, error) {
 // AtOnce bounds the calls of one Each.
 const AtOnce = 8
 
-// Each calls do for the elements, several at a time, and returns the results in the same order. The first error ends it.
+// Each calls do for the elements, several at a time, and returns the results in the same order. The first error ends
+// it.
 func Each[T, R any](ctx context.Context, in []T, do func(context.Context, *T) (R, error)) ([]R, error) {
 	out := make([]R, len(in))
 	group, gctx := errgroup.WithContext(ctx)
@@ -104,9 +109,9 @@ func (c *Cluster) PodLog(ctx context.Context, pod *corev1.Pod, lines int64) (str
 	return string(raw), nil
 }
 
-// IDs returns the cluster's ids in CloudStack's tags: the current one as the controller chooses it by the flags among the words
-// that it is started with and by the cloud-config, then former ones. The API server is asked for the UID of kube-system only
-// where nothing else names the cluster.
+// IDs returns the cluster's ids in CloudStack's tags: the current one as the controller chooses it by the flags among
+// the words that it is started with and by the cloud-config, then former ones. The API server is asked for the UID of
+// kube-system only where nothing else names the cluster.
 func IDs(ctx context.Context, kube kubernetes.Interface, config *cloudstack.Config, words []string) ([]string, error) {
 	flag, _ := Argument(words, "cluster-id")
 	name, _ := Argument(words, "cluster-name")
@@ -130,7 +135,9 @@ func NamespaceLabels(ctx context.Context, kube kubernetes.Interface) (map[string
 
 // ChangeConfigMap has change edit a ConfigMap of csccm's, and starts over where somebody else was faster. One that does
 // not exist is created, one that change leaves empty is deleted. An error of change ends it.
-func ChangeConfigMap(ctx context.Context, kube kubernetes.Interface, namespace, name string, change func(c *corev1.ConfigMap) error) error {
+func ChangeConfigMap(
+	ctx context.Context, kube kubernetes.Interface, namespace, name string, change func(c *corev1.ConfigMap) error,
+) error {
 	const owner = "csccm"
 	configMaps := kube.CoreV1().ConfigMaps(namespace)
 	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
@@ -143,23 +150,28 @@ func ChangeConfigMap(ctx context.Context, kube kubernetes.Interface, namespace, 
 				Namespace: namespace, Name: name,
 				Labels: map[string]string{"app.kubernetes.io/managed-by": owner, "app.kubernetes.io/part-of": owner},
 			}}
+
 		case err != nil:
 			return err
 		default:
 			c = c.DeepCopy()
 		}
+
 		if c.Data == nil {
 			c.Data = map[string]string{}
 		}
+
 		was := c.DeepCopy()
 		if err := change(c); err != nil {
 			return err
 		}
+
 		switch empty := len(c.Data)+len(c.BinaryData) == 0; {
 		case empty && missing:
 			return nil
 		case empty:
-			return configMaps.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &c.ResourceVersion}})
+			return configMaps.Delete(ctx, name,
+				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &c.ResourceVersion}})
 		case equality.Semantic.DeepEqual(was, c):
 			return nil
 		case missing:
@@ -167,6 +179,7 @@ func ChangeConfigMap(ctx context.Context, kube kubernetes.Interface, namespace, 
 		default:
 			_, err = configMaps.Update(ctx, c, metav1.UpdateOptions{FieldManager: owner})
 		}
+
 		return err
 	})
 }

@@ -40,6 +40,7 @@ func TestIdentity(t *testing.T) {
 		require.Equal(t, []string{tt.want}, got, name)
 		require.Equal(t, tt.asked, len(kube.Actions()) > 0, name)
 	}
+
 	config := &cloudstack.Config{ClusterID: "now", FormerClusterIDs: []string{"kubernetes", "old"}}
 	got, err := IDs(t.Context(), fake.NewClientset(), config, nil)
 	require.NoError(t, err)
@@ -47,7 +48,8 @@ func TestIdentity(t *testing.T) {
 	_, err = IDs(t.Context(), fake.NewClientset(), &cloudstack.Config{}, nil)
 	require.ErrorContains(t, err, "not found", "no default in place of the UID")
 	kube := fake.NewClientset(system)
-	kube.PrependReactor("get", "namespaces", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("forbidden") })
+	kube.PrependReactor("get", "namespaces",
+		func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("forbidden") })
 	_, err = IDs(t.Context(), kube, &cloudstack.Config{}, nil)
 	require.ErrorContains(t, err, "forbidden", "no guess where the UID may not be read")
 }

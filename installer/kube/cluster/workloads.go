@@ -54,15 +54,24 @@ func (w *Workload) String() string { return w.Kind + " " + w.Meta.Namespace + "/
 // DeploymentOf is a Deployment as a workload. Its ReplicaSets have Newest.
 func DeploymentOf(d *appsv1.Deployment) Workload {
 	w := Workload{
-		Kind: "Deployment", Meta: &d.ObjectMeta, Selector: d.Spec.Selector, Pod: &d.Spec.Template.Spec, Observed: d.Status.ObservedGeneration >= d.Generation,
-		Wanted: ptr.Deref(d.Spec.Replicas, 1), Ready: d.Status.ReadyReplicas, Updated: d.Status.UpdatedReplicas, Available: d.Status.AvailableReplicas,
-		Old: d.Status.Replicas - d.Status.UpdatedReplicas, PodLabel: appsv1.DefaultDeploymentUniqueLabelKey,
+		Kind:      "Deployment",
+		Meta:      &d.ObjectMeta,
+		Selector:  d.Spec.Selector,
+		Pod:       &d.Spec.Template.Spec,
+		Observed:  d.Status.ObservedGeneration >= d.Generation,
+		Wanted:    ptr.Deref(d.Spec.Replicas, 1),
+		Ready:     d.Status.ReadyReplicas,
+		Updated:   d.Status.UpdatedReplicas,
+		Available: d.Status.AvailableReplicas,
+		Old:       d.Status.Replicas - d.Status.UpdatedReplicas, PodLabel: appsv1.DefaultDeploymentUniqueLabelKey,
 	}
+
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
 			w.Problem = "no Pod can be created: " + c.Message
 		}
 	}
+
 	return w
 }
 
@@ -70,14 +79,24 @@ func DeploymentOf(d *appsv1.Deployment) Workload {
 // additional permission.
 func daemonSetOf(d *appsv1.DaemonSet) Workload {
 	return Workload{
-		Kind: "DaemonSet", Meta: &d.ObjectMeta, Selector: d.Spec.Selector, Pod: &d.Spec.Template.Spec, Observed: d.Status.ObservedGeneration >= d.Generation,
-		Wanted: d.Status.DesiredNumberScheduled, Ready: d.Status.NumberReady, Updated: d.Status.UpdatedNumberScheduled, Available: d.Status.NumberAvailable,
-		PodLabel: extensionsv1beta1.DaemonSetTemplateGenerationKey, Newest: d.Annotations[appsv1.DeprecatedTemplateGeneration],
+		Kind:      "DaemonSet",
+		Meta:      &d.ObjectMeta,
+		Selector:  d.Spec.Selector,
+		Pod:       &d.Spec.Template.Spec,
+		Observed:  d.Status.ObservedGeneration >= d.Generation,
+		Wanted:    d.Status.DesiredNumberScheduled,
+		Ready:     d.Status.NumberReady,
+		Updated:   d.Status.UpdatedNumberScheduled,
+		Available: d.Status.NumberAvailable,
+		PodLabel:  extensionsv1beta1.DaemonSetTemplateGenerationKey,
+		Newest:    d.Annotations[appsv1.DeprecatedTemplateGeneration],
 	}
 }
 
 // Workloads lists the Deployments, then the DaemonSets, of a namespace.
-func Workloads(ctx context.Context, kube kubernetes.Interface, namespace string, o metav1.ListOptions) (all []Workload, err error) {
+func Workloads(
+	ctx context.Context, kube kubernetes.Interface, namespace string, o metav1.ListOptions,
+) (all []Workload, err error) {
 	deployments := ListOf(ctx, &err, o, kube.AppsV1().Deployments(namespace).List).Items
 	for _, d := range deployments {
 		all = append(all, DeploymentOf(&d))
@@ -101,7 +120,8 @@ func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 		return ""
 	}
 	// A release of the same name whose Deployment somebody deleted is here too.
-	records, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
+	records, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
 	if err == nil && len(records.Items) > 0 {
 		return ""
 	}

@@ -72,32 +72,39 @@ type Client struct {
 	Release, Namespace string
 }
 
-// Manifests compares the manifest that is about to be applied with the cluster. old is that of the deployed release, "" when there
-// is none: what it holds and the new one does not is deleted. The same manifest twice finds what somebody has changed or deleted.
+// Manifests compares the manifest that is about to be applied with the cluster. old is that of the deployed release, ""
+// when there is none: what it holds and the new one does not is deleted. The same manifest twice finds what somebody
+// has changed or deleted.
 func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, error) {
 	before, err := objects(old)
 	if err != nil {
 		return nil, fmt.Errorf("manifest of the release: %w", err)
 	}
+
 	after, err := objects(wanted)
 	if err != nil {
 		return nil, fmt.Errorf("rendered manifest: %w", err)
 	}
+
 	known := map[string]*unstructured.Unstructured{}
 	for _, it := range before {
 		known[c.key(&it)] = &it
 	}
+
 	changes, err := cluster.Each(ctx, after, func(ctx context.Context, o *unstructured.Unstructured) (Change, error) {
 		return c.object(ctx, known[c.key(o)], o)
 	})
 	for i := range after {
 		delete(known, c.key(&after[i]))
 	}
+
 	for _, o := range before {
 		if known[c.key(&o)] != nil {
-			changes = append(changes, Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: Delete})
+			changes = append(changes,
+				Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: Delete})
 		}
 	}
+
 	return changes, err
 }
 
@@ -111,11 +118,13 @@ func objects(manifest string) ([]unstructured.Unstructured, error) {
 }
 
 func (c *Client) key(o *unstructured.Unstructured) string {
-	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), cmp.Or(o.GetNamespace(), c.Namespace), o.GetName()}, "/")
+	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), cmp.Or(o.GetNamespace(), c.Namespace),
+		o.GetName()}, "/")
 }
 
 // clusterKinds are the kinds of a chart that are in no namespace.
-var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
+	"ValidatingAdmissionPolicyBinding"}
 
 // resource returns where an object of a chart is, and its namespace. The plurals of its kinds follow the rule.
 func (c *Client) resource(o *unstructured.Unstructured) (dynamic.ResourceInterface, string) {
@@ -155,6 +164,7 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 			return out, nil
 		}
 	}
+
 	switch {
 	case refused(err):
 		out.Problem = err.Error()
@@ -165,6 +175,7 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 			out.Action = Keep
 		}
 	}
+
 	return out, nil
 }
 
@@ -178,13 +189,16 @@ func (c *Client) marked(o *unstructured.Unstructured) *unstructured.Unstructured
 }
 
 // patch makes the three-way patch that Helm makes.
-func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func patch(
+	ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	was, err := cmp.Or(old, wanted).MarshalJSON() // Helm takes over what is there
 	want, err2 := wanted.MarshalJSON()
 	is, err3 := live.MarshalJSON()
 	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, err
 	}
+
 	kind := types.MergePatchType
 	var body []byte
 	typed, err := scheme.Scheme.New(wanted.GroupVersionKind())
@@ -197,12 +211,15 @@ func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted,
 			body, err = strategicpatch.CreateThreeWayMergePatch(was, want, is, lookup, true)
 		}
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", wanted.GetKind(), wanted.GetName(), err)
 	}
+
 	if string(body) == "{}" {
 		return live, nil
 	}
+
 	return resource.Patch(ctx, wanted.GetName(), kind, body, metav1.PatchOptions{DryRun: dryRun})
 }
 
@@ -212,10 +229,12 @@ func missingNamespace(err error, namespace string) bool {
 		status.Status().Details.Kind == "namespaces" && status.Status().Details.Name == namespace
 }
 
-// missingRole tells that a binding cannot be judged because its role does not exist yet: of all but administrators the API
-// server wants to know whether they hold what is in it.
+// missingRole tells that a binding cannot be judged because its role does not exist yet: of all but administrators the
+// API server wants to know whether they hold what is in it.
 func missingRole(err error, binding schema.GroupVersionKind) bool {
-	return apierrors.IsNotFound(err) && binding.Group == rbacv1.GroupName && strings.HasSuffix(binding.Kind, "RoleBinding")
+	return apierrors.IsNotFound(err) &&
+		binding.Group == rbacv1.GroupName &&
+		strings.HasSuffix(binding.Kind, "RoleBinding")
 }
 
 // refused tells an answer about the object from a failure to ask.
@@ -234,7 +253,8 @@ func Refused(changes []Change) error {
 	if n := len(bad) - 1; n > 0 {
 		what += fmt.Sprintf("; and %d more", n)
 	}
-	return report.Refused("have the right granted, or change the chart's values or the admission policy that the message names", "%s", what)
+	return report.Refused("have the right granted, or change the chart's values or the admission policy that the "+
+		"message names", "%s", what)
 }
 
 // Parse reads the objects of a manifest; empty documents are left out.

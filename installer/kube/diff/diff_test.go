@@ -68,11 +68,13 @@ func TestLines(t *testing.T) {
 			[]string{`+ rules[0].verbs: "list"`, `+ rules[1].verbs: "put"`},
 		},
 		"a Secret": {
-			"{kind: Secret, data: {a: b2xkLWNhbmFyeQ==}, stringData: {x: canary}}", "{kind: Secret, data: {a: canary, b: canary}}",
+			"{kind: Secret, data: {a: b2xkLWNhbmFyeQ==}, stringData: {x: canary}}",
+			"{kind: Secret, data: {a: canary, b: canary}}",
 			[]string{"data.a: *** -> ***", "+ data.b: ***", "- stringData.x: ***"},
 		},
 		"environment": {
-			"{kind: A, env: [{name: API_KEY, value: canary}, {name: LEVEL, value: '1'}]}", "{kind: A, env: [{name: API_KEY, value: canary2}, {name: LEVEL, value: '2'}]}",
+			"{kind: A, env: [{name: API_KEY, value: canary}, {name: LEVEL, value: '1'}]}",
+			"{kind: A, env: [{name: API_KEY, value: canary2}, {name: LEVEL, value: '2'}]}",
 			[]string{"env[API_KEY].value: *** -> ***", `env[LEVEL].value: "1" -> "2"`},
 		},
 	} {
@@ -112,12 +114,19 @@ func TestManifests(t *testing.T) {
 	c := &Client{Dynamic: fake, Namespace: "kube-system"}
 
 	wanted := strings.Replace(strings.Replace(configMap, ", z: '1'", "", 1), "x: '1'", "x: '2'", 1)
-	changes, err := c.Manifests(t.Context(), configMap+"---\n"+another, "# a comment\n---\n"+wanted+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
+	changes, err := c.Manifests(t.Context(), configMap+"---\n"+another,
+		"# a comment\n---\n"+wanted+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
 	require.NoError(t, err)
 	require.Equal(t, "a", changes[0].Live.GetName())
 	changes[0].Live = nil
 	require.Equal(t, []Change{
-		{Kind: "ConfigMap", Namespace: "kube-system", Name: "a", Action: Update, Lines: []string{`data.x: "1" -> "2"`, `- data.z: "1"`}},
+		{
+			Kind:      "ConfigMap",
+			Namespace: "kube-system",
+			Name:      "a",
+			Action:    Update,
+			Lines:     []string{`data.x: "1" -> "2"`, `- data.z: "1"`},
+		},
 		{Kind: "ConfigMap", Namespace: "kube-system", Name: "c", Action: Create},
 		{Kind: "ConfigMap", Name: "b", Action: Delete},
 	}, changes)
@@ -144,11 +153,14 @@ func TestRefused(t *testing.T) {
 	fake.PrependReactor("create", "configmaps", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", nil)
 	})
-	fake.PrependReactor("create", "stranges", func(ktesting.Action) (bool, runtime.Object, error) { // as an API server that has no such kind
-		return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "create", schema.GroupResource{}, "", "", 0, true)
+	// as an API server that has no such kind
+	fake.PrependReactor("create", "stranges", func(ktesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "create", schema.GroupResource{}, "",
+			"", 0, true)
 	})
 	c := &Client{Dynamic: fake, Namespace: "kube-system"}
-	changes, err := c.Manifests(t.Context(), "", configMap+"---\napiVersion: x/v1\nkind: Strange\nmetadata: {name: s}\n")
+	changes, err := c.Manifests(t.Context(), "",
+		configMap+"---\napiVersion: x/v1\nkind: Strange\nmetadata: {name: s}\n")
 	require.NoError(t, err)
 	err = Refused(changes)
 	require.ErrorContains(t, err, "nothing was changed: the API server refuses ConfigMap kube-system/a")
@@ -170,9 +182,13 @@ func TestRefused(t *testing.T) {
 
 	// So are the roles that its bindings name.
 	fake.PrependReactor("create", "clusterrolebindings", func(ktesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewNotFound(schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, "new")
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{
+			Group:    "rbac.authorization.k8s.io",
+			Resource: "clusterroles",
+		}, "new")
 	})
-	changes, err = c.Manifests(t.Context(), "", "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: new}\n")
+	changes, err = c.Manifests(t.Context(), "",
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: new}\n")
 	require.NoError(t, err)
 	require.NoError(t, Refused(changes))
 	require.Equal(t, Create, changes[0].Action)
@@ -182,13 +198,15 @@ func TestRefused(t *testing.T) {
 func TestDeletedObjects(t *testing.T) {
 	t.Parallel()
 	fake := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "b"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "b"},
 	})
 	c := &Client{Dynamic: fake, Release: "r", Namespace: "kube-system"}
 	changes, err := c.Manifests(t.Context(), configMap+"---\n"+another, configMap+"---\n"+another)
 	require.NoError(t, err)
 	require.Equal(t, "1 to create, 1 as wanted", Summary(changes))
-	require.False(t, slices.ContainsFunc(fake.Actions(), func(a ktesting.Action) bool { return a.GetVerb() == "create" }))
+	require.False(t,
+		slices.ContainsFunc(fake.Actions(), func(a ktesting.Action) bool { return a.GetVerb() == "create" }))
 	_, err = c.Manifests(t.Context(), "", configMap)
 	require.NoError(t, err)
 	made, ok := fake.Actions()[len(fake.Actions())-1].(ktesting.CreateActionImpl)

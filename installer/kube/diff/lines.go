@@ -28,8 +28,9 @@ var notOurs = []string{
 	"metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]",
 }
 
-// Lines are the differences between two states of an object, sorted by path. Values of Secrets, and of environment variables
-// that are named like secrets, are masked. Lists of named things are compared by name, lists of words as sets, others by position.
+// Lines are the differences between two states of an object, sorted by path. Values of Secrets, and of environment
+// variables that are named like secrets, are masked. Lists of named things are compared by name, lists of words as
+// sets, others by position.
 func Lines(before, after *unstructured.Unstructured) (lines []string) {
 	was, is := map[string]any{}, map[string]any{}
 	flatten(was, "", before.Object)
@@ -50,6 +51,7 @@ func Lines(before, after *unstructured.Unstructured) (lines []string) {
 			lines = append(lines, fmt.Sprintf("%s: %s -> %s", path, show(path, b), show(path, a)))
 		}
 	}
+
 	return lines
 }
 
@@ -58,11 +60,13 @@ func flatten(out map[string]any, path string, v any) {
 	if slices.Contains(notOurs, path) || v == nil {
 		return
 	}
+
 	switch v := v.(type) {
 	case map[string]any:
 		for key := range v {
 			flatten(out, join(path, key), v[key])
 		}
+
 	case []any:
 		seen := map[string]bool{}
 		for i, item := range v {
@@ -78,6 +82,7 @@ func flatten(out map[string]any, path string, v any) {
 			seen[name] = true
 			flatten(out, path+"["+name+"]", item)
 		}
+
 	default:
 		out[path] = v
 	}
@@ -90,7 +95,10 @@ var (
 
 // show is a value in one line.
 func show(secret bool, path string, v any) string {
-	if secret && (strings.HasPrefix(path, "data.") || strings.HasPrefix(path, "data[") || strings.HasPrefix(path, "stringData")) {
+	if secret &&
+		(strings.HasPrefix(path, "data.") ||
+			strings.HasPrefix(path, "data[") ||
+			strings.HasPrefix(path, "stringData")) {
 		return mask
 	}
 	if m := envValue.FindStringSubmatch(path); m != nil && secretName.MatchString(m[1]) {
@@ -136,13 +144,15 @@ func Summary(changes []Change) string {
 	return strings.Join(parts, ", ")
 }
 
-// Text shows the changes in lines; what stays is left out. Several objects that are created are one line unless all is set.
+// Text shows the changes in lines; what stays is left out. Several objects that are created are one line unless all is
+// set.
 func Text(changes []Change, all bool) (lines []string) {
 	created := func(c Change) bool { return c.Action == Create && c.Problem == "" }
 	n := len(changes) - len(slices.DeleteFunc(slices.Clone(changes), created))
 	if all = all || n < 2; !all {
 		lines = append(lines, fmt.Sprintf("create %d objects (-v lists them)", n))
 	}
+
 	for _, c := range changes {
 		if c.Action == Keep && c.Problem == "" || created(c) && !all {
 			continue
@@ -155,6 +165,7 @@ func Text(changes []Change, all bool) (lines []string) {
 			lines = append(lines, "  ! "+c.Problem)
 		}
 	}
+
 	return lines
 }
 

@@ -40,13 +40,14 @@ const (
 // Replaceable reports whether a takeover can take its place.
 func (f Family) Replaceable() bool { return f == Apache || f == Leaseweb }
 
-// OfPod returns the container that runs a cloud controller manager, and whose it is. named are the labels and the name of the Pod, or
-// of its workload.
+// OfPod returns the container that runs a cloud controller manager, and whose it is. named are the labels and the name
+// of the Pod, or of its workload.
 func OfPod(pod *corev1.PodSpec, named *metav1.ObjectMeta) (Family, *corev1.Container) {
 	for _, c := range pod.Containers {
 		switch f := ofContainer(&c, named.Name); {
 		case f == "":
-		case named.Labels[cluster.NameLabel] == cluster.ChartName, named.Labels[cluster.NameLabel] == cluster.ChartName+"-self-test":
+		case named.Labels[cluster.NameLabel] == cluster.ChartName,
+			named.Labels[cluster.NameLabel] == cluster.ChartName+"-self-test":
 			return Chart, &c
 		default:
 			return f, &c
@@ -67,7 +68,8 @@ func ofContainer(c *corev1.Container, name string) Family {
 		return Apache
 	case balances(c):
 		return Balancer
-	case strings.Contains(c.Image, usualName), strings.Contains(name, usualName) && (provider != "" || strings.Contains(c.Name, usualName)):
+	case strings.Contains(c.Image, usualName),
+		strings.Contains(name, usualName) && (provider != "" || strings.Contains(c.Name, usualName)):
 		return Other
 	}
 	return ""
@@ -157,12 +159,15 @@ type Controllers struct {
 }
 
 // Find reads them. Errors of the API server are as it sent them.
-func Find(ctx context.Context, kube kubernetes.Interface, c clock.PassiveClock, release, namespace string) (*Controllers, error) {
+func Find(
+	ctx context.Context, kube kubernetes.Interface, c clock.PassiveClock, release, namespace string,
+) (*Controllers, error) {
 	f := &Controllers{Own: Own{Lease: lease.Default}}
 	e, err := read(ctx, kube)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, w := range e.Workloads {
 		if cluster.InRelease(w.Meta.Labels, release) && len(w.Pod.Containers) > 0 && w.Meta.Namespace == namespace {
 			f.Own.add(&w)
@@ -175,6 +180,7 @@ func Find(ctx context.Context, kube kubernetes.Interface, c clock.PassiveClock, 
 			f.Predecessors = append(f.Predecessors, p)
 		}
 	}
+
 	e.At, e.Release, e.Namespace, e.Words = c.Now(), release, namespace, f.Own.Words
 	f.Rivals, f.Pods = e.Rivals(), e.Pods
 	return f, nil
@@ -216,7 +222,9 @@ func (f *Controllers) OnPort(port string) string {
 			continue
 		}
 		for _, c := range p.Spec.Containers {
-			if slices.ContainsFunc(c.Ports, func(x corev1.ContainerPort) bool { return strconv.Itoa(int(x.ContainerPort)) == port }) {
+			if slices.ContainsFunc(c.Ports, func(x corev1.ContainerPort) bool {
+				return strconv.Itoa(int(x.ContainerPort)) == port
+			}) {
 				return p.Namespace + "/" + p.Name
 			}
 		}
@@ -241,18 +249,23 @@ func of(w *cluster.Workload) Predecessor {
 		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Wanted: w.Wanted, Ready: w.Ready, Pod: w.Pod,
 		Helm: w.Meta.Annotations["meta.helm.sh/release-name"] != "",
 	}
+
 	if w.Selector != nil {
 		p.Selector = w.Selector.MatchLabels
 	}
+
 	n, _ := strconv.ParseInt(w.Meta.Annotations[ReplicasAnnotation], 10, 32)
-	p.Before, p.Adopted = int32(n), strings.FieldsFunc(w.Meta.Annotations[AdoptedAnnotation], func(r rune) bool { return r == ',' })
+	p.Before, p.Adopted = int32(n), strings.FieldsFunc(w.Meta.Annotations[AdoptedAnnotation],
+		func(r rune) bool { return r == ',' })
 	if _, stopped := w.Pod.NodeSelector[StoppedSelector]; stopped && w.Kind == "DaemonSet" {
 		p.Wanted, p.Before = 0, 1 // on its nodes
 	}
+
 	if whose, container := OfPod(w.Pod, w.Meta); container != nil {
 		p.Family, p.Image, p.Lease = whose, container.Image, LeaseOf(cluster.Arguments(container))
 		p.Port = nodePort(w.Pod, container)
 	}
+
 	return p
 }
 

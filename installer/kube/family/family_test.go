@@ -29,15 +29,23 @@ func TestRecognise(t *testing.T) {
 		family Family
 		lease  *lease.Name
 	}{
-		"apache":                {leftby.Controller("cloud-controller-manager", "apache/cloudstack-kubernetes-provider:v1.2.0", nil, "--leader-elect=true", "--cloud-provider=external-cloudstack"), Apache, usual},
-		"mirrored image":        {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider", "external-cloudstack", "--leader-elect-resource-name=x"), Apache, held("x")},
-		"leaseweb, one replica": {leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", nil, "--cloud-provider=cloudstack", "--leader-elect=false"), Leaseweb, nil},
-		"leaseweb, in capitals": {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack", "--leader-elect=FALSE"), Leaseweb, nil},
-		"leaseweb, two":         {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack"), Leaseweb, usual},
-		"another cloud":         {leftby.Controller("hcloud-cloud-controller-manager", "x", nil, "--cloud-provider=hcloud"), Other, usual},
-		"ours":                  {leftby.Controller("ccm", "x", map[string]string{cluster.NameLabel: cluster.ChartName}, "--cloud-provider=cloudstack"), Chart, usual},
-		"something else":        {leftby.Controller("web", "nginx", nil), "", nil},
-		"something like it":     {leftby.Controller("cloud-controller-manager-exporter", "exporter", nil, "--port=1"), Other, usual},
+		"apache": {leftby.Controller("cloud-controller-manager",
+			"apache/cloudstack-kubernetes-provider:v1.2.0", nil, "--leader-elect=true",
+			"--cloud-provider=external-cloudstack"), Apache, usual},
+		"mirrored image": {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider",
+			"external-cloudstack", "--leader-elect-resource-name=x"), Apache, held("x")},
+		"leaseweb, one replica": {leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", nil,
+			"--cloud-provider=cloudstack", "--leader-elect=false"), Leaseweb, nil},
+		"leaseweb, in capitals": {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack",
+			"--leader-elect=FALSE"), Leaseweb, nil},
+		"leaseweb, two": {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack"), Leaseweb, usual},
+		"another cloud": {leftby.Controller("hcloud-cloud-controller-manager", "x", nil,
+			"--cloud-provider=hcloud"), Other, usual},
+		"ours": {leftby.Controller("ccm", "x", map[string]string{cluster.NameLabel: cluster.ChartName},
+			"--cloud-provider=cloudstack"), Chart, usual},
+		"something else": {leftby.Controller("web", "nginx", nil), "", nil},
+		"something like it": {leftby.Controller("cloud-controller-manager-exporter", "exporter", nil, "--port=1"),
+			Other, usual},
 	} {
 		w := cluster.DeploymentOf(tt.d)
 		p := of(&w)
@@ -61,17 +69,22 @@ spec: {template: {spec: {containers: [{name: ccm, args: [--leader-elect-resource
 	}
 }
 
-// Who is at work is known by arguments, leases and who writes the status of Services, whatever the names and images are.
+// Who is at work is known by arguments, leases and who writes the status of Services, whatever the names and images
+// are.
 func TestRivals(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	chart := func(release, controllers string) *appsv1.Deployment {
-		d := leftby.Controller(release+"-ccm", "x", map[string]string{cluster.NameLabel: cluster.ChartName, cluster.InstanceLabel: release}, "--cloud-provider=external-cloudstack")
+		d := leftby.Controller(release+"-ccm", "x",
+			map[string]string{cluster.NameLabel: cluster.ChartName, cluster.InstanceLabel: release},
+			"--cloud-provider=external-cloudstack")
 		if controllers != "" {
-			d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, "--controllers="+controllers)
+			d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args,
+				"--controllers="+controllers)
 		}
 		return d
 	}
+
 	deployments := func(d ...*appsv1.Deployment) func(*Evidence) {
 		return func(e *Evidence) {
 			for _, it := range d {
@@ -79,46 +92,67 @@ func TestRivals(t *testing.T) {
 			}
 		}
 	}
+
 	own := func(words ...string) func(*Evidence) {
 		return func(e *Evidence) { e.Words = append([]string{"/cloudstack-ccm"}, words...) }
 	}
-	mirrored := leftby.Controller("cs-provider", "registry.example.org/mirror/ccm:1.2.0", nil, "--cloud-provider=external-cloudstack")
+	mirrored := leftby.Controller("cs-provider", "registry.example.org/mirror/ccm:1.2.0", nil,
+		"--cloud-provider=external-cloudstack")
 	stopped := mirrored.DeepCopy()
 	stopped.Spec.Replicas = ptr.To(int32(0))
 	static := func(change ...func(*corev1.Pod)) func(*Evidence) {
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "p-node1"}, Spec: corev1.PodSpec{Containers: mirrored.Spec.Template.Spec.Containers}}
+		p := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "p-node1"},
+			Spec:       corev1.PodSpec{Containers: mirrored.Spec.Template.Spec.Containers},
+		}
 		for _, f := range change {
 			f(&p)
 		}
 		return func(e *Evidence) { e.Pods = append(e.Pods, p) }
 	}
+
 	k3s := func(args string) func(*Evidence) {
 		return func(e *Evidence) {
-			e.Nodes = append(e.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "s1", Annotations: map[string]string{"k3s.io/node-args": args}}})
+			e.Nodes = append(e.Nodes,
+				corev1.Node{
+					ObjectMeta: metav1.ObjectMeta{Name: "s1", Annotations: map[string]string{"k3s.io/node-args": args}},
+				})
 		}
 	}
+
 	service := func(manager string, class *string) func(*Evidence) {
 		s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 		s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, class
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}
 		s.ManagedFields = []metav1.ManagedFieldsEntry{
 			{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:type":{}}}`)},
-			{Manager: manager, Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)},
+			{
+				Manager:     manager,
+				Subresource: "status",
+				FieldsV1:    metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`),
+			},
 		}
 		return func(e *Evidence) { e.Services = append(e.Services, s) }
 	}
+
 	klipper := func(e *Evidence) {
-		d := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "svclb-web", Labels: map[string]string{
-			"svccontroller.k3s.cattle.io/svcname": "web", "svccontroller.k3s.cattle.io/svcnamespace": "default",
-		}}}
+		d := appsv1.DaemonSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "svclb-web", Labels: map[string]string{
+				"svccontroller.k3s.cattle.io/svcname": "web", "svccontroller.k3s.cattle.io/svcnamespace": "default",
+			}},
+		}
 		all, _ := cluster.Workloads(t.Context(), fake.NewClientset(&d), "", metav1.ListOptions{})
 		e.Workloads = append(e.Workloads, all...)
 	}
+
 	elected := func(name, holder string, ago time.Duration) func(*Evidence) {
 		l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
-		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &holder, ptr.To(int32(15)), &metav1.MicroTime{Time: now.Add(-ago)}
+		l.Spec.HolderIdentity = &holder
+		l.Spec.LeaseDurationSeconds = ptr.To(int32(15))
+		l.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-ago)}
 		return func(e *Evidence) { e.Leases = append(e.Leases, l) }
 	}
+
 	kubeVIP := leftby.Controller("vip", "mirror/vip", nil, "manager")
 	kubeVIP.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "svc_enable", Value: "true"}}
 	type is []func(*Evidence)
@@ -126,41 +160,92 @@ func TestRivals(t *testing.T) {
 		is   is
 		want string // the rival and a part of what it is; "" for none
 	}{
-		"a mirrored image under another name":       {is{deployments(mirrored)}, "Deployment kube-system/cs-provider: 1 Pod, image registry"},
-		"one with no Pods":                          {is{deployments(stopped)}, ""},
-		"the release itself":                        {is{deployments(chart("ccm", "")), own()}, ""},
-		"a second release for the other work":       {is{deployments(chart("two", "service-lb-controller")), own("--controllers=cloud-node-controller")}, ""},
-		"a second release for some, no first":       {is{deployments(chart("two", "service-lb-controller"))}, ""},
-		"a second release for the same work":        {is{deployments(chart("two", "service-lb-controller")), own()}, "Deployment kube-system/two-ccm: release two of csccm's chart runs service-lb-controller"},
-		"another release alone":                     {is{deployments(chart("two", ""))}, "Deployment kube-system/two-ccm: release two of csccm's chart runs all controllers"},
-		"a static Pod":                              {is{static()}, "Pod kube-system/p-node1: a static Pod"},
-		"a Pod of a Deployment":                     {is{static(func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet"}} })}, ""},
-		"a Pod that has ended":                      {is{static(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, ""},
-		"the chart's self-test":                     {is{static(func(p *corev1.Pod) { p.Labels = map[string]string{cluster.NameLabel: "cloudstack-ccm-self-test"} })}, ""},
-		"k3s":                                       {is{k3s(`["server"]`)}, "Node s1: its k3s or RKE2 server runs the built-in"},
-		"k3s without its cloud controller":          {is{k3s(`["server","--disable-cloud-controller"]`)}, "Node s1: its k3s server runs ServiceLB"},
-		"k3s without both":                          {is{k3s(`["server","--disable-cloud-controller","--disable","traefik,servicelb"]`)}, ""},
-		"k3s without both, twice":                   {is{k3s(`["server","--disable-cloud-controller","--disable=servicelb","--disable=traefik"]`)}, ""},
-		"ServiceLB":                                 {is{klipper, service("cloudstack-ccm", nil)}, "DaemonSet kube-system/svclb-web: ServiceLB of k3s serves Service default/web"},
-		"ServiceLB for a class":                     {is{klipper, service("k3s", ptr.To("io.cattle/klipper-lb"))}, ""},
-		"MetalLB":                                   {is{deployments(leftby.Controller("controller", "quay.io/metallb/controller:v0.14.9", nil, "--port=7472"))}, "Deployment kube-system/controller: serves Services without a class"},
-		"MetalLB beside a class of ours":            {is{deployments(leftby.Controller("controller", "quay.io/metallb/controller:v0.14.9", nil)), k3s(`["server","--disable-cloud-controller"]`), own("--load-balancer-class=example.com/cs")}, ""},
-		"Cilium writes a status of our class":       {is{service("cilium-operator-generic", ptr.To("example.com/cs")), own("--load-balancer-class=example.com/cs")}, "Service default/web: cilium-operator-generic writes its status"},
-		"MetalLB for a class":                       {is{deployments(leftby.Controller("controller", "quay.io/metallb/controller:v0.14.9", nil, "--lb-class=metallb"))}, ""},
-		"kube-vip":                                  {is{deployments(kubeVIP)}, "Deployment kube-system/vip: serves Services without a class"},
-		"Cilium writes a status":                    {is{service("cilium-operator-generic", nil)}, "Service default/web: cilium-operator-generic writes its status"},
-		"Cilium writes a status of a class":         {is{service("cilium-operator-generic", ptr.To("io.cilium/l2"))}, ""},
-		"a provider for CloudStack wrote it":        {is{service("cloudstack-ccm", nil)}, ""},
-		"a person wrote it":                         {is{service("kubectl-edit", nil)}, ""},
-		"a lease of nobody who is known":            {is{elected("cloud-controller-manager", "host_1", time.Second)}, "Lease kube-system/cloud-controller-manager: host_1"},
-		"a lease of a Deployment that is gone":      {is{elected("cloud-controller-manager", "x-6cdbc76f44-wq5vr_1", time.Second)}, ""},
-		"a lease of a DaemonSet that is gone":       {is{elected("cloud-controller-manager", "cloud-controller-manager-wq5vr_1", time.Second)}, ""},
-		"a lease of a Deployment of another name":   {is{deployments(leftby.Controller("x", "nginx", nil)), elected("cloud-controller-manager", "x-6cdbc76f44-wq5vr_1", time.Second)}, "Lease kube-system/cloud-controller-manager: x-6cdb"},
-		"a lease that has expired":                  {is{elected("cloud-controller-manager", "host_1", time.Minute)}, ""},
-		"a lease of csccm":                          {is{elected("cloud-controller-manager", "csccm-takeover_1", time.Second)}, ""},
-		"the release's lease":                       {is{deployments(chart("ccm", "")), elected("cloud-controller-manager", "host_1", time.Second)}, ""},
-		"another lease beside the release's":        {is{deployments(chart("ccm", "")), elected("k3s-cloud-controller-manager", "s1", time.Second)}, "Lease kube-system/k3s-cloud-controller-manager: s1"},
-		"the lease of a provider that is named":     {is{deployments(mirrored), elected("cloud-controller-manager", "host_1", time.Second)}, "Deployment kube-system/cs-provider: 1 Pod"},
+		"a mirrored image under another name": {is{deployments(mirrored)},
+			"Deployment kube-system/cs-provider: 1 Pod, image registry"},
+		"one with no Pods":   {is{deployments(stopped)}, ""},
+		"the release itself": {is{deployments(chart("ccm", "")), own()}, ""},
+		"a second release for the other work": {is{deployments(chart("two", "service-lb-controller")),
+			own("--controllers=cloud-node-controller")}, ""},
+		"a second release for some, no first": {is{deployments(chart("two", "service-lb-controller"))}, ""},
+		"a second release for the same work": {is{deployments(chart("two", "service-lb-controller")), own()},
+			"Deployment kube-system/two-ccm: release two of csccm's chart runs service-lb-controller"},
+		"another release alone": {is{deployments(chart("two", ""))},
+			"Deployment kube-system/two-ccm: release two of csccm's chart runs all controllers"},
+		"a static Pod": {is{static()}, "Pod kube-system/p-node1: a static Pod"},
+		"a Pod of a Deployment": {
+			is{static(func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet"}} })},
+			"",
+		},
+		"a Pod that has ended": {
+			is{static(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })},
+			"",
+		},
+		"the chart's self-test": {
+			is{static(func(p *corev1.Pod) {
+				p.Labels = map[string]string{cluster.NameLabel: "cloudstack-ccm-self-test"}
+			})},
+			"",
+		},
+		"k3s": {is{k3s(`["server"]`)},
+			"Node s1: its k3s or RKE2 server runs the built-in"},
+		"k3s without its cloud controller": {is{k3s(`["server","--disable-cloud-controller"]`)},
+			"Node s1: its k3s server runs ServiceLB"},
+		"k3s without both": {
+			is{k3s(`["server","--disable-cloud-controller","--disable","traefik,servicelb"]`)},
+			"",
+		},
+		"k3s without both, twice": {
+			is{k3s(`["server","--disable-cloud-controller","--disable=servicelb","--disable=traefik"]`)},
+			"",
+		},
+		"ServiceLB": {is{klipper, service("cloudstack-ccm", nil)},
+			"DaemonSet kube-system/svclb-web: ServiceLB of k3s serves Service default/web"},
+		"ServiceLB for a class": {is{klipper, service("k3s", ptr.To("io.cattle/klipper-lb"))}, ""},
+		"MetalLB": {
+			is{deployments(leftby.Controller("controller", "quay.io/metallb/controller:v0.14.9", nil, "--port=7472"))},
+			"Deployment kube-system/controller: serves Services without a class",
+		},
+		"MetalLB beside a class of ours": {
+			is{deployments(leftby.Controller("controller", "quay.io/metallb/controller:v0.14.9", nil)),
+				k3s(`["server","--disable-cloud-controller"]`), own("--load-balancer-class=example.com/cs")},
+			"",
+		},
+		"Cilium writes a status of our class": {is{service("cilium-operator-generic", ptr.To("example.com/cs")),
+			own("--load-balancer-class=example.com/cs")},
+			"Service default/web: cilium-operator-generic writes its status"},
+		"MetalLB for a class": {
+			is{deployments(leftby.Controller("controller", "quay.io/metallb/controller:v0.14.9", nil,
+				"--lb-class=metallb"))},
+			"",
+		},
+		"kube-vip": {is{deployments(kubeVIP)},
+			"Deployment kube-system/vip: serves Services without a class"},
+		"Cilium writes a status": {is{service("cilium-operator-generic", nil)},
+			"Service default/web: cilium-operator-generic writes its status"},
+		"Cilium writes a status of a class": {is{service("cilium-operator-generic", ptr.To("io.cilium/l2"))},
+			""},
+		"a provider for CloudStack wrote it": {is{service("cloudstack-ccm", nil)}, ""},
+		"a person wrote it":                  {is{service("kubectl-edit", nil)}, ""},
+		"a lease of nobody who is known": {is{elected("cloud-controller-manager", "host_1", time.Second)},
+			"Lease kube-system/cloud-controller-manager: host_1"},
+		"a lease of a Deployment that is gone": {is{elected("cloud-controller-manager", "x-6cdbc76f44-wq5vr_1",
+			time.Second)}, ""},
+		"a lease of a DaemonSet that is gone": {is{elected("cloud-controller-manager",
+			"cloud-controller-manager-wq5vr_1", time.Second)}, ""},
+		"a lease of a Deployment of another name": {is{deployments(leftby.Controller("x", "nginx", nil)),
+			elected("cloud-controller-manager", "x-6cdbc76f44-wq5vr_1", time.Second)},
+			"Lease kube-system/cloud-controller-manager: x-6cdb"},
+		"a lease that has expired": {is{elected("cloud-controller-manager", "host_1", time.Minute)},
+			""},
+		"a lease of csccm": {is{elected("cloud-controller-manager", "csccm-takeover_1",
+			time.Second)}, ""},
+		"the release's lease": {is{deployments(chart("ccm", "")),
+			elected("cloud-controller-manager", "host_1", time.Second)}, ""},
+		"another lease beside the release's": {is{deployments(chart("ccm", "")),
+			elected("k3s-cloud-controller-manager", "s1", time.Second)},
+			"Lease kube-system/k3s-cloud-controller-manager: s1"},
+		"the lease of a provider that is named": {is{deployments(mirrored),
+			elected("cloud-controller-manager", "host_1", time.Second)}, "Deployment kube-system/cs-provider: 1 Pod"},
 		"a lease of other controllers":              {is{elected("kube-scheduler", "host_1", time.Second)}, ""},
 		"a Deployment of something else altogether": {is{deployments(leftby.Controller("web", "nginx", nil))}, ""},
 	} {

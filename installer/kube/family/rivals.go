@@ -67,14 +67,17 @@ const (
 	fixK3s       = "start k3s and RKE2 with disable-cloud-controller: true"
 	fixElector   = "find the program that renews the lease, and stop it"
 	fixServiceLB = "start the k3s servers with --disable=servicelb"
-	fixBalancer  = "have it serve only Services with a class of its own: MetalLB by --lb-class, kube-vip by lb_class_only=true; or give the controller one: " +
+	fixBalancer  = "have it serve only Services with a class of its own: MetalLB by --lb-class, kube-vip by " +
+		"lb_class_only=true; or give the controller one: " +
 		"`csccm upgrade --set loadBalancers.class=example.com/cloudstack`"
-	fixWriter = "have the other program serve only Services with a class of its own; an address that one left which is gone: " +
-		"`kubectl patch service -n NAMESPACE NAME --subresource=status --type=merge --patch='{\"status\":{\"loadBalancer\":null}}'`"
+	fixWriter = "have the other program serve only Services with a class of its own; an address that one left " +
+		"which is gone: " +
+		"`kubectl patch service -n NAMESPACE NAME --subresource=status --type=merge " +
+		"--patch='{\"status\":{\"loadBalancer\":null}}'`"
 )
 
-// Rivals returns who is at work beside the release's controller: judged by arguments, leases, and who writes the status of
-// Services, which all stay as they are when an image is mirrored and a workload has another name.
+// Rivals returns who is at work beside the release's controller: judged by arguments, leases, and who writes the status
+// of Services, which all stay as they are when an image is mirrored and a workload has another name.
 func (e *Evidence) Rivals() (out []Rival) {
 	elections, names := []lease.Name{}, []string{} // of the known ones
 	classes := ClassesOf(e.Words)
@@ -86,22 +89,28 @@ func (e *Evidence) Rivals() (out []Rival) {
 		if p.Lease != nil || own {
 			elections, names = append(elections, *cmp.Or(p.Lease, &lease.Default)), append(names, p.Name)
 		}
+
 		served := w.Meta.Labels["svccontroller.k3s.cattle.io/svcname"]
 		idle := p.Wanted == 0 && (w.Observed || p.Before > 0 || w.Kind == "Deployment")
 		switch {
 		case own || idle && served == "" || beside && p.Family == Balancer:
 		case served != "":
-			r.Family, r.What, r.Fix = Balancer, "ServiceLB of k3s serves Service "+w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"]+"/"+served, fixServiceLB
+			r.Family, r.What, r.Fix = Balancer, "ServiceLB of k3s serves Service "+
+				w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"]+"/"+served, fixServiceLB
 			if e.handled(classes, w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"], served) {
 				out = append(out, r)
 			}
+
 		case p.Family == Chart:
 			release := w.Meta.Labels[cluster.InstanceLabel]
 			if twice := shared(e.Words, cluster.Arguments(&w.Pod.Containers[0])); twice != "" {
-				r.What = fmt.Sprintf("release %s of csccm's chart runs %s, as release %s does", release, twice, e.Release)
-				r.Fix = fmt.Sprintf("`csccm uninstall --release %s` in its namespace, %s; or give each release controllers of its own (chart value controllers)", release, p.Namespace)
+				r.What = fmt.Sprintf("release %s of csccm's chart runs %s, as release %s does", release, twice,
+					e.Release)
+				r.Fix = fmt.Sprintf("`csccm uninstall --release %s` in its namespace, %s; or give each release "+
+					"controllers of its own (chart value controllers)", release, p.Namespace)
 				out = append(out, r)
 			}
+
 		case p.Family == Balancer:
 			r.What, r.Fix = "serves Services without a class, image "+p.Image, fixBalancer
 			out = append(out, r)
@@ -113,9 +122,13 @@ func (e *Evidence) Rivals() (out []Rival) {
 			out = append(out, r)
 		}
 	}
+
 	for _, p := range e.Pods {
-		owned := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
-		ended := p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		owned := slices.ContainsFunc(p.OwnerReferences,
+			func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
+		ended := p.DeletionTimestamp != nil ||
+			p.Status.Phase == corev1.PodSucceeded ||
+			p.Status.Phase == corev1.PodFailed
 		whose, c := OfPod(&p.Spec, &p.ObjectMeta)
 		if owned || ended || c == nil || whose == Chart || beside && whose == Balancer {
 			continue
@@ -126,33 +139,47 @@ func (e *Evidence) Rivals() (out []Rival) {
 		if l := LeaseOf(cluster.Arguments(c)); l != nil {
 			elections = append(elections, *l)
 		}
-		out = append(out, Rival{whose, "Pod", p.Namespace, p.Name, "a static Pod, which no Deployment makes", fixStatic})
+		out = append(out,
+			Rival{whose, "Pod", p.Namespace, p.Name, "a static Pod, which no Deployment makes", fixStatic})
 	}
+
 	for _, n := range e.Nodes {
 		if kubelet.RunsCloudController(&n) {
-			out = append(out, Rival{Other, "Node", "", n.Name, "its k3s or RKE2 server runs the built-in cloud controller", fixK3s})
+			out = append(out,
+				Rival{Other, "Node", "", n.Name, "its k3s or RKE2 server runs the built-in cloud controller", fixK3s})
 		} else if !beside && kubelet.RunsServiceLB(&n) {
 			out = append(out, Rival{Balancer, "Node", "", n.Name, "its k3s server runs ServiceLB", fixServiceLB})
 		}
 	}
+
 	for _, s := range e.Services {
 		by, _ := cluster.LastWritten(&s.ObjectMeta, "ingress")
-		ours := slices.ContainsFunc([]string{"cloudstack", "cloud-controller-manager", "csccm", "kubectl"}, func(part string) bool { return strings.Contains(by, part) })
-		if by != "" && !ours && classes.Serves(service.ClassOf(&s)) && classes.Handles(&s) && len(s.Status.LoadBalancer.Ingress) > 0 {
-			out = append(out, Rival{Balancer, "Service", s.Namespace, s.Name, fmt.Sprintf("%s writes its status (field manager), though the controller serves it", by), fixWriter})
+		ours := slices.ContainsFunc([]string{"cloudstack", "cloud-controller-manager", "csccm", "kubectl"},
+			func(part string) bool { return strings.Contains(by, part) })
+		if by != "" &&
+			!ours &&
+			classes.Serves(service.ClassOf(&s)) &&
+			classes.Handles(&s) &&
+			len(s.Status.LoadBalancer.Ingress) > 0 {
+			out = append(out,
+				Rival{Balancer, "Service", s.Namespace, s.Name,
+					fmt.Sprintf("%s writes its status (field manager), though the controller serves it", by),
+					fixWriter})
 		}
 	}
+
 	return append(out, e.electors(elections, names)...)
 }
 
-// handled reports whether a Service is for the release's controller. One that is not known is: it is gone, or could not be read.
+// handled reports whether a Service is for the release's controller. One that is not known is: it is gone, or could not
+// be read.
 func (e *Evidence) handled(classes service.Classes, namespace, name string) bool {
 	i := slices.IndexFunc(e.Services, func(s corev1.Service) bool { return s.Namespace == namespace && s.Name == name })
 	return i < 0 || classes.Handles(&e.Services[i])
 }
 
-// electors returns who renews the lease of a cloud controller manager that none of the known workloads elects by. A Pod's name, which is
-// its identity there, begins with that of its workload.
+// electors returns who renews the lease of a cloud controller manager that none of the known workloads elects by. A
+// Pod's name, which is its identity there, begins with that of its workload.
 func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival) {
 	for _, l := range e.Leases {
 		by := lease.Holder(&l)
@@ -162,9 +189,11 @@ func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival
 		if !strings.Contains(l.Name, usualName) || by == "" || l.Spec.RenewTime == nil || explained {
 			continue
 		}
-		if age := e.At.Sub(l.Spec.RenewTime.Time); age.Abs() <= time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second {
+		if age := e.At.Sub(l.Spec.RenewTime.Time); age.Abs() <= time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds,
+			0))*time.Second {
 			out = append(out, Rival{Other, "Lease", l.Namespace, l.Name,
-				fmt.Sprintf("%s, which no Deployment or DaemonSet here is known to make, renewed it %s ago", by, age.Round(time.Second)), fixElector})
+				fmt.Sprintf("%s, which no Deployment or DaemonSet here is known to make, renewed it %s ago", by,
+					age.Round(time.Second)), fixElector})
 		}
 	}
 	return out
@@ -172,7 +201,8 @@ func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival
 
 // podOf is the identity of a Pod of a Deployment, or of a DaemonSet with the usual name: both names end in Kubernetes'
 // own alphabet.
-var podOf = regexp.MustCompile(`^(.+)-[bcdf-hj-np-tv-xz2456789]{6,10}-[bcdf-hj-np-tv-xz2456789]{5}_|^(.*` + usualName + `)-[bcdf-hj-np-tv-xz2456789]{5}_`)
+var podOf = regexp.MustCompile(`^(.+)-[bcdf-hj-np-tv-xz2456789]{6,10}-[bcdf-hj-np-tv-xz2456789]{5}_|^(.*` + usualName +
+	`)-[bcdf-hj-np-tv-xz2456789]{5}_`)
 
 // ended reports whether the holder of a lease was a Pod whose workload is gone, as after an uninstall: its last renewal
 // counts for some seconds more.

@@ -51,7 +51,8 @@ func TestApply(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, history[0].Worked())
 	require.True(t, history[2].Worked())
-	require.Equal(t, []string{"1 superseded", "2 failed", "3 deployed"}, f.statuses(t), "its objects are in the cluster")
+	require.Equal(t, []string{"1 superseded", "2 failed", "3 deployed"}, f.statuses(t),
+		"its objects are in the cluster")
 
 	rel, err = f.Rollback(t.Context(), testName, 1)
 	require.NoError(t, err)
@@ -74,22 +75,29 @@ func TestApplyRepairs(t *testing.T) {
 		want   []string
 		said   string
 	}{
-		"first install died":   {[]release.Status{release.StatusPendingInstall}, []string{"1 superseded", "2 deployed"}, "revision 1 was left pending-install, marking it as failed"},
-		"first install failed": {[]release.Status{release.StatusFailed}, []string{"1 superseded", "2 deployed"}, "upgrading release"},
+		"first install died": {[]release.Status{release.StatusPendingInstall}, []string{"1 superseded", "2 deployed"},
+			"revision 1 was left pending-install, marking it as failed"},
+		"first install failed": {[]release.Status{release.StatusFailed}, []string{"1 superseded", "2 deployed"},
+			"upgrading release"},
 		"upgrade died": {
-			[]release.Status{release.StatusDeployed, release.StatusPendingUpgrade}, []string{"1 superseded", "2 failed", "3 deployed"}, "revision 2 was left pending-upgrade",
+			[]release.Status{release.StatusDeployed, release.StatusPendingUpgrade},
+			[]string{"1 superseded", "2 failed", "3 deployed"}, "revision 2 was left pending-upgrade",
 		},
 		"rollback died": {
-			[]release.Status{release.StatusDeployed, release.StatusPendingRollback}, []string{"1 superseded", "2 failed", "3 deployed"}, "revision 2 was left pending-rollback",
+			[]release.Status{release.StatusDeployed, release.StatusPendingRollback},
+			[]string{"1 superseded", "2 failed", "3 deployed"}, "revision 2 was left pending-rollback",
 		},
-		"uninstall died":                    {[]release.Status{release.StatusUninstalling}, []string{"1 deployed"}, "finishing an uninstall"},
-		"uninstalled with its history kept": {[]release.Status{release.StatusUninstalled}, []string{"1 superseded", "2 deployed"}, "installing release"},
+		"uninstall died": {[]release.Status{release.StatusUninstalling}, []string{"1 deployed"},
+			"finishing an uninstall"},
+		"uninstalled with its history kept": {[]release.Status{release.StatusUninstalled},
+			[]string{"1 superseded", "2 deployed"}, "installing release"},
 	} {
 		f := newFixture(t)
 		f.ForceUnlock = true
 		for i, status := range tc.before {
 			f.put(t, i+1, status)
 		}
+
 		rel, err := f.Apply(t.Context(), request(t, nil))
 		require.NoError(t, err, name)
 		require.True(t, rel.Deployed(), name)

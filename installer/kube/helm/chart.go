@@ -79,10 +79,12 @@ func Embedded() (*Chart, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	loaded, err := loader.LoadFiles(files)
 	if err != nil {
 		return nil, fmt.Errorf("embedded chart: %w", err)
 	}
+
 	stamp(loaded, version.Version)
 	return &Chart{loaded, "embedded"}, nil
 }
@@ -106,8 +108,8 @@ func stamp(c *chart.Chart, v string) {
 //   - a chart repository (https://host/charts: the chart cloudstack-ccm),
 //   - an OCI registry (oci://host/path/cloudstack-ccm, with or without :TAG or @DIGEST).
 //
-// Helm downloads it. chartVersion is a version or a range (^0.1); empty means the latest release. plainHTTP is for an OCI
-// registry without TLS.
+// Helm downloads it. chartVersion is a version or a range (^0.1); empty means the latest release. plainHTTP is for an
+// OCI registry without TLS.
 func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart, error) {
 	var loaded *chart.Chart
 	var err error
@@ -120,25 +122,31 @@ func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart
 		ref = u.Redacted()
 		loaded, err = download(ctx, u, chartVersion, plainHTTP)
 	}
+
 	if err == nil && loaded.Metadata.Type != "" && loaded.Metadata.Type != "application" {
 		err = fmt.Errorf("it is of type %s and cannot be installed", loaded.Metadata.Type)
 	}
+
 	switch {
 	case err == nil:
 		return &Chart{loaded, ref}, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
+
 	e := report.Errorf(
 		"name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart; without it csccm "+
 			"uses its embedded chart",
 		"chart %s: %w", ref, err,
 	)
+
 	if remote {
-		e.Fix = "correct --chart and --version, and check that this machine can reach the server; --plain-http is for a registry without TLS"
+		e.Fix = "correct --chart and --version, and check that this machine can reach the server; --plain-http is " +
+			"for a registry without TLS"
 	} else { // the command line is the only possible cause
 		e.Code = report.ExitUsage
 	}
+
 	return nil, e
 }
 
@@ -151,7 +159,8 @@ func download(ctx context.Context, u *url.URL, chartVersion string, plainHTTP bo
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	settings := cli.New()
-	settings.RepositoryCache, settings.RepositoryConfig = filepath.Join(dir, "cache"), filepath.Join(dir, "repositories.yaml")
+	settings.RepositoryCache, settings.RepositoryConfig = filepath.Join(dir,
+		"cache"), filepath.Join(dir, "repositories.yaml")
 	install := action.NewInstall(&action.Configuration{})
 	install.Version, install.PlainHTTP = strings.TrimPrefix(chartVersion, "v"), plainHTTP
 	install.Username = u.User.Username()
@@ -161,10 +170,12 @@ func download(ctx context.Context, u *url.URL, chartVersion string, plainHTTP bo
 	if u.Scheme != "oci" && !strings.HasSuffix(u.Path, ".tgz") {
 		install.RepoURL, name = name, charts.Name
 	}
+
 	client, err := registryClient(u.Hostname(), settings.RegistryConfig, plainHTTP)
 	if err != nil {
 		return nil, err
 	}
+
 	install.SetRegistryClient(client)
 	file, located := "", make(chan error, 1)
 	go func() {
@@ -172,6 +183,7 @@ func download(ctx context.Context, u *url.URL, chartVersion string, plainHTTP bo
 		file, err = install.LocateChart(name, settings)
 		located <- err
 	}()
+
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -186,7 +198,8 @@ func download(ctx context.Context, u *url.URL, chartVersion string, plainHTTP bo
 // registryClient returns Helm's client for a registry.
 func registryClient(host, credentials string, plainHTTP bool) (*registry.Client, error) {
 	options := []registry.ClientOption{
-		registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true), registry.ClientOptCredentialsFile(credentials),
+		registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true),
+		registry.ClientOptCredentialsFile(credentials),
 	}
 	ip := net.ParseIP(host)
 	switch loopback := host == "localhost" || ip != nil && ip.IsLoopback(); {
@@ -206,16 +219,21 @@ type Image struct {
 	Mirror string `json:"mirror,omitempty"`
 }
 
-// Images returns the images of a manifest, for clusters that pull from a mirror. mirror is a registry, optionally with a
-// path, that replaces the images' registry; "" means no mirror.
+// Images returns the images of a manifest, for clusters that pull from a mirror. mirror is a registry, optionally with
+// a path, that replaces the images' registry; "" means no mirror.
 func Images(manifest, mirror string) (out []Image, err error) {
 	objects, err := diff.Parse(manifest)
 	if err != nil {
 		return nil, fmt.Errorf("rendered manifest: %w", err)
 	}
+
 	names := map[string]bool{}
 	for _, o := range objects {
-		for _, spec := range [][]string{{"spec"}, {"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"}} {
+		for _, spec := range [][]string{
+			{"spec"},
+			{"spec", "template", "spec"},
+			{"spec", "jobTemplate", "spec", "template", "spec"},
+		} {
 			for _, field := range []string{"initContainers", "containers"} {
 				list, _, _ := unstructured.NestedSlice(o.Object, append(slices.Clone(spec), field)...)
 				for _, c := range list {
@@ -227,10 +245,12 @@ func Images(manifest, mirror string) (out []Image, err error) {
 			}
 		}
 	}
+
 	mirror = strings.TrimSuffix(strings.TrimPrefix(mirror, "https://"), "/")
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		image := Image{Image: name}
-		if registry, rest, ok := strings.Cut(name, "/"); ok && (strings.ContainsAny(registry, ".:") || registry == "localhost") {
+		if registry, rest, ok := strings.Cut(name, "/"); ok &&
+			(strings.ContainsAny(registry, ".:") || registry == "localhost") {
 			name = rest
 		}
 		if mirror != "" {
@@ -238,5 +258,6 @@ func Images(manifest, mirror string) (out []Image, err error) {
 		}
 		out = append(out, image)
 	}
+
 	return out, nil
 }

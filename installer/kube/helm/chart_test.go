@@ -42,7 +42,9 @@ func TestLoadWrong(t *testing.T) {
 	dir := t.TempDir()
 	library := filepath.Join(dir, "library")
 	require.NoError(t, os.Mkdir(library, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(library, "Chart.yaml"), []byte("apiVersion: v2\nname: library\nversion: 1.0.0\ntype: library\n"), 0o644))
+	require.NoError(t,
+		os.WriteFile(filepath.Join(library, "Chart.yaml"),
+			[]byte("apiVersion: v2\nname: library\nversion: 1.0.0\ntype: library\n"), 0o644))
 	garbage := filepath.Join(dir, "x.tgz")
 	require.NoError(t, os.WriteFile(garbage, []byte("no archive"), 0o644))
 	for name, tc := range map[string]struct{ ref, want string }{
@@ -73,6 +75,7 @@ spec: {jobTemplate: {spec: {template: {spec: {containers: [{image: "a/b:2"}, {im
 kind: ConfigMap
 apiVersion: v1
 `, "https://mirror.example.org/x/")
+
 	require.NoError(t, err)
 	require.Equal(t, []Image{
 		{Image: "a/b:2", Mirror: "mirror.example.org/x/a/b:2"},
@@ -85,7 +88,8 @@ apiVersion: v1
 func TestImagesOfTheChart(t *testing.T) {
 	t.Parallel()
 	render := func(values map[string]any) []Image {
-		manifest, err := Template(t.Context(), "kube-system", ApplyRequest{Name: "x", Chart: embedded(t), Values: values, KubeVersion: "v1.37.1"})
+		manifest, err := Template(t.Context(), "kube-system",
+			ApplyRequest{Name: "x", Chart: embedded(t), Values: values, KubeVersion: "v1.37.1"})
 		require.NoError(t, err)
 		list, err := Images(manifest, "mirror.example.org")
 		require.NoError(t, err)
@@ -99,8 +103,10 @@ func TestImagesOfTheChart(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	_, err := Template(t.Context(), testNamespace, ApplyRequest{Name: testName, Chart: embedded(t), KubeVersion: "v1.30.0"})
-	require.ErrorContains(t, err, "chart requires kubeVersion: >=1.33.0-0 which is incompatible with Kubernetes v1.30.0")
+	_, err := Template(t.Context(), testNamespace,
+		ApplyRequest{Name: testName, Chart: embedded(t), KubeVersion: "v1.30.0"})
+	require.ErrorContains(t, err,
+		"chart requires kubeVersion: >=1.33.0-0 which is incompatible with Kubernetes v1.30.0")
 
 	_, err = Template(t.Context(), testNamespace, ApplyRequest{Name: testName, Chart: embedded(t)})
 	require.EqualError(t, err, `kubernetes version "": want a version such as v1.37.1`)
@@ -120,10 +126,14 @@ func TestParseValues(t *testing.T) {
 	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
 	require.NoError(t, os.WriteFile(a, []byte("image: {tag: v1, repository: r}\nreplicaCount: 1\n"), 0o600))
 	require.NoError(t, os.WriteFile(b, []byte("image: {tag: v2}\n"), 0o600))
-	got, err := ParseValues([]string{a, b}, []string{"hostNetwork=false", "bindAddress=$(POD_IP)"}, []string{"image.tag=20260101"})
+	got, err := ParseValues([]string{a, b}, []string{"hostNetwork=false", "bindAddress=$(POD_IP)"},
+		[]string{"image.tag=20260101"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{
-		"image": map[string]any{"tag": "20260101", "repository": "r"}, "replicaCount": float64(1), "hostNetwork": false, "bindAddress": "$(POD_IP)",
+		"image":        map[string]any{"tag": "20260101", "repository": "r"},
+		"replicaCount": float64(1),
+		"hostNetwork":  false,
+		"bindAddress":  "$(POD_IP)",
 	}, got)
 	_, err = ParseValues([]string{dir + "/none"}, nil, nil)
 	require.ErrorContains(t, err, "chart values: open")

@@ -41,9 +41,9 @@ const (
 // ErrReleaseNotFound means that the namespace has no release with that name.
 var ErrReleaseNotFound = driver.ErrReleaseNotFound
 
-// Client manages the releases of one namespace. Its methods may be called concurrently for different releases. None of them
-// waits for Pods. Once Helm has started, a cancelled context has no effect: Helm would continue in the background and report
-// success.
+// Client manages the releases of one namespace. Its methods may be called concurrently for different releases. None of
+// them waits for Pods. Once Helm has started, a cancelled context has no effect: Helm would continue in the background
+// and report success.
 type Client struct {
 	// ForceUnlock marks a pending revision as failed, in place of refusing: whoever wrote it is known to be dead.
 	ForceUnlock bool
@@ -105,20 +105,24 @@ func (c *Client) settle(ctx context.Context, name string) (*action.Configuration
 		if err != nil {
 			return cfg, nil, err
 		}
+
 		last := stored[0]
 		switch {
 		case last.Info.Status.IsPending() && !c.ForceUnlock:
 			return nil, nil, Pending(&releases(stored)[0])
 		case last.Info.Status.IsPending():
-			c.log("release %s: revision %d was left %s, marking it as failed", last.Name, last.Version, last.Info.Status)
+			c.log("release %s: revision %d was left %s, marking it as failed", last.Name, last.Version,
+				last.Info.Status)
 			last.SetStatus(release.StatusFailed, "it was interrupted; marked as failed by csccm")
 			err = cfg.Releases.Update(last)
+
 		case last.Info.Status == release.StatusUninstalling:
 			c.log("release %s: finishing an uninstall that was interrupted", name)
 			err = c.uninstall(cfg, name)
 		default:
 			return cfg, last, nil
 		}
+
 		if err != nil {
 			return nil, nil, fmt.Errorf("release %s: %w", name, err)
 		}
@@ -144,12 +148,16 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	if err != nil && !absent {
 		return nil, err
 	}
+
 	ctx = context.WithoutCancel(ctx)
 	var rel *release.Release
 	if absent || last.Info.Status == release.StatusUninstalled {
 		c.log("installing release %s from chart %s", req.Name, req.Chart.Version())
 		install := action.NewInstall(cfg)
-		install.ReleaseName, install.Namespace, install.Description, install.Timeout = req.Name, c.namespace, req.description(), actionTimeout
+		install.ReleaseName = req.Name
+		install.Namespace = c.namespace
+		install.Description = req.description()
+		install.Timeout = actionTimeout
 		install.Replace = true // allow the name of a release that was uninstalled with --keep-history
 		rel, err = install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
 	} else {
@@ -159,16 +167,20 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 		upgrade.MaxHistory, upgrade.ResetValues = maxHistory, true
 		rel, err = upgrade.RunWithContext(ctx, req.Name, req.Chart.copy(), copyValues(req.Values))
 	}
+
 	if err != nil {
 		err = explain(req.Name, c.namespace, err, req.Chart.chart.Schema)
 	}
+
 	if rel == nil {
 		return nil, err
 	}
+
 	return &releases([]*release.Release{rel})[0], err
 }
 
-// Uninstall deletes the objects of a release and its history. The error is ErrReleaseNotFound if there is no such release.
+// Uninstall deletes the objects of a release and its history. The error is ErrReleaseNotFound if there is no such
+// release.
 func (c *Client) Uninstall(ctx context.Context, name string) error {
 	cfg, _, err := c.settle(ctx, name)
 	if err != nil {
@@ -215,8 +227,8 @@ func (c *Client) NeverRan(ctx context.Context, name string, revision int) error 
 	return err
 }
 
-// Records returns the revisions that Helm keeps of a release in Secrets, the oldest first. What Helm cannot decode is left
-// out.
+// Records returns the revisions that Helm keeps of a release in Secrets, the oldest first. What Helm cannot decode is
+// left out.
 func Records(secrets typedcorev1.SecretInterface, name string) ([]Release, error) {
 	stored, err := driver.NewSecrets(secrets).Query(map[string]string{"owner": "helm", "name": name})
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -256,6 +268,7 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 	if err != nil {
 		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
 	}
+
 	// Templates read the settings of a section without asking whether it is there. A map that is empty by default may
 	// be removed.
 	for name, value := range req.Values {
@@ -267,6 +280,7 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 			)
 		}
 	}
+
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
 	install.ReleaseName, install.Namespace, install.KubeVersion = req.Name, namespace, wanted
 	install.DryRun, install.DryRunOption, install.ClientOnly, install.Replace = true, "client", true, true
@@ -274,6 +288,7 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 	if err != nil {
 		return "", explain(req.Name, namespace, err, req.Chart.chart.Schema)
 	}
+
 	var out strings.Builder
 	out.WriteString(strings.TrimSpace(rel.Manifest) + "\n")
 	for _, hook := range rel.Hooks {
@@ -282,6 +297,7 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 		}
 		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", hook.Path, strings.TrimSpace(hook.Manifest))
 	}
+
 	return out.String(), nil
 }
 
@@ -369,12 +385,13 @@ func releases(stored []*release.Release) []Release {
 		}
 		out = append(out, r)
 	}
+
 	return out
 }
 
-// Values returns the values that a change of a release starts from: those of the newest revision that is deployed. The values
-// of one that never was may be the cause of its failure. What csccm decided is not among them: the cluster may be another
-// now. history is that of the release, the newest first.
+// Values returns the values that a change of a release starts from: those of the newest revision that is deployed. The
+// values of one that never was may be the cause of its failure. What csccm decided is not among them: the cluster may
+// be another now. history is that of the release, the newest first.
 func Values(history []Release) map[string]any {
 	r := Current(history)
 	values := maps.Clone(r.Values)
@@ -430,8 +447,8 @@ func explain(name, namespace string, err error, schema []byte) error {
 	return fmt.Errorf("release %s in namespace %s: %w", name, namespace, err)
 }
 
-// schemaProblems converts Helm's list to lines such as "replicaCount: got string, want integer". The schema says in words what a
-// pattern matches.
+// schemaProblems converts Helm's list to lines such as "replicaCount: got string, want integer". The schema says in
+// words what a pattern matches.
 func schemaProblems(text string, schema []byte) []string {
 	var root map[string]any
 	_ = json.Unmarshal(schema, &root) // it only adds words
@@ -449,6 +466,7 @@ func schemaProblems(text string, schema []byte) []string {
 		}
 		problems = append(problems, strings.TrimPrefix(strings.ReplaceAll(path, "/", ".")+": "+problem, ": "))
 	}
+
 	slices.Sort(problems) // the validator's order is random
 	return problems
 }

@@ -45,16 +45,19 @@ func newFixture(t *testing.T) *fixture {
 		kube:  &kubefake.FailingKubeClient{PrintingKubeClient: kubefake.PrintingKubeClient{Out: io.Discard}},
 		store: storage.Init(memory),
 	}
+
 	f.Client = &Client{namespace: testNamespace, log: func(format string, v ...any) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.said = append(f.said, fmt.Sprintf(format, v...))
 	}}
+
 	f.configuration = func() (*action.Configuration, error) {
 		capabilities := chartutil.DefaultCapabilities.Copy()
 		capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.37.1", Major: "1", Minor: "37"}
 		return &action.Configuration{Releases: f.store, KubeClient: f.kube, Capabilities: capabilities, Log: f.log}, nil
 	}
+
 	return f
 }
 
@@ -72,8 +75,10 @@ func (f *fixture) put(t *testing.T, number int, status release.Status) {
 	at := helmtime.Time{Time: time.Now().Add(-time.Hour)}
 	require.NoError(t, f.store.Create(&release.Release{
 		Name: testName, Namespace: testNamespace, Version: number,
-		Chart: &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: testName, Version: "0.0.1", AppVersion: "v0.0.1"}},
-		Info:  &release.Info{FirstDeployed: at, LastDeployed: at, Status: status},
+		Chart: &chart.Chart{
+			Metadata: &chart.Metadata{APIVersion: "v2", Name: testName, Version: "0.0.1", AppVersion: "v0.0.1"},
+		},
+		Info: &release.Info{FirstDeployed: at, LastDeployed: at, Status: status},
 	}))
 }
 

@@ -79,7 +79,8 @@ func TestPrivateRegistry(t *testing.T) {
 	require.NoError(t, err)
 	packed, err := os.ReadFile(archive) // #nosec G304 -- of the test
 	require.NoError(t, err)
-	helm, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptBasicAuth("me", "geheim"))
+	helm, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(),
+		helmregistry.ClientOptBasicAuth("me", "geheim"))
 	require.NoError(t, err)
 	meta := embedded(t).chart.Metadata
 	_, err = helm.Push(packed, host+"/charts/"+meta.Name+":"+meta.Version)

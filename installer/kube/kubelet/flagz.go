@@ -50,15 +50,19 @@ var (
 		"the node has no address yet, so the API server cannot ask its kubelet",
 		"install the controller, which gives the node its addresses, and check again",
 	}
-	gateOff     = failure{"the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)", fixLook}
+	gateOff = failure{
+		"the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)",
+		fixLook,
+	}
 	unreachable = failure{"the API server does not reach the kubelet", fixPort}
 	timedOut    = failure{"no answer in time", fixPort}
 	unreadable  = failure{"not readable", fixLook}
 )
 
-// mediaTypes are those of /flagz, the newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35. Older kubelets serve text
-// that is not to be parsed, if their feature gate is on at all.
-const mediaTypes = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz,application/json;v=v1alpha1;g=config.k8s.io;as=Flagz"
+// mediaTypes are those of /flagz, the newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35. Older kubelets
+// serve text that is not to be parsed, if their feature gate is on at all.
+const mediaTypes = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz," +
+	"application/json;v=v1alpha1;g=config.k8s.io;as=Flagz"
 
 const sourceFlagz = "/flagz"
 
@@ -76,12 +80,15 @@ func (p *prober) ask(ctx context.Context, node string) Evidence {
 	if p == nil {
 		return unreadable.at(sourceFlagz, "no connection to the API server")
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, perKubelet)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base.JoinPath("api/v1/nodes", node, "proxy/flagz").String(), http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		p.base.JoinPath("api/v1/nodes", node, "proxy/flagz").String(), http.NoBody)
 	if err != nil {
 		return unreadable.at(sourceFlagz, err.Error())
 	}
+
 	req.Header.Set("Accept", mediaTypes)
 	resp, err := p.client.Do(req)
 	var body []byte
@@ -89,9 +96,11 @@ func (p *prober) ask(ctx context.Context, node string) Evidence {
 		defer func() { _ = resp.Body.Close() }()
 		body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	}
+
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // the URL is not useful to the reader
 	}
+
 	var timeout net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
@@ -101,13 +110,16 @@ func (p *prober) ask(ctx context.Context, node string) Evidence {
 	case resp.StatusCode != http.StatusOK:
 		return classify(resp.StatusCode, body)
 	}
+
 	var answer struct {
 		Kind  string            `json:"kind"`
 		Flags map[string]string `json:"flags"`
 	}
+
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Kind != "Flagz" || len(answer.Flags) == 0 {
 		return unreadable.at(sourceFlagz, "the answer is not a Flagz object with flags")
 	}
+
 	return fromFlags(sourceFlagz, answer.Flags)
 }
 
@@ -120,19 +132,23 @@ func classify(code int, body []byte) Evidence {
 	if fromServer {
 		text = s.Message
 	}
+
 	refused := code == http.StatusForbidden || code == http.StatusUnauthorized
 	switch {
 	case strings.Contains(text, "no preferred addresses found"):
 		return noAddress.at(sourceFlagz, "")
-	case code == http.StatusNotAcceptable, code == http.StatusNotFound && !fromServer: // one that only serves text, or nothing
+		// one that only serves text, or nothing
+	case code == http.StatusNotAcceptable, code == http.StatusNotFound && !fromServer:
 		return gateOff.at(sourceFlagz, "")
 	case refused && fromServer:
 		return forbidden.at(sourceFlagz, text)
 	case refused:
 		return kubeletAuth.at(sourceFlagz, text)
-	case code >= http.StatusBadGateway, strings.Contains(text, "error trying to reach service"), strings.Contains(text, "dial tcp"):
+	case code >= http.StatusBadGateway, strings.Contains(text, "error trying to reach service"),
+		strings.Contains(text, "dial tcp"):
 		return unreachable.at(sourceFlagz, strings.TrimPrefix(text, "error trying to reach service: "))
 	}
+
 	return unreadable.at(sourceFlagz, fmt.Sprintf("HTTP %d: %.200s", code, text))
 }
 
@@ -188,8 +204,14 @@ func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []core
 	ctx, cancelAll := context.WithTimeout(ctx, allKubelets)
 	defer cancelAll()
 	out := make([]NodeVerdict, len(nodes))
-	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), workers, len(nodes), func(i int) { // each node gets a verdict
-		out[i] = Judge(Facts{Node: &nodes[i], Flagz: p.ask(ctx, nodes[i].Name), Distribution: d, CloudControllerDisabled: controllerDisabled})
+	// each node gets a verdict
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), workers, len(nodes), func(i int) {
+		out[i] = Judge(Facts{
+			Node:                    &nodes[i],
+			Flagz:                   p.ask(ctx, nodes[i].Name),
+			Distribution:            d,
+			CloudControllerDisabled: controllerDisabled,
+		})
 	})
 	return out
 }

@@ -36,7 +36,8 @@ func kubelet137(cloudProvider string) http.Handler {
 	fs.String("cloud-provider", cloudProvider, "")
 	fs.String("node-ip", "10.1.1.21", "")
 	mux := http.NewServeMux()
-	flagz.Install(mux, "kubelet", flagz.NamedFlagSetsReader{FlagSets: cliflag.NamedFlagSets{FlagSets: map[string]*pflag.FlagSet{"generic": fs}}})
+	flagz.Install(mux, "kubelet",
+		flagz.NamedFlagSetsReader{FlagSets: cliflag.NamedFlagSets{FlagSets: map[string]*pflag.FlagSet{"generic": fs}}})
 	return mux
 }
 
@@ -81,7 +82,8 @@ func apiServer(t *testing.T, kubelets map[string]http.Handler) *rest.Config {
 		case r.Header.Get("Authorization") != "Bearer token":
 			k = status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 		case !ok:
-			k = status(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("nodes %q not found", r.PathValue("node")))
+			k = status(http.StatusNotFound, metav1.StatusReasonNotFound,
+				fmt.Sprintf("nodes %q not found", r.PathValue("node")))
 		}
 		r.URL = &url.URL{Path: "/flagz"}
 		k.ServeHTTP(w, r)
@@ -93,27 +95,37 @@ func apiServer(t *testing.T, kubelets map[string]http.Handler) *rest.Config {
 
 func newNode(name string) corev1.Node {
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.21"}, {Type: corev1.NodeHostName, Address: name}}
+	n.Status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: "10.1.1.21"},
+		{Type: corev1.NodeHostName, Address: name},
+	}
 	return n
 }
 
 func TestVerifyReadsFlags(t *testing.T) {
 	t.Parallel()
 	kubelets := map[string]http.Handler{
-		"v137-external": kubelet137("external"), "v137-none": kubelet137(""), "v135": kubelet135("external"), "v135-none": kubelet135(""),
-		"v131": http.NotFoundHandler(), "text-only": notAcceptable,
+		"v137-external": kubelet137("external"),
+		"v137-none":     kubelet137(""),
+		"v135":          kubelet135("external"),
+		"v135-none":     kubelet135(""),
+		"v131":          http.NotFoundHandler(), "text-only": notAcceptable,
 		"no-right": status(http.StatusForbidden, metav1.StatusReasonForbidden,
 			`nodes "no-right" is forbidden: User "alice" cannot get resource "nodes/proxy" in API group "" at the cluster scope`),
 		"no-address": status(
-			http.StatusInternalServerError, metav1.StatusReasonInternalError, "no preferred addresses found; known addresses: []",
+			http.StatusInternalServerError, metav1.StatusReasonInternalError,
+			"no preferred addresses found; known addresses: []",
 		),
 		"down": status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
 			"error trying to reach service: dial tcp 10.1.1.99:10250: connect: connection refused"),
 		"refuses": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "Forbidden (user=kube-apiserver-kubelet-client, verb=get, resource=nodes, subresource(s)=[proxy])", http.StatusForbidden)
+			http.Error(w,
+				"Forbidden (user=kube-apiserver-kubelet-client, verb=get, resource=nodes, subresource(s)=[proxy])",
+				http.StatusForbidden)
 		}),
 		"nonsense": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }),
 	}
+
 	tests := []struct {
 		node    string
 		want    Verdict
@@ -133,10 +145,12 @@ func TestVerifyReadsFlags(t *testing.T) {
 		{"gone", Unknown, unreadable, "not found"},
 		{"nonsense", Unknown, unreadable, "not a Flagz object"},
 	}
+
 	var nodes []corev1.Node
 	for _, tt := range tests {
 		nodes = append(nodes, newNode(tt.node))
 	}
+
 	cfg := apiServer(t, kubelets)
 	verdicts := Verify(t.Context(), cluster.NewForTest(fake.NewClientset(), cfg), nodes, nil)
 	require.Len(t, verdicts, len(tests))
@@ -146,7 +160,8 @@ func TestVerifyReadsFlags(t *testing.T) {
 		require.Equal(t, tt.want, v.Verdict, "%s: %+v", tt.node, v)
 		require.True(t, strings.HasPrefix(v.Evidence[0].Detail, tt.failure.what), tt.node)
 		require.Contains(t, v.Reason(), tt.reason, tt.node)
-		require.Equal(t, map[Verdict]string{Unknown: tt.failure.fix, NotExternal: remedies[cluster.Unknown]}[tt.want], v.Remedy, tt.node)
+		require.Equal(t, map[Verdict]string{Unknown: tt.failure.fix, NotExternal: remedies[cluster.Unknown]}[tt.want],
+			v.Remedy, tt.node)
 	}
 }
 
@@ -178,28 +193,36 @@ func TestJudgeLadder(t *testing.T) {
 		want Verdict
 		by   string
 	}
+
 	told := func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21" }
 	hostname := func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] }
 	writtenBy := func(managers ...string) func(n *corev1.Node) { // one after the other
 		return func(n *corev1.Node) {
 			for i, m := range managers {
 				n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{
-					Manager: m, Time: &metav1.Time{Time: time.Unix(int64(i), 0)}, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`),
+					Manager:  m,
+					Time:     &metav1.Time{Time: time.Unix(int64(i), 0)},
+					FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`),
 				})
 			}
 		}
 	}
+
 	tainted := func(effect corev1.TaintEffect) func(n *corev1.Node) {
 		return func(n *corev1.Node) {
-			n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: effect}}
+			n.Spec.Taints = []corev1.Taint{
+				{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: effect},
+			}
 		}
 	}
+
 	startedWith := func(key string) func(argv ...string) func(n *corev1.Node) {
 		return func(argv ...string) func(n *corev1.Node) {
 			raw, _ := json.Marshal(argv)
 			return func(n *corev1.Node) { n.Annotations[key] = string(raw) }
 		}
 	}
+
 	k3s, rke2 := startedWith("k3s.io/node-args"), startedWith("rke2.io/node-args")
 	judge := func(name string, tt row, flags map[string]string, disabled bool) {
 		n := newNode("n")
@@ -214,40 +237,60 @@ func TestJudgeLadder(t *testing.T) {
 		require.Equal(t, tt.want, v.Verdict, "%s: %+v", name, v.Evidence)
 		require.Contains(t, v.Reason(), tt.by, name)
 	}
+
 	for name, tt := range map[string]row{
 		"no evidence":      {nil, Unknown, ""},
 		"provided-node-ip": {changes{told}, External, "provided-node-ip"},
-		"a taint that --register-with-taints sets, too, proves nothing": {changes{tainted(corev1.TaintEffectNoSchedule)}, Unknown, ""},
-		"such a taint, and the kubelet writes the addresses":            {changes{tainted(corev1.TaintEffectNoSchedule), writtenBy("kubelet")}, NotExternal, "managedFields"},
-		"host name only":                      {changes{hostname}, External, "addresses"},
-		"no addresses at all":                 {changes{func(n *corev1.Node) { n.Status.Addresses = nil }}, Unknown, ""},
-		"provider ID proves nothing":          {changes{func(n *corev1.Node) { n.Spec.ProviderID = "external-cloudstack://2b2c4b9e" }}, Unknown, ""},
-		"k3s with its own controller":         {changes{k3s("server", "--disable", "traefik")}, External, "built-in"},
-		"k3s without, and no flag":            {changes{k3s("server", noCCM)}, NotExternal, noCCM},
-		"k3s without, with the flag":          {changes{k3s("server", noCCM, "--kubelet-arg", external)}, External, "--kubelet-arg"},
-		"k3s with a false value":              {changes{k3s("server", noCCM, "false")}, External, "built-in"},
-		"RKE2 with another value":             {changes{rke2("agent", "--kubelet-arg=cloud-provider=aws")}, NotExternal, "aws"},
-		"RKE2 with another provider's name":   {changes{rke2("agent", "--cloud-provider-name=harvester")}, Unknown, ""},
-		"the kubelet writes the addresses":    {changes{writtenBy("kubelet")}, NotExternal, "managedFields"},
-		"k3s contains the kubelet":            {changes{writtenBy("cloudstack-ccm", "k3s")}, NotExternal, "managedFields"},
+		"a taint that --register-with-taints sets, too, proves nothing": {
+			changes{tainted(corev1.TaintEffectNoSchedule)},
+			Unknown,
+			"",
+		},
+		"such a taint, and the kubelet writes the addresses": {changes{tainted(corev1.TaintEffectNoSchedule),
+			writtenBy("kubelet")}, NotExternal, "managedFields"},
+		"host name only": {changes{hostname}, External, "addresses"},
+		"no addresses at all": {changes{func(n *corev1.Node) { n.Status.Addresses = nil }}, Unknown,
+			""},
+		"provider ID proves nothing": {changes{func(n *corev1.Node) {
+			n.Spec.ProviderID = "external-cloudstack://2b2c4b9e"
+		}}, Unknown, ""},
+		"k3s with its own controller": {changes{k3s("server", "--disable", "traefik")}, External, "built-in"},
+		"k3s without, and no flag":    {changes{k3s("server", noCCM)}, NotExternal, noCCM},
+		"k3s without, with the flag": {changes{k3s("server", noCCM, "--kubelet-arg", external)}, External,
+			"--kubelet-arg"},
+		"k3s with a false value": {changes{k3s("server", noCCM, "false")}, External, "built-in"},
+		"RKE2 with another value": {changes{rke2("agent", "--kubelet-arg=cloud-provider=aws")}, NotExternal,
+			"aws"},
+		"RKE2 with another provider's name": {changes{rke2("agent", "--cloud-provider-name=harvester")}, Unknown, ""},
+		"the kubelet writes the addresses":  {changes{writtenBy("kubelet")}, NotExternal, "managedFields"},
+		"k3s contains the kubelet": {changes{writtenBy("cloudstack-ccm", "k3s")}, NotExternal,
+			"managedFields"},
 		"k3s writes, with its own controller": {changes{writtenBy("k3s"), told}, External, "provided-node-ip"},
-		"k3s's --kubelet-arg wins":            {changes{writtenBy("k3s"), k3s("agent", "--kubelet-arg", external)}, External, "--kubelet-arg"},
-		"RKE2's kubelet has its own name":     {changes{writtenBy("rke2", "kubelet")}, NotExternal, "managedFields"},
-		"RKE2's own controller":               {changes{writtenBy("kubelet", "cloud-controller-manager")}, Unknown, ""},
-		"an external kubelet with --node-ip":  {changes{writtenBy("kubelet"), told}, External, "provided-node-ip"},
-		"a controller writes them":            {changes{writtenBy("kubelet", "cloudstack-ccm")}, Unknown, ""},
-		"a registered host name":              {changes{writtenBy("kubelet"), hostname}, External, "host name only"},
-		"annotation that is not JSON":         {changes{func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = "server" }}, Unknown, ""},
+		"k3s's --kubelet-arg wins": {changes{writtenBy("k3s"), k3s("agent", "--kubelet-arg", external)},
+			External, "--kubelet-arg"},
+		"RKE2's kubelet has its own name":    {changes{writtenBy("rke2", "kubelet")}, NotExternal, "managedFields"},
+		"RKE2's own controller":              {changes{writtenBy("kubelet", "cloud-controller-manager")}, Unknown, ""},
+		"an external kubelet with --node-ip": {changes{writtenBy("kubelet"), told}, External, "provided-node-ip"},
+		"a controller writes them":           {changes{writtenBy("kubelet", "cloudstack-ccm")}, Unknown, ""},
+		"a registered host name":             {changes{writtenBy("kubelet"), hostname}, External, "host name only"},
+		"annotation that is not JSON": {changes{func(n *corev1.Node) {
+			n.Annotations["k3s.io/node-args"] = "server"
+		}}, Unknown, ""},
 	} {
 		judge(name, tt, nil, false)
 	}
-	judge("flags win over the Node object", row{changes{told}, NotExternal, "/flagz"}, map[string]string{"cloud-provider": ""}, false)
+
+	judge("flags win over the Node object", row{changes{told}, NotExternal, "/flagz"},
+		map[string]string{"cloud-provider": ""}, false)
 	judge("flags without the flag", row{nil, Unknown, ""}, map[string]string{"v": "2"}, false)
-	judge("another provider", row{nil, NotExternal, `"cloudstack"`}, map[string]string{"cloud-provider": "cloudstack"}, false)
+	judge("another provider", row{nil, NotExternal, `"cloudstack"`}, map[string]string{"cloud-provider": "cloudstack"},
+		false)
 	for name, tt := range map[string]row{
 		"k3s agent of such a server": {changes{k3s("agent")}, NotExternal, noCCM},
-		"RKE2 with the flag":         {changes{rke2("agent", "--kubelet-arg="+external)}, External, "rke2.io/node-args"},
-		"RKE2 with its own option":   {changes{rke2("agent", "--cloud-provider-name", "external")}, External, "--cloud-provider-name=external"},
+		"RKE2 with the flag": {changes{rke2("agent", "--kubelet-arg="+external)}, External,
+			"rke2.io/node-args"},
+		"RKE2 with its own option": {changes{rke2("agent", "--cloud-provider-name", "external")}, External,
+			"--cloud-provider-name=external"},
 	} {
 		judge(name, tt, nil, true)
 	}
@@ -300,7 +343,8 @@ func TestRemediesOfTheDocs(t *testing.T) {
 	t.Parallel()
 	var parts []pages.Part
 	for _, d := range []cluster.Distribution{
-		cluster.Kubeadm, cluster.K3s, cluster.RKE2, cluster.K0s, cluster.Talos, cluster.CKS, cluster.ClusterAPI, cluster.Unknown,
+		cluster.Kubeadm, cluster.K3s, cluster.RKE2, cluster.K0s, cluster.Talos, cluster.CKS, cluster.ClusterAPI,
+		cluster.Unknown,
 	} {
 		parts = append(parts, pages.Part{Name: "remedy: " + string(d), Want: "> " + remedies[d]})
 	}

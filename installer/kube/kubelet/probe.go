@@ -55,21 +55,24 @@ func probePod(namespace, node, image string) *corev1.Pod {
 // probe runs one Pod and deletes it, even if ctx ends before the Pod.
 func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string) Evidence {
 	pods := c.Kube.CoreV1().Pods(c.Namespace)
-	pod, err := pods.Create(ctx, probePod(c.Namespace, node, cmp.Or(o.Image, DefaultProbeImage)), metav1.CreateOptions{})
+	pod, err := pods.Create(ctx, probePod(c.Namespace, node, cmp.Or(o.Image, DefaultProbeImage)),
+		metav1.CreateOptions{})
 	if err != nil {
 		return unreadable.at(sourceProbe, c.Explain(err).Error())
 	}
 	defer removeProbe(ctx, c.Kube, pod)
 	var a Evidence
-	ended, err := poll.Until(ctx, cmp.Or[clock.Clock](o.Clock, clock.RealClock{}), probePoll, probeLimit, func() (ended bool, err error) {
-		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, c.Explain(err)
-		}
-		pod = now
-		a, ended = readProbe(pod)
-		return ended, nil
-	})
+	ended, err := poll.Until(ctx, cmp.Or[clock.Clock](o.Clock, clock.RealClock{}), probePoll, probeLimit,
+		func() (ended bool, err error) {
+			now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, c.Explain(err)
+			}
+			pod = now
+			a, ended = readProbe(pod)
+			return ended, nil
+		})
+
 	switch {
 	case ended:
 		return a
@@ -78,6 +81,7 @@ func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string)
 	case err != nil:
 		return unreadable.at(sourceProbe, err.Error())
 	}
+
 	return timedOut.at(sourceProbe, cmp.Or(cluster.PodWaits(pod), "phase "+string(pod.Status.Phase)))
 }
 
@@ -103,8 +107,8 @@ func readProbe(pod *corev1.Pod) (_ Evidence, ended bool) {
 	return unreadable.at(sourceProbe, "it failed: "+why), pod.Status.Phase == corev1.PodFailed
 }
 
-// parseProbe parses the output of the script: the flag in either of its forms. A missing --cloud-provider means that the
-// kubelet runs without a cloud provider.
+// parseProbe parses the output of the script: the flag in either of its forms. A missing --cloud-provider means that
+// the kubelet runs without a cloud provider.
 func parseProbe(text string) Evidence {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if lines[len(lines)-1] != "kubelet found: yes" {

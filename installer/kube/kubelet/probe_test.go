@@ -27,7 +27,9 @@ func ended(message string, code int32) corev1.PodStatus {
 		phase = corev1.PodFailed
 	}
 	return corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{
-		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message, ExitCode: code, Reason: "Completed"}},
+		State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Message: message, ExitCode: code, Reason: "Completed"},
+		},
 	}}}
 }
 
@@ -54,16 +56,21 @@ func TestProbePods(t *testing.T) {
 		want   Verdict
 		reason string
 	}{
-		"external": {ended("--cloud-provider=external\n--node-ip=10.1.1.21\nkubelet found: yes\n", 0), External, "Pod: --cloud-provider=external"},
-		"two-args": {ended("-cloud-provider\nexternal\n--\nkubelet found: yes\n", 0), External, "probe Pod: --cloud-provider=external"},
-		"without":  {ended("kubelet found: yes\n", 0), NotExternal, `probe Pod: --cloud-provider=""`},
-		"other":    {ended("--cloud-provider=aws\nkubelet found: yes\n", 0), NotExternal, `probe Pod: --cloud-provider="aws"`},
-		"k3s":      {ended("kubelet found: no\n", 0), Unknown, "no process is named kubelet"},
-		"broken":   {ended("", 127), Unknown, "failed: exit code 127"},
-		"evicted":  {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "disk full"}, Unknown, "Evicted disk full"},
-		"refused":  {corev1.PodStatus{}, Unknown, "PodSecurity"},
-		"known":    {corev1.PodStatus{}, External, "provided-node-ip"}, // nodes with a verdict are not probed
+		"external": {ended("--cloud-provider=external\n--node-ip=10.1.1.21\nkubelet found: yes\n", 0), External,
+			"Pod: --cloud-provider=external"},
+		"two-args": {ended("-cloud-provider\nexternal\n--\nkubelet found: yes\n", 0), External,
+			"probe Pod: --cloud-provider=external"},
+		"without": {ended("kubelet found: yes\n", 0), NotExternal, `probe Pod: --cloud-provider=""`},
+		"other": {ended("--cloud-provider=aws\nkubelet found: yes\n", 0), NotExternal,
+			`probe Pod: --cloud-provider="aws"`},
+		"k3s":    {ended("kubelet found: no\n", 0), Unknown, "no process is named kubelet"},
+		"broken": {ended("", 127), Unknown, "failed: exit code 127"},
+		"evicted": {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "disk full"}, Unknown,
+			"Evicted disk full"},
+		"refused": {corev1.PodStatus{}, Unknown, "PodSecurity"},
+		"known":   {corev1.PodStatus{}, External, "provided-node-ip"}, // nodes with a verdict are not probed
 	}
+
 	var nodes []corev1.Node
 	status := map[string]corev1.PodStatus{}
 	for name, tt := range tests {
@@ -76,11 +83,13 @@ func TestProbePods(t *testing.T) {
 		}
 		nodes = append(nodes, n)
 	}
+
 	kube := runs(t, status)
 	for _, v := range Verify(t.Context(), cluster.NewForTest(kube), nodes, &ProbeOptions{Image: "busybox:1"}) {
 		require.Equal(t, tests[v.Node].want, v.Verdict, "%+v", v)
 		require.Contains(t, v.Reason(), tests[v.Node].reason, v.Node)
 	}
+
 	left, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Empty(t, left.Items, "all probe Pods are deleted")
@@ -89,7 +98,9 @@ func TestProbePods(t *testing.T) {
 func TestProbeThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	pulling := corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
-		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}},
+		State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"},
+		},
 	}}}
 	kube := runs(t, map[string]corev1.PodStatus{"n": pulling})
 	a := probe(t.Context(), cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(nil)}, "n")
@@ -128,10 +139,13 @@ func TestProbeScript(t *testing.T) {
 		t.Skip("no sh")
 	}
 	dir := t.TempDir()
-	script := strings.NewReplacer("/proc/", dir+"/proc/", "/dev/termination-log", dir+"/log").Replace(probePod("", "", "").Spec.Containers[0].Command[2])
-	setup := "mkdir -p " + dir + "/proc/1 " + dir + "/proc/77 && echo init >" + dir + "/proc/1/comm && echo kubelet >" + dir + "/proc/77/comm && " +
+	script := strings.NewReplacer("/proc/", dir+
+		"/proc/", "/dev/termination-log", dir+"/log").Replace(probePod("", "", "").Spec.Containers[0].Command[2])
+	setup := "mkdir -p " + dir + "/proc/1 " + dir + "/proc/77 && echo init >" + dir + "/proc/1/comm && echo kubelet >" +
+		dir + "/proc/77/comm && " +
 		`printf '/usr/bin/kubelet\000--kubeconfig=/etc/secret-canary\000--cloud-provider\000external\000--node-ip=10.0.0.1\000--v=2\000' >` + dir + "/proc/77/cmdline\n"
-	out, err := exec.CommandContext(t.Context(), sh, "-c", setup+script+"\ncat "+dir+"/log").CombinedOutput() // #nosec G204 -- the script under test
+	// #nosec G204 -- the script under test
+	out, err := exec.CommandContext(t.Context(), sh, "-c", setup+script+"\ncat "+dir+"/log").CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Equal(t, fromFlags(sourceProbe, map[string]string{"cloud-provider": "external"}), parseProbe(string(out)))
 	require.NotContains(t, string(out), "10.0.0.1")

@@ -121,12 +121,16 @@ func RunsCloudController(n *corev1.Node) bool {
 	return len(argv) > 0 && argv[0] == "server" && !other && !disabled(argv)
 }
 
-// RunsServiceLB reports whether a node is a k3s server that runs ServiceLB, which it does with the built-in cloud controller off, too.
+// RunsServiceLB reports whether a node is a k3s server that runs ServiceLB, which it does with the built-in cloud
+// controller off, too.
 func RunsServiceLB(n *corev1.Node) bool {
 	annotation, argv := nodeArgs(n)
-	return annotation == k3sArgs && len(argv) > 0 && argv[0] == "server" && !slices.ContainsFunc(each(argv, "disable"), func(list string) bool {
-		return slices.Contains(strings.Split(list, ","), "servicelb")
-	})
+	return annotation == k3sArgs &&
+		len(argv) > 0 &&
+		argv[0] == "server" &&
+		!slices.ContainsFunc(each(argv, "disable"), func(list string) bool {
+			return slices.Contains(strings.Split(list, ","), "servicelb")
+		})
 }
 
 // each returns the values of a flag that may be given more than once.
@@ -153,16 +157,24 @@ func fromNodeArgs(f Facts) []Evidence {
 	if annotation == "" {
 		return nil
 	}
-	e := Evidence{Source: "annotation " + annotation, Detail: "the built-in cloud controller is on, which starts kubelets as external", Says: External}
+
+	e := Evidence{
+		Source: "annotation " + annotation,
+		Detail: "the built-in cloud controller is on, which starts kubelets as external",
+		Says:   External,
+	}
+
 	if f.CloudControllerDisabled || disabled(argv) {
 		e.Detail, e.Says = "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal
 	}
+
 	if provider, given := cluster.Argument(argv, providerName); given {
 		e.Detail, e.Says = "--cloud-provider-name="+provider, External
 		if provider != string(External) {
 			e.Says = Unknown
 		}
 	}
+
 	for _, arg := range each(argv, "kubelet-arg") {
 		if value, found := strings.CutPrefix(strings.TrimLeft(arg, "-"), flagCloudProvider+"="); found {
 			e.Detail, e.Says = "--kubelet-arg=cloud-provider="+value, External
@@ -171,6 +183,7 @@ func fromNodeArgs(f Facts) []Evidence {
 			}
 		}
 	}
+
 	return []Evidence{e}
 }
 
@@ -184,6 +197,7 @@ func fromNode(n *corev1.Node) (out []Evidence) {
 	if told {
 		says(External, "annotation "+provided, ip+"; only a kubelet with --cloud-provider=external keeps it")
 	}
+
 	// The taint proves nothing: any kubelet sets it that runs with --register-with-taints. A kubelet with
 	// --cloud-provider=external writes a host name, and an InternalIP only with --node-ip, which the annotation shows.
 	// In k3s the kubelet and the built-in cloud controller are one process and use the same manager name; if that
@@ -196,11 +210,13 @@ func fromNode(n *corev1.Node) (out []Evidence) {
 	case !told && WritesAddresses(n):
 		says(NotExternal, "managedFields", "the kubelet writes the node's addresses itself")
 	}
+
 	return out
 }
 
-// WritesAddresses reports whether the kubelet was the last writer of the node's addresses: status.addresses is an atomic list, so
-// it has one manager. The field manager is the name of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
+// WritesAddresses reports whether the kubelet was the last writer of the node's addresses: status.addresses is an
+// atomic list, so it has one manager. The field manager is the name of the program: k3s servers and agents contain the
+// kubelet; RKE2 runs the kubelet as a program of its own.
 func WritesAddresses(n *corev1.Node) bool {
 	manager, _ := cluster.LastWritten(&n.ObjectMeta, "addresses")
 	return manager == "kubelet" || manager == "k3s"
@@ -208,14 +224,21 @@ func WritesAddresses(n *corev1.Node) bool {
 
 // remedies are how to start kubelets of a distribution with --cloud-provider=external.
 var remedies = map[cluster.Distribution]string{
-	cluster.Kubeadm: "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`; " +
-		"for new nodes set nodeRegistration.kubeletExtraArgs: [{name: cloud-provider, value: external}] in the kubeadm configuration",
-	cluster.K3s:   "start k3s with --kubelet-arg=cloud-provider=external on servers and agents, and on servers also with --disable-cloud-controller and --disable=servicelb",
-	cluster.RKE2:  "set in /etc/rancher/rke2/config.yaml: `disable-cloud-controller: true` (servers) and `kubelet-arg: [cloud-provider=external]` (all nodes), then restart RKE2",
+	cluster.Kubeadm: "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env " +
+		"and run `systemctl restart kubelet`; " +
+		"for new nodes set nodeRegistration.kubeletExtraArgs: [{name: cloud-provider, value: external}] in the " +
+		"kubeadm configuration",
+	cluster.K3s: "start k3s with --kubelet-arg=cloud-provider=external on servers and agents, and on servers also " +
+		"with --disable-cloud-controller and --disable=servicelb",
+	cluster.RKE2: "set in /etc/rancher/rke2/config.yaml: `disable-cloud-controller: true` (servers) and " +
+		"`kubelet-arg: [cloud-provider=external]` (all nodes), then restart RKE2",
 	cluster.K0s:   "start the worker with --enable-cloud-provider (k0s install worker --enable-cloud-provider)",
 	cluster.Talos: "set cluster.externalCloudProvider.enabled: true in the machine configuration",
-	cluster.CKS: "CKS starts kubelets without it: set the chart value adoptNodes=true (csccm install does so), and the controller initialises such nodes; " +
-		"or append --cloud-provider=external to KUBELET_EXTRA_ARGS in /etc/default/kubelet and run `systemctl restart kubelet`",
-	cluster.ClusterAPI: "add cloud-provider: external to nodeRegistration.kubeletExtraArgs in the KubeadmControlPlane and the KubeadmConfigTemplates; machines get it when they are rolled",
-	cluster.Unknown:    "start the kubelet with --cloud-provider=external and restart it",
+	cluster.CKS: "CKS starts kubelets without it: set the chart value adoptNodes=true (csccm install does so), and " +
+		"the controller initialises such nodes; " +
+		"or append --cloud-provider=external to KUBELET_EXTRA_ARGS in /etc/default/kubelet and run `systemctl " +
+		"restart kubelet`",
+	cluster.ClusterAPI: "add cloud-provider: external to nodeRegistration.kubeletExtraArgs in the " +
+		"KubeadmControlPlane and the KubeadmConfigTemplates; machines get it when they are rolled",
+	cluster.Unknown: "start the kubelet with --cloud-provider=external and restart it",
 }

@@ -53,7 +53,8 @@ func Get(ctx context.Context, kube kubernetes.Interface, name Name) (*coordinati
 // Holder returns who holds a lease; "" for nobody.
 func Holder(l *coordinationv1.Lease) string { return ptr.Deref(l.Spec.HolderIdentity, "") }
 
-// Age returns how long ago the holder of a lease has renewed it, and for how long a renewal lasts; false where nobody holds it.
+// Age returns how long ago the holder of a lease has renewed it, and for how long a renewal lasts; false where nobody
+// holds it.
 func Age(l *coordinationv1.Lease, c clock.PassiveClock) (age, lasts time.Duration, held bool) {
 	if Holder(l) == "" || l.Spec.RenewTime == nil {
 		return 0, 0, false
@@ -87,9 +88,12 @@ type hold struct {
 // ByCSCCM reports whether the holder of a lease is a csccm.
 func ByCSCCM(holder string) bool { return strings.HasPrefix(holder, identityPrefix) }
 
-// Hold takes the lease, so that no controller leads until end, which must be called, also after ^C or a failure: the cluster would
-// be left without a leader. end reports whether the hold was lost meanwhile. ended are the workloads whose Pods are gone by then.
-func Hold(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name, ended []string) (end func() error, err error) {
+// Hold takes the lease, so that no controller leads until end, which must be called, also after ^C or a failure: the
+// cluster would be left without a leader. end reports whether the hold was lost meanwhile. ended are the workloads
+// whose Pods are gone by then.
+func Hold(
+	ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name, ended []string,
+) (end func() error, err error) {
 	h, err := seize(ctx, kube, c, name, identityPrefix+string(uuid.NewUUID()))
 	if err != nil {
 		return nil, err
@@ -106,10 +110,12 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 	if err := refuseAnother(ctx, kube, c, name); err != nil {
 		return nil, err
 	}
+
 	h := &hold{kube: kube, clock: c, name: name, identity: identity, done: make(chan struct{})}
 	if err := h.write(ctx, identity, duration, true); err != nil {
 		return nil, fmt.Errorf("holding lease %s: %w", name, err)
 	}
+
 	// The hold outlives a cancelled ctx: it ends with release.
 	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	h.stop = stop
@@ -124,10 +130,12 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 			}
 		}
 	}()
+
 	return h, nil
 }
 
-// refuseAnother is an error where another csccm renews the lease. That is seen here: the holder's clock need not be ours.
+// refuseAnother is an error where another csccm renews the lease. That is seen here: the holder's clock need not be
+// ours.
 func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name) error {
 	var first *coordinationv1.Lease
 	_, err := poll.Until(ctx, c, pollInterval, missed, func() (bool, error) {
@@ -147,6 +155,7 @@ func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock
 		}
 		return false, nil
 	})
+
 	return err
 }
 
@@ -165,11 +174,14 @@ func (h *hold) check(ctx context.Context) error {
 // begins with its host name, which is the Pod's name or, in the node's network, the node's.
 func (h *hold) outlast(ctx context.Context, ended []string) error {
 	by := ptr.Deref(h.before.HolderIdentity, "")
-	if by == "" || ByCSCCM(by) || slices.ContainsFunc(ended, func(name string) bool { return strings.HasPrefix(by, name+"-") }) {
+	if by == "" ||
+		ByCSCCM(by) ||
+		slices.ContainsFunc(ended, func(name string) bool { return strings.HasPrefix(by, name+"-") }) {
 		return nil
 	}
 	until := h.since.Add(time.Duration(ptr.Deref(h.before.LeaseDurationSeconds, 0)) * time.Second)
-	_, err := poll.Until(ctx, h.clock, pollInterval, math.MaxInt64, func() (bool, error) { return !h.clock.Now().Before(until), nil })
+	_, err := poll.Until(ctx, h.clock, pollInterval, math.MaxInt64,
+		func() (bool, error) { return !h.clock.Now().Before(until), nil })
 	return err
 }
 
@@ -193,6 +205,7 @@ func (h *hold) write(ctx context.Context, holder string, lasts time.Duration, se
 		if err != nil || !seize && Holder(l) != h.identity {
 			return err
 		}
+
 		missing := l.Name == ""
 		l.Namespace, l.Name = h.name.Namespace, h.name.Name
 		now := metav1.NewMicroTime(h.clock.Now())
@@ -200,12 +213,16 @@ func (h *hold) write(ctx context.Context, holder string, lasts time.Duration, se
 			h.before, h.since = l.Spec.DeepCopy(), now.Time
 			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), &now
 		}
-		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &holder, &now, ptr.To(int32(lasts.Seconds()))
+
+		l.Spec.HolderIdentity = &holder
+		l.Spec.RenewTime = &now
+		l.Spec.LeaseDurationSeconds = ptr.To(int32(lasts.Seconds()))
 		if missing {
 			_, err = leases.Create(ctx, l, metav1.CreateOptions{})
 		} else {
 			_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
 		}
+
 		return err
 	})
 }

@@ -41,6 +41,7 @@ func TestLeaseOfAnotherCSCCM(t *testing.T) {
 				first.stop()
 				<-first.done
 			}
+
 			begun := own.Now()
 			second, err := seize(t.Context(), kube, own, Default, identityPrefix+"2")
 			if c.alive {
@@ -48,6 +49,7 @@ func TestLeaseOfAnotherCSCCM(t *testing.T) {
 				require.NoError(t, first.check(t.Context()))
 				return
 			}
+
 			require.NoError(t, err)
 			require.NoError(t, second.check(t.Context()))
 			require.NoError(t, second.release(t.Context()))
@@ -64,7 +66,9 @@ func TestHoldOutlastsTheLeader(t *testing.T) {
 		holder string
 		want   time.Duration
 	}{
-		"nobody": {"", 0}, "another csccm": {identityPrefix + "1", 0}, "the old controller's Pod": {"cloud-controller-manager-1a2b-xyz_1", 0},
+		"nobody":                    {"", 0},
+		"another csccm":             {identityPrefix + "1", 0},
+		"the old controller's Pod":  {"cloud-controller-manager-1a2b-xyz_1", 0},
 		"a Pod of ours":             {"cloudstack-cloud-controller-manager-1a2b-xyz_1", period},
 		"a Pod on a node's network": {"node-1_1", period},
 	} {
@@ -74,7 +78,11 @@ func TestHoldOutlastsTheLeader(t *testing.T) {
 			now := metav1.NewMicroTime(own.Now())
 			_, err := kube.CoordinationV1().Leases(Default.Namespace).Create(t.Context(), &coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Namespace: Default.Namespace, Name: Default.Name},
-				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &c.holder, RenewTime: &now, LeaseDurationSeconds: ptr.To(int32(period / time.Second))},
+				Spec: coordinationv1.LeaseSpec{
+					HolderIdentity:       &c.holder,
+					RenewTime:            &now,
+					LeaseDurationSeconds: ptr.To(int32(period / time.Second)),
+				},
 			}, metav1.CreateOptions{})
 			require.NoError(t, err)
 			h, err := seize(t.Context(), kube, own, Default, identityPrefix+"2")

@@ -39,20 +39,24 @@ func Parse(text string, now time.Time) (Line, bool) {
 	if strings.HasPrefix(text, "{") {
 		return parseJSON(text)
 	}
+
 	m := header.FindStringSubmatch(text)
 	if m == nil {
 		return Line{}, false
 	}
+
 	at, err := time.Parse("2006 0102 15:04:05.999999", fmt.Sprintf("%d %s", now.UTC().Year(), m[2]))
 	if err == nil && at.After(now.Add(24*time.Hour)) { // the line is from last year
 		at = at.AddDate(-1, 0, 0)
 	}
+
 	l := Line{Level: m[1][0], Source: m[3], At: at}
 	quoted, err := strconv.QuotedPrefix(m[4])
 	if err != nil {
 		l.Message = m[4]
 		return l, true
 	}
+
 	l.Message, _ = strconv.Unquote(quoted) // QuotedPrefix has checked it
 	l.Values = map[string]string{}
 	for _, m := range pair.FindAllStringSubmatch(m[4][len(quoted):], -1) {
@@ -62,6 +66,7 @@ func Parse(text string, now time.Time) (Line, bool) {
 		}
 		l.Values[m[1]] = text
 	}
+
 	return l, true
 }
 
@@ -74,16 +79,19 @@ func parseJSON(text string) (Line, bool) {
 	if err != nil || !hasMessage || !hasTime {
 		return Line{}, false
 	}
+
 	l := Line{Level: 'E', Message: message, At: time.UnixMicro(int64(ts * 1000)).UTC(), Values: map[string]string{}}
 	if _, info := raw["v"]; info {
 		l.Level = 'I'
 	}
+
 	l.Source, _ = raw["caller"].(string)
 	for key, value := range raw {
 		if !slices.Contains([]string{"msg", "ts", "v", "caller"}, key) {
 			l.Values[key] = fmt.Sprint(value)
 		}
 	}
+
 	return l, true
 }
 

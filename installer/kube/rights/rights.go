@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rights is the table of the permissions that csccm needs in Kubernetes. Check K8S-003 and docs/csccm-rights.yaml are
-// based on it, and the system tests compare it with the API server's audit log.
+// Package rights is the table of the permissions that csccm needs in Kubernetes. Check K8S-003 and
+// docs/csccm-rights.yaml are based on it, and the system tests compare it with the API server's audit log.
 package rights
 
 import (
@@ -85,11 +85,12 @@ func (r Request) String() string {
 // Allowed asks the API server whether the caller may do it.
 func (r Request) Allowed(ctx context.Context, kube kubernetes.Interface) (bool, error) {
 	resource, subresource, _ := strings.Cut(r.Resource, "/")
-	answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Namespace: r.Namespace,
-		}},
-	}, metav1.CreateOptions{})
+	answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+		&authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Namespace: r.Namespace,
+			}},
+		}, metav1.CreateOptions{})
 	return err == nil && answer.Status.Allowed, err
 }
 
@@ -116,6 +117,7 @@ func Requests(command, release string, kinds []schema.GroupResource) (needed, op
 			}
 		}
 	}
+
 	return needed, slices.DeleteFunc(optional, func(x Request) bool { return slices.Contains(needed, x) })
 }
 
@@ -138,8 +140,12 @@ func (r row) rights(words map[string]string) (out []Right) {
 	}
 	for _, resource := range fields(r.Resources) {
 		right := Right{
-			Verbs: fields(r.Verbs), Commands: fields(r.Commands), Why: r.Why, Optional: r.Optional, Sometimes: r.Sometimes,
-			Place: r.Place,
+			Verbs:     fields(r.Verbs),
+			Commands:  fields(r.Commands),
+			Why:       r.Why,
+			Optional:  r.Optional,
+			Sometimes: r.Sometimes,
+			Place:     r.Place,
 		}
 		right.Resource, right.Group, _ = strings.Cut(resource, ".")
 		out = append(out, right)

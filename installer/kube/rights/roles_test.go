@@ -25,28 +25,38 @@ import (
 
 var update = flag.Bool("update", false, "write docs/csccm-rights.yaml again")
 
-// TestRoles compares docs/csccm-rights.yaml, in which each role is bound to the group of its name, with the table and the chart.
+// TestRoles compares docs/csccm-rights.yaml, in which each role is bound to the group of its name, with the table and
+// the chart.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	chart := grantedByChart(t)
 	var all []rbacv1.Role
 	for _, name := range []string{rights.Operator, rights.Reader} {
-		for _, places := range [][]rights.Place{{rights.Everywhere}, {rights.System, rights.Release}, {rights.Heartbeats}} {
+		for _, places := range [][]rights.Place{
+			{rights.Everywhere},
+			{rights.System, rights.Release},
+			{rights.Heartbeats},
+		} {
 			where := metav1.ObjectMeta{Name: name, Namespace: string(places[0])}
 			all = append(all, rbacv1.Role{ObjectMeta: where, Rules: rules(name == rights.Reader, chart, places...)})
 		}
 	}
+
 	text := func(v any) (string, error) {
 		out, err := yaml.Marshal(v)
 		return string(out), err
 	}
+
 	var b strings.Builder
-	manifest, err := template.New("roles.yaml.tmpl").Funcs(template.FuncMap{"yaml": text}).ParseFiles("testdata/roles.yaml.tmpl")
+	manifest, err := template.New("roles.yaml.tmpl").Funcs(template.FuncMap{
+		"yaml": text,
+	}).ParseFiles("testdata/roles.yaml.tmpl")
 	require.NoError(t, err)
 	require.NoError(t, manifest.Execute(&b, all))
 	want := b.String()
 	golden.File(t, "../../../docs/csccm-rights.yaml", want, *update, "go generate ./installer/kube/rights")
-	require.Contains(t, want, "  resourceNames:\n  - system:auth-delegator\n  resources:\n  - clusterroles\n  verbs:\n  - bind\n")
+	require.Contains(t, want,
+		"  resourceNames:\n  - system:auth-delegator\n  resources:\n  - clusterroles\n  verbs:\n  - bind\n")
 	_, reader, ok := strings.Cut(want, "kind: ClusterRole\nmetadata:\n  name: "+rights.Reader)
 	require.True(t, ok)
 	for _, verb := range []string{"create", "update", "patch", "delete"} {
@@ -72,6 +82,7 @@ func rules(reader bool, chart granted, places ...rights.Place) []rbacv1.PolicyRu
 		k := schema.GroupResource{Group: group, Resource: resource}
 		verbs[k] = verbs[k].Union(sets.New(more...))
 	}
+
 	var named, out []rbacv1.PolicyRule
 	table := rights.Table()
 	for _, place := range places {
@@ -82,6 +93,7 @@ func rules(reader bool, chart granted, places ...rights.Place) []rbacv1.PolicyRu
 				}
 			}
 		}
+
 		for _, rule := range chart[place] {
 			switch {
 			case reader:
@@ -96,17 +108,20 @@ func rules(reader bool, chart granted, places ...rights.Place) []rbacv1.PolicyRu
 			}
 		}
 	}
+
 	order := func(a, b schema.GroupResource) int {
 		return strings.Compare(a.Group+" "+a.Resource, b.Group+" "+b.Resource)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(verbs), order) {
 		v := sets.List(verbs[k])
-		i := slices.IndexFunc(out, func(r rbacv1.PolicyRule) bool { return r.APIGroups[0] == k.Group && slices.Equal(r.Verbs, v) })
+		i := slices.IndexFunc(out,
+			func(r rbacv1.PolicyRule) bool { return r.APIGroups[0] == k.Group && slices.Equal(r.Verbs, v) })
 		if i < 0 {
 			i, out = len(out), append(out, rbacv1.PolicyRule{APIGroups: []string{k.Group}, Verbs: v})
 		}
 		out[i].Resources = append(out[i].Resources, k.Resource)
 	}
+
 	return append(out, named...)
 }
 
@@ -116,7 +131,8 @@ func grantedByChart(t *testing.T) granted {
 	t.Helper()
 	chart, err := helm.Embedded()
 	require.NoError(t, err)
-	manifest, err := helm.Template(t.Context(), metav1.NamespaceSystem, helm.ApplyRequest{Name: "cloudstack-ccm", Chart: chart, KubeVersion: "v1.37.0"})
+	manifest, err := helm.Template(t.Context(), metav1.NamespaceSystem,
+		helm.ApplyRequest{Name: "cloudstack-ccm", Chart: chart, KubeVersion: "v1.37.0"})
 	require.NoError(t, err)
 	out := granted{}
 	var own []string
@@ -138,6 +154,7 @@ func grantedByChart(t *testing.T) granted {
 			bound = append(bound, o.RoleRef)
 		}
 	}
+
 	for _, r := range bound {
 		if slices.Contains(own, r.Kind+"/"+r.Name) {
 			continue
@@ -147,9 +164,13 @@ func grantedByChart(t *testing.T) granted {
 			place, resource = rights.System, "roles"
 		}
 		out[place] = append(out[place], rbacv1.PolicyRule{
-			APIGroups: []string{rbacv1.GroupName}, Resources: []string{resource}, ResourceNames: []string{r.Name}, Verbs: []string{"bind"},
+			APIGroups:     []string{rbacv1.GroupName},
+			Resources:     []string{resource},
+			ResourceNames: []string{r.Name},
+			Verbs:         []string{"bind"},
 		})
 	}
+
 	return out
 }
 

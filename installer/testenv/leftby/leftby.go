@@ -86,44 +86,69 @@ func (s *State) World() (*simulator.World, error) {
 		Accounts: []simulator.Account{{Name: Account, Role: "User", Users: []simulator.User{{Name: Account}}}},
 		Networks: []simulator.Network{{ID: c.Network.ID, Name: c.Network.Name, CIDR: c.Network.CIDR, Account: Account}},
 	}
+
 	for _, v := range c.VirtualMachine {
 		vm := simulator.VirtualMachine{ID: v.ID, Name: v.Name, Account: Account, Offering: v.ServiceOfferingName}
 		for _, n := range v.NIC {
-			vm.NICs = append(vm.NICs, simulator.NIC{ID: n.ID, Network: c.Network.Name, IP: n.IPAddress, MAC: n.MACAddress})
+			vm.NICs = append(vm.NICs,
+				simulator.NIC{ID: n.ID, Network: c.Network.Name, IP: n.IPAddress, MAC: n.MACAddress})
 		}
 		w.VirtualMachines = append(w.VirtualMachines, vm)
 	}
+
 	for _, a := range c.PublicIPAddress {
 		if a.IsSourceNAT {
 			w.Networks[0].SourceNAT = a.IPAddress
 			continue
 		}
+
 		ip := simulator.PublicIP{ID: a.ID, Address: a.IPAddress, Network: c.Network.Name}
 		for _, r := range c.LoadBalancerRule {
 			if r.PublicIPID != a.ID {
 				continue
 			}
-			rule := simulator.LoadBalancerRule{ID: r.ID, Name: r.Name, Protocol: r.Protocol, Algorithm: r.Algorithm, Members: c.LoadBalancerRuleInstances[r.ID]}
+
+			rule := simulator.LoadBalancerRule{
+				ID:        r.ID,
+				Name:      r.Name,
+				Protocol:  r.Protocol,
+				Algorithm: r.Algorithm,
+				Members:   c.LoadBalancerRuleInstances[r.ID],
+			}
+
 			var err error
 			if rule.PublicPort, err = strconv.Atoi(r.PublicPort); err != nil {
 				return nil, err
 			}
+
 			if rule.PrivatePort, err = strconv.Atoi(r.PrivatePort); err != nil {
 				return nil, err
 			}
+
 			if r.CIDRList != nil {
 				rule.CIDRs = strings.Fields(*r.CIDRList)
 			}
+
 			ip.LoadBalancerRules = append(ip.LoadBalancerRules, rule)
 		}
+
 		for _, f := range c.FirewallRule {
 			if f.IPAddressID == a.ID {
 				start, end := f.StartPort, f.EndPort
-				ip.FirewallRules = append(ip.FirewallRules, simulator.FirewallRule{ID: f.ID, Protocol: f.Protocol, StartPort: &start, EndPort: &end, CIDRs: strings.Split(f.CIDRList, ",")})
+				ip.FirewallRules = append(ip.FirewallRules,
+					simulator.FirewallRule{
+						ID:        f.ID,
+						Protocol:  f.Protocol,
+						StartPort: &start,
+						EndPort:   &end,
+						CIDRs:     strings.Split(f.CIDRList, ","),
+					})
 			}
 		}
+
 		w.PublicIPs = append(w.PublicIPs, ip)
 	}
+
 	return w, nil
 }
 

@@ -23,7 +23,8 @@ func Controller(name, image string, labels map[string]string, args ...string) *a
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: labels},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": name}},
+			Replicas: ptr.To(int32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": name}},
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				ServiceAccountName: name, Containers: []corev1.Container{{Name: name, Image: image, Args: args}},
 			}},
@@ -36,8 +37,16 @@ func Controller(name, image string, labels map[string]string, args ...string) *a
 func ApacheObjects() []runtime.Object {
 	const name = "cloud-controller-manager"
 	return []runtime.Object{
-		Controller(name, "apache/cloudstack-kubernetes-provider:v1.2.0", map[string]string{"k8s-app": name}, "--leader-elect=true", "--cloud-provider=external-cloudstack"),
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "old-pod", Labels: map[string]string{"k8s-app": name}}, Spec: corev1.PodSpec{ServiceAccountName: name}},
+		Controller(name, "apache/cloudstack-kubernetes-provider:v1.2.0", map[string]string{"k8s-app": name},
+			"--leader-elect=true", "--cloud-provider=external-cloudstack"),
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "kube-system",
+				Name:      "old-pod",
+				Labels:    map[string]string{"k8s-app": name},
+			},
+			Spec: corev1.PodSpec{ServiceAccountName: name},
+		},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloudstack-secret"}},
 	}
 }
@@ -52,6 +61,7 @@ func Play(kube *fakekube.Clientset, note func(string)) {
 		}
 		return false, nil, nil
 	})
+
 	kube.PrependReactor("patch", "deployments", func(a ktesting.Action) (bool, runtime.Object, error) {
 		patch, _ := a.(ktesting.PatchAction)
 		if strings.Contains(string(patch.GetPatch()), `"replicas":0`) {
@@ -59,6 +69,7 @@ func Play(kube *fakekube.Clientset, note func(string)) {
 		}
 		return false, nil, nil
 	})
+
 	kube.PrependReactor("update", "leases", func(a ktesting.Action) (bool, runtime.Object, error) {
 		update, _ := a.(ktesting.UpdateAction)
 		l, _ := update.GetObject().(*coordinationv1.Lease)

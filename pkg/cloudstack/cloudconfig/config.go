@@ -64,7 +64,12 @@ type Config struct {
 
 // Default returns a Config with the defaults of Parse and nothing else.
 func Default() Config {
-	return Config{Timeout: DefaultTimeout, JobTimeout: DefaultJobTimeout, RateLimit: AutoRate, RateBurst: defaultRateBurst}
+	return Config{
+		Timeout:    DefaultTimeout,
+		JobTimeout: DefaultJobTimeout,
+		RateLimit:  AutoRate,
+		RateBurst:  defaultRateBurst,
+	}
 }
 
 // Error is a configuration that must be corrected: no call was sent.
@@ -103,15 +108,23 @@ func (c *Config) Warnings() []string {
 		}
 		w = append(w, fmt.Sprintf("api-url has %s; CloudStack usually serves its API at %s", shown, APIPath))
 	}
+
 	for _, name := range c.Ignored {
 		w = append(w, name+" is a key of another provider and has no effect")
 	}
+
 	if c.SSLNoVerify {
-		w = append(w, "ssl-no-verify is on: anyone between the controller and CloudStack can read and change all calls; use ca-file")
+		w = append(w,
+			"ssl-no-verify is on: anyone between the controller and CloudStack can read and change all calls; "+
+				"use ca-file")
 	}
+
 	if c.RateLimit == AutoRate && c.RateBurst != defaultRateBurst {
-		w = append(w, "rate-burst has no effect while rate-limit is auto; set rate-limit to a number of calls per second, or remove rate-burst")
+		w = append(w,
+			"rate-burst has no effect while rate-limit is auto; set rate-limit to a number of calls per second, or "+
+				"remove rate-burst")
 	}
+
 	return w
 }
 
@@ -135,6 +148,7 @@ func (c *Config) Endpoint() (*url.URL, error) {
 	default:
 		return u, nil
 	}
+
 	return nil, errors.New("api-url: " + problem + "; write for example " + exampleURL)
 }
 
@@ -185,6 +199,7 @@ func (c *Config) Differences(wanted *Config) []string {
 		}
 		return strconv.Quote(s)
 	}
+
 	var out []string
 	for i := range keys {
 		k := &keys[i]
@@ -196,6 +211,7 @@ func (c *Config) Differences(wanted *Config) []string {
 			out = append(out, fmt.Sprintf("%s is %s, would be %s", k.name, quoted(was), quoted(now)))
 		}
 	}
+
 	return out
 }
 

@@ -48,31 +48,55 @@ rate-burst = 7
 cluster-id = prod
 former-cluster-ids = kubernetes, 5f2c ,,kubernetes
 `, with(func(c *Config) {
-			c.ProjectID, c.Zone, c.Region, c.SSLNoVerify, c.CAFile, c.ClusterID = "9c1e", "Zone 1", "eu", true, "/etc/ca.pem", "prod"
+			c.ProjectID = "9c1e"
+			c.Zone = "Zone 1"
+			c.Region = "eu"
+			c.SSLNoVerify = true
+			c.CAFile = "/etc/ca.pem"
+			c.ClusterID = "prod"
 			c.NodeVMs = "prod-[0-9]*"
 			c.Timeout, c.JobTimeout, c.RateLimit, c.RateBurst = 30*time.Second, 5*time.Minute, 2.5, 7
 			c.FormerClusterIDs = []string{"kubernetes", "5f2c"}
 		})},
-		"of a list given twice the last counts": {configHead + "former-cluster-ids = a\nformer-cluster-ids = b\n", with(func(c *Config) { c.FormerClusterIDs = []string{"b"} })},
-		"any case":                              {strings.NewReplacer("Global", "GLOBAL", "api-url", "API-URL", "api-key", "Api-Key").Replace(configHead), base},
-		"quoted":                                {"[Global]\napi-url = \"https://cloud.example.com/client/api\"\napi-key=\"ak\"\nsecret-key= \"sk\" ; comment\n", base},
-		"single quotes":                         {strings.Replace(configHead, "= ak", "= 'ak'", 1), base},
-		"windows lines and BOM":                 {"\ufeff" + strings.ReplaceAll(configHead, "\n", "\r\n"), base},
-		"comments":                              {"# top\n; also\n" + strings.Replace(configHead, "= ak", "= ak # mine", 1) + "\n  # indented\n[Global] ; again\nzone = z\t; tab before\n", with(func(c *Config) { c.Zone = "z" })},
-		"marks inside values":                   {strings.Replace(configHead, "= sk", "= s#k;k=k==", 1), with(func(c *Config) { c.SecretKey = "s#k;k=k==" })},
-		"marks inside quotes":                   {configHead + `zone = "a # b ; c = \"d\" \\ e"` + "\n", with(func(c *Config) { c.Zone = `a # b ; c = "d" \ e` })},
-		"backquote and backslash":               {configHead + "zone = `x\\\nregion = y%(zone)s\\\n", with(func(c *Config) { c.Zone, c.Region = "`x\\", `y%(zone)s\` })},
-		"empty values":                          {configHead + "project-id =\nzone = \"\"\ntimeout =\n", base},
-		"bare boolean":                          {configHead + "ssl-no-verify\n", with(func(c *Config) { c.SSLNoVerify = true })},
-		"words for booleans":                    {configHead + "ssl-no-verify = Yes\n", with(func(c *Config) { c.SSLNoVerify = true })},
-		"off":                                   {configHead + "ssl-no-verify = off\n", base},
-		"the last one counts":                   {configHead + "zone = a\nzone = b\n", with(func(c *Config) { c.Zone = "b" })},
-		"automatic":                             {configHead + "rate-limit = Auto\n", with(func(*Config) {})},
-		"keys of another provider": {configHead + "api-rate-limit-qps = 2.5\napi-rate-limit-burst = 5\nasync-job-timeout = 90\n", with(func(c *Config) {
+		"of a list given twice the last counts": {configHead + "former-cluster-ids = a\nformer-cluster-ids = b\n",
+			with(func(c *Config) { c.FormerClusterIDs = []string{"b"} })},
+		"any case": {
+			strings.NewReplacer("Global", "GLOBAL", "api-url", "API-URL", "api-key", "Api-Key").Replace(configHead),
+			base,
+		},
+		"quoted": {
+			"[Global]\napi-url = \"https://cloud.example.com/client/api\"\napi-key=\"ak\"\nsecret-key= \"sk\" " +
+				"; comment\n",
+			base,
+		},
+		"single quotes":         {strings.Replace(configHead, "= ak", "= 'ak'", 1), base},
+		"windows lines and BOM": {"\ufeff" + strings.ReplaceAll(configHead, "\n", "\r\n"), base},
+		"comments": {"# top\n; also\n" +
+			strings.Replace(configHead, "= ak", "= ak # mine", 1) +
+			"\n  # indented\n[Global] ; again\nzone = z\t; tab before\n", with(func(c *Config) { c.Zone = "z" })},
+		"marks inside values": {strings.Replace(configHead, "= sk", "= s#k;k=k==", 1),
+			with(func(c *Config) { c.SecretKey = "s#k;k=k==" })},
+		"marks inside quotes": {configHead + `zone = "a # b ; c = \"d\" \\ e"` + "\n",
+			with(func(c *Config) { c.Zone = `a # b ; c = "d" \ e` })},
+		"backquote and backslash": {configHead + "zone = `x\\\nregion = y%(zone)s\\\n",
+			with(func(c *Config) { c.Zone, c.Region = "`x\\", `y%(zone)s\` })},
+		"empty values": {configHead + "project-id =\nzone = \"\"\ntimeout =\n", base},
+		"bare boolean": {configHead + "ssl-no-verify\n",
+			with(func(c *Config) { c.SSLNoVerify = true })},
+		"words for booleans": {configHead + "ssl-no-verify = Yes\n",
+			with(func(c *Config) { c.SSLNoVerify = true })},
+		"off": {configHead + "ssl-no-verify = off\n", base},
+		"the last one counts": {configHead + "zone = a\nzone = b\n",
+			with(func(c *Config) { c.Zone = "b" })},
+		"automatic": {configHead + "rate-limit = Auto\n", with(func(*Config) {})},
+		"keys of another provider": {configHead +
+			"api-rate-limit-qps = 2.5\napi-rate-limit-burst = 5\nasync-job-timeout = 90\n", with(func(c *Config) {
 			c.RateLimit, c.RateBurst, c.JobTimeout = 2.5, 5, 90*time.Second
 		})},
-		"another provider without a limit": {configHead + "api-rate-limit-qps = 0\napi-rate-limit-burst =\n", with(func(c *Config) { c.RateLimit = 0 })},
-		"unlimited":                        {configHead + "rate-limit = 0\n", with(func(c *Config) { c.RateLimit = 0 })},
+		"another provider without a limit": {configHead + "api-rate-limit-qps = 0\napi-rate-limit-burst =\n",
+			with(func(c *Config) { c.RateLimit = 0 })},
+		"unlimited": {configHead + "rate-limit = 0\n",
+			with(func(c *Config) { c.RateLimit = 0 })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +182,8 @@ func TestConfigWarnings(t *testing.T) {
 	c, err := Parse(strings.NewReader(configHead + "vm-cache-ttl = 30\napi-rate-limit-burst = 0\n"))
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		"vm-cache-ttl is a key of another provider and has no effect", "api-rate-limit-burst is a key of another provider and has no effect",
+		"vm-cache-ttl is a key of another provider and has no effect",
+		"api-rate-limit-burst is a key of another provider and has no effect",
 	}, c.Warnings())
 	w := (&Config{APIURL: "https://h/client", SSLNoVerify: true}).Warnings()
 	require.Len(t, w, 2)
@@ -170,7 +195,9 @@ func TestRenderQuotes(t *testing.T) {
 	t.Parallel()
 	c := Default()
 	c.APIURL, c.APIKey, c.SecretKey, c.Zone = "https://h/client/api", "a", "b", "Zone; 1\nsecret-key = stolen"
-	require.Equal(t, "[Global]\napi-url = https://h/client/api\napi-key = a\nsecret-key = b\nzone = \"Zone; 1\\nsecret-key = stolen\"\n", string(c.Render()))
+	require.Equal(t,
+		"[Global]\napi-url = https://h/client/api\napi-key = a\nsecret-key = b\nzone = \"Zone; 1\\nsecret-key "+
+			"= stolen\"\n", string(c.Render()))
 }
 
 func FuzzParse(f *testing.F) {

@@ -34,9 +34,11 @@ func (c *Config) Read(r io.Reader) error {
 	if err != nil {
 		return err
 	}
+
 	if len(text) > maxSize {
 		return errors.New("is larger than 1 MiB")
 	}
+
 	found := false
 	for i, l := range ini.Scan(string(text)) {
 		var err error
@@ -59,15 +61,20 @@ func (c *Config) Read(r io.Reader) error {
 			return fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
+
 	if !found {
 		return errors.New("section [Global] is missing")
 	}
+
 	return c.Validate()
 }
 
 // others are keys of other providers for CloudStack, with ours for them; "" where csccm has none.
 var others = map[string]string{
-	"api-rate-limit-qps": "rate-limit", "api-rate-limit-burst": "rate-burst", "async-job-timeout": "job-timeout", "vm-cache-ttl": "",
+	"api-rate-limit-qps":   "rate-limit",
+	"api-rate-limit-burst": "rate-burst",
+	"async-job-timeout":    "job-timeout",
+	"vm-cache-ttl":         "",
 }
 
 // set reads one line of a file. An empty value counts as none.
@@ -84,6 +91,7 @@ func (c *Config) set(name, raw string) error {
 		}
 		name = ours
 	}
+
 	k, unknown := lookup(name)
 	switch {
 	case unknown != nil:
@@ -93,6 +101,7 @@ func (c *Config) set(name, raw string) error {
 	case value == "":
 		return nil
 	}
+
 	return c.Set(k.name, value)
 }
 

@@ -38,12 +38,19 @@ var keys = []key{
 		_, err := c.Endpoint()
 		return err
 	}}, func(c *Config) *string { return &c.APIURL }),
-	credential(key{name: "api-key", doc: "API key of the CloudStack user", example: "...", secret: true}, func(c *Config) *string { return &c.APIKey }),
-	credential(key{name: "secret-key", doc: "secret key that belongs to api-key", example: "...", secret: true}, func(c *Config) *string { return &c.SecretKey }),
-	text(key{name: "project-id", doc: "UUID or name, optional", atStart: true}, func(c *Config) *string { return &c.ProjectID }),
-	text(key{name: "zone", doc: "name or ID, optional", example: "zone-1", atStart: true}, func(c *Config) *string { return &c.Zone }),
+	credential(key{name: "api-key", doc: "API key of the CloudStack user", example: "...", secret: true},
+		func(c *Config) *string { return &c.APIKey }),
+	credential(key{name: "secret-key", doc: "secret key that belongs to api-key", example: "...", secret: true},
+		func(c *Config) *string { return &c.SecretKey }),
+	text(key{name: "project-id", doc: "UUID or name, optional", atStart: true},
+		func(c *Config) *string { return &c.ProjectID }),
+	text(key{name: "zone", doc: "name or ID, optional", example: "zone-1", atStart: true},
+		func(c *Config) *string { return &c.Zone }),
 	{
-		name: "node-vms", doc: "VMs that may be nodes: a pattern of names, or a tag as key=value; default: all", example: "prod-*", atStart: true,
+		name:    "node-vms",
+		doc:     "VMs that may be nodes: a pattern of names, or a tag as key=value; default: all",
+		example: "prod-*",
+		atStart: true,
 		set: func(c *Config, v string) error {
 			if _, err := path.Match(v, ""); err != nil {
 				return errors.New("is not a pattern; write for example prod-*, or cluster=prod for a tag")
@@ -53,17 +60,24 @@ var keys = []key{
 		},
 		get: func(c *Config) string { return c.NodeVMs },
 	},
-	text(key{name: "region", doc: "value of the Nodes' region label; default: the zone's name", atStart: true}, func(c *Config) *string { return &c.Region }),
+	text(key{name: "region", doc: "value of the Nodes' region label; default: the zone's name", atStart: true},
+		func(c *Config) *string { return &c.Region }),
 	{
 		name: "ssl-no-verify", doc: "true trusts any certificate", example: "false",
 		set: func(c *Config, v string) (err error) { c.SSLNoVerify, err = parseBool(v); return err },
 		get: func(c *Config) string { return map[bool]string{true: "true"}[c.SSLNoVerify] },
 	},
-	text(key{name: "ca-file", doc: "PEM file with the certificates to trust for the API"}, func(c *Config) *string { return &c.CAFile }),
-	duration(key{name: "timeout", doc: "of one HTTP call", example: "60s", atStart: true}, func(c *Config) *time.Duration { return &c.Timeout }),
-	duration(key{name: "job-timeout", doc: "of one asynchronous job", example: "10m", atStart: true}, func(c *Config) *time.Duration { return &c.JobTimeout }),
+	text(key{name: "ca-file", doc: "PEM file with the certificates to trust for the API"},
+		func(c *Config) *string { return &c.CAFile }),
+	duration(key{name: "timeout", doc: "of one HTTP call", example: "60s", atStart: true},
+		func(c *Config) *time.Duration { return &c.Timeout }),
+	duration(key{name: "job-timeout", doc: "of one asynchronous job", example: "10m", atStart: true},
+		func(c *Config) *time.Duration { return &c.JobTimeout }),
 	{
-		name: "rate-limit", doc: "API calls per second; auto: what the server allows; 0: unlimited", example: "auto", atStart: true,
+		name:    "rate-limit",
+		doc:     "API calls per second; auto: what the server allows; 0: unlimited",
+		example: "auto",
+		atStart: true,
 		set: func(c *Config, v string) error {
 			if strings.EqualFold(v, autoRate) {
 				c.RateLimit = AutoRate
@@ -71,7 +85,8 @@ var keys = []key{
 			}
 			f, err := strconv.ParseFloat(v, 64)
 			if err != nil || f < 0 || math.IsNaN(f) || math.IsInf(f, 0) {
-				return errors.New("is not a number of calls per second; write auto, or for example 20, or 0 for unlimited")
+				return errors.New("is not a number of calls per second; write auto, or for example 20, or 0 " +
+					"for unlimited")
 			}
 			c.RateLimit = f
 			return nil
@@ -101,7 +116,10 @@ var keys = []key{
 		},
 	},
 	{
-		name: "lb-mode", doc: "how Services without the annotation cloudstack-load-balancer-mode are served: auto, proxy or direct", example: "auto", atStart: true,
+		name:    "lb-mode",
+		doc:     "how Services without the annotation cloudstack-load-balancer-mode are served: auto, proxy or direct",
+		example: "auto",
+		atStart: true,
 		set: func(c *Config, v string) error {
 			if c.LBMode = strings.ToLower(v); !slices.Contains(modes, c.LBMode) {
 				return errors.New("is not a mode; write auto, proxy or direct")
@@ -110,9 +128,13 @@ var keys = []key{
 		},
 		get: func(c *Config) string { return c.LBMode },
 	},
-	text(key{name: "cluster-id", doc: "name of the cluster in tags, see clusterID of the chart", atStart: true}, func(c *Config) *string { return &c.ClusterID }),
+	text(key{name: "cluster-id", doc: "name of the cluster in tags, see clusterID of the chart", atStart: true},
+		func(c *Config) *string { return &c.ClusterID }),
 	{
-		name: "former-cluster-ids", doc: "IDs under which this cluster tagged its objects earlier, separated by commas", example: "kubernetes, prod-1", atStart: true,
+		name:    "former-cluster-ids",
+		doc:     "IDs under which this cluster tagged its objects earlier, separated by commas",
+		example: "kubernetes, prod-1",
+		atStart: true,
 		set: func(c *Config, v string) error {
 			c.FormerClusterIDs = nil
 			for id := range strings.SplitSeq(v, ",") {

@@ -20,7 +20,15 @@ import (
 var updateDocs = flag.Bool("update-docs", false, "write the example of a cloud-config into README.md")
 
 // samples are values that differ from the defaults, for keys that do not take any text.
-var samples = map[string]string{"api-url": "https://h/client/api", "ssl-no-verify": "true", "timeout": "7s", "job-timeout": "8m0s", "rate-limit": "9.5", "rate-burst": "3", "lb-mode": "direct"}
+var samples = map[string]string{
+	"api-url":       "https://h/client/api",
+	"ssl-no-verify": "true",
+	"timeout":       "7s",
+	"job-timeout":   "8m0s",
+	"rate-limit":    "9.5",
+	"rate-burst":    "3",
+	"lb-mode":       "direct",
+}
 
 // TestKeysCoverConfig: each field of Config has one key, and each key is parsed, rendered, shown or redacted, and
 // compared. A key or field that was added in part is named here.
@@ -40,7 +48,8 @@ func TestKeysCoverConfig(t *testing.T) { //nolint:tparallel // the subtests gath
 
 			var changed []string
 			for f := range reflect.TypeFor[Config]().NumField() {
-				if !reflect.DeepEqual(reflect.ValueOf(c).Field(f).Interface(), reflect.ValueOf(def).Field(f).Interface()) {
+				if !reflect.DeepEqual(reflect.ValueOf(c).Field(f).Interface(),
+					reflect.ValueOf(def).Field(f).Interface()) {
 					changed = append(changed, reflect.TypeFor[Config]().Field(f).Name)
 				}
 			}
@@ -79,7 +88,8 @@ func TestReadmeShowsEveryKey(t *testing.T) {
 		fmt.Fprintf(&b, "%-18s = %-38s ; %s\n", k.name, k.example, k.doc)
 	}
 	b.WriteString("```\n")
-	stale, err := pages.Refresh(filepath.Join("..", "..", "..", "README.md"), []pages.Part{{Name: "cloud-config", Want: b.String()}}, *updateDocs)
+	stale, err := pages.Refresh(filepath.Join("..", "..", "..", "README.md"),
+		[]pages.Part{{Name: "cloud-config", Want: b.String()}}, *updateDocs)
 	require.NoError(t, err)
 	require.Empty(t, stale, "go test ./pkg/cloudstack/cloudconfig -run Readme -update-docs")
 }

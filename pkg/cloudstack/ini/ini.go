@@ -42,6 +42,7 @@ func scanLine(s string) Line {
 	if s == "" || isComment(s) {
 		return Line{}
 	}
+
 	if s[0] == '[' {
 		name, rest, ok := strings.Cut(s[1:], "]")
 		name, rest = strings.TrimSpace(name), strings.TrimSpace(rest)
@@ -50,6 +51,7 @@ func scanLine(s string) Line {
 		}
 		return Line{Kind: Section, Name: name}
 	}
+
 	name, value, ok := strings.Cut(s, "=")
 	name = strings.TrimSpace(name)
 	switch {
@@ -58,6 +60,7 @@ func scanLine(s string) Line {
 	case !ok:
 		return Line{Kind: Bare, Name: name}
 	}
+
 	return Line{Kind: Key, Name: name, Value: strings.TrimSpace(value)}
 }
 
@@ -69,13 +72,14 @@ func badKeyRune(r rune) bool {
 
 var escapes = map[byte]byte{'n': '\n', 't': '\t', '"': '"', '\\': '\\'}
 
-// Unquote returns a value without quotes and comment. Double quotes may hold \", \\, \n and \t; outside quotes a comment
-// begins with # or ; after a blank.
+// Unquote returns a value without quotes and comment. Double quotes may hold \", \\, \n and \t; outside quotes a
+// comment begins with # or ; after a blank.
 func Unquote(raw string) (string, error) {
 	raw = strings.TrimSpace(raw)
 	if !strings.HasPrefix(raw, `"`) {
 		return bare(raw), nil
 	}
+
 	var b strings.Builder
 	for i := 1; i < len(raw); i++ {
 		switch raw[i] {
@@ -97,6 +101,7 @@ func Unquote(raw string) (string, error) {
 			b.WriteByte(raw[i])
 		}
 	}
+
 	return "", errors.New("has no closing quote")
 }
 

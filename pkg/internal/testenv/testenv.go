@@ -65,7 +65,8 @@ func (c *Cloud) Config(key, secret string) *cloudstack.Config {
 // Client returns a client that does not wait between retries.
 func (c *Cloud) Client(key, secret string, options ...cloudstack.Option) *cloudstack.Client {
 	c.t.Helper()
-	client, err := cloudstack.NewClient(c.Config(key, secret), append([]cloudstack.Option{c.Option(), NoJitter}, options...)...)
+	client, err := cloudstack.NewClient(c.Config(key, secret),
+		append([]cloudstack.Option{c.Option(), NoJitter}, options...)...)
 	require.NoError(c.t, err)
 	return client
 }
@@ -92,9 +93,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
+
 	if !strings.HasPrefix(URL, "http://"+r.URL.Host+"/") {
 		return nil, fmt.Errorf("no server at %s", r.URL.Host)
 	}
+
 	var body []byte
 	if r.Body != nil {
 		var err error
@@ -102,14 +105,17 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+
 	send := func() (*http.Response, error) { return serve(t.handler, r, string(body)) }
 	if t.around == nil {
 		return send()
 	}
+
 	form, err := url.ParseQuery(r.URL.RawQuery + "&" + string(body))
 	if err != nil {
 		return nil, err
 	}
+
 	return t.around(r, form, send)
 }
 
@@ -123,6 +129,7 @@ func serve(h http.Handler, r *http.Request, body string) (resp *http.Response, e
 			resp, err = nil, errors.New("the connection was cut")
 		}
 	}()
+
 	in := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.RequestURI(), strings.NewReader(body))
 	in.Header = r.Header
 	out := httptest.NewRecorder()
@@ -130,6 +137,7 @@ func serve(h http.Handler, r *http.Request, body string) (resp *http.Response, e
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
+
 	resp = out.Result()
 	resp.ContentLength = int64(out.Body.Len()) // so that the client makes room at once
 	return resp, nil

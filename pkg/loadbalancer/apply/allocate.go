@@ -40,12 +40,13 @@ func (w *Work) allocate(ctx context.Context, s plan.Step) error {
 	address := w.Actual.Find(got.ID)
 	address.Acquired, address.Allocated = evidence.InstantOf(got.Acquired), got.Allocated
 	w.acquired = got.ID
-	// Of a tier's address the record is an intent: after a crash the tier is looked through for what the Service has there.
+	// Of a tier's address the record is an intent: after a crash the tier is looked through for what the Service has
+	// there.
 	return w.RecordServing(ctx, false)
 }
 
-// acquire acquires an address such that a crash at any point loses nothing: the job's id is on the Service before the call
-// is made. The record is not yet saved.
+// acquire acquires an address such that a crash at any point loses nothing: the job's id is on the Service before the
+// call is made. The record is not yet saved.
 func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
 	reserved, err := w.reserved(ctx, s.IP)
@@ -68,7 +69,12 @@ func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressReco
 		w.dropPending(p.JobID)
 		return none, err
 	}
-	request := cloudstack.AssociateIPRequest{NetworkID: s.NetworkID, ProjectID: w.Project, Address: s.IP, CustomJobID: p.JobID}
+	request := cloudstack.AssociateIPRequest{
+		NetworkID:   s.NetworkID,
+		ProjectID:   w.Project,
+		Address:     s.IP,
+		CustomJobID: p.JobID,
+	}
 	if s.VPCID != "" {
 		request.NetworkID, request.VPCID = "", s.VPCID // a tier cannot be named: the first rule binds the address to it
 	}
@@ -79,20 +85,23 @@ func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressReco
 	return w.awaitAddress(ctx, p, submitted.ID)
 }
 
-// reserved reports whether the account has reserved an address. A release ends the reservation, and anybody may take the
-// address before it can be reserved again, so that such an address is never released.
+// reserved reports whether the account has reserved an address. A release ends the reservation, and anybody may take
+// the address before it can be reserved again, so that such an address is never released.
 func (w *Work) reserved(ctx context.Context, ip string) (bool, error) {
 	if ip == "" {
 		return false, nil // CloudStack chooses among the free ones
 	}
 	all := false
-	found, err := w.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip, ProjectID: w.Project, State: plan.StateReserved, AllocatedOnly: &all})
+	found, err := w.API.ListPublicIPs(ctx,
+		cloudstack.PublicIPQuery{Address: ip, ProjectID: w.Project, State: plan.StateReserved, AllocatedOnly: &all})
 	return len(found) > 0, err
 }
 
-// associate makes the call, one at a time for a project. Of each namespace one Service waits for that, so that many of one
-// namespace do not delay those of others.
-func (w *Work) associate(ctx context.Context, namespace string, request cloudstack.AssociateIPRequest) (cloudstack.Submitted, error) {
+// associate makes the call, one at a time for a project. Of each namespace one Service waits for that, so that many of
+// one namespace do not delay those of others.
+func (w *Work) associate(
+	ctx context.Context, namespace string, request cloudstack.AssociateIPRequest,
+) (cloudstack.Submitted, error) {
 	for _, key := range []string{request.ProjectID + " " + namespace, request.ProjectID} {
 		unlock, err := w.associating.Lock(ctx, key)
 		if err != nil {
@@ -108,34 +117,46 @@ func (w *Work) allocationFailed(ctx context.Context, p annotation.PendingAllocat
 	if errors.As(err, &e) && e.MayHaveHappened {
 		return err // the record stays: the next sync asks what became of it
 	}
+
 	w.dropPending(p.JobID)
 	serr := w.save(ctx, false)
 	switch {
 	case p.IP != "" && cloudstack.IsKind(err, cloudstack.KindCapacity):
-		refusal := plan.Refuse(plan.ReasonAddressUnavailable, "address "+p.IP+" cannot be acquired: CloudStack says: "+e.Text,
-			"it may be in use, reserved by another account, or not in the zone's public range; choose a free address of the zone, or one "+
+		refusal := plan.Refuse(plan.ReasonAddressUnavailable,
+			"address "+p.IP+" cannot be acquired: CloudStack says: "+e.Text,
+			"it may be in use, reserved by another account, or not in the zone's public range; choose a free address "+
+				"of the zone, or one "+
 				"that the account holds in the nodes' network")
 		return errors.Join(refusal, serr)
 	case cloudstack.IsKind(err, cloudstack.KindCapacity):
-		w.Notify(*plan.Warning(plan.ReasonNoFreeAddress, "CloudStack gives no public address: "+e.Text+"; it is tried again"))
+		w.Notify(*plan.Warning(plan.ReasonNoFreeAddress,
+			"CloudStack gives no public address: "+e.Text+"; it is tried again"))
 	case cloudstack.IsKind(err, cloudstack.KindLimit):
-		w.Notify(*plan.Warning(plan.ReasonAddressLimit, "the account's limit of public addresses is reached: "+e.Text+"; release addresses or raise the limit"))
+		w.Notify(*plan.Warning(plan.ReasonAddressLimit,
+			"the account's limit of public addresses is reached: "+e.Text+"; release addresses or raise the limit"))
 	}
+
 	return errors.Join(err, serr)
 }
 
-// awaitAddress waits for an acquisition, and notes the address in the records. It was asked for just now, with the id of the address,
-// or at another time: then it may have been released since, and be somebody else's.
-func (w *Work) awaitAddress(ctx context.Context, p annotation.PendingAllocation, id string) (annotation.AddressRecord, error) {
+// awaitAddress waits for an acquisition, and notes the address in the records. It was asked for just now, with the id
+// of the address, or at another time: then it may have been released since, and be somebody else's.
+func (w *Work) awaitAddress(
+	ctx context.Context, p annotation.PendingAllocation, id string,
+) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
 	due, now := usually(cmdAssociate), id != ""
-	job, err := w.alone(ctx, p.JobID, cloudstack.Await{Command: cmdAssociate, Age: w.Clock.Since(p.Since), Due: &due}, func() (cloudstack.Submitted, error) {
-		return cloudstack.Submitted{JobID: p.JobID}, nil // the call was made
-	})
+	job, err := w.alone(ctx, p.JobID, cloudstack.Await{Command: cmdAssociate, Age: w.Clock.Since(p.Since), Due: &due},
+		func() (cloudstack.Submitted, error) {
+			return cloudstack.Submitted{JobID: p.JobID}, nil // the call was made
+		})
+
 	if id == "" && job != nil {
 		id = job.InstanceID
 	}
-	ended := cloudstack.IsKind(err, cloudstack.KindJobFailed) || job != nil && (job.Status == cloudstack.JobFailed || job.Status == cloudstack.JobCancelled)
+
+	ended := cloudstack.IsKind(err, cloudstack.KindJobFailed) ||
+		job != nil && (job.Status == cloudstack.JobFailed || job.Status == cloudstack.JobCancelled)
 	var ip *cloudstack.PublicIP
 	switch {
 	case err != nil && !ended:
@@ -149,13 +170,20 @@ func (w *Work) awaitAddress(ctx context.Context, p annotation.PendingAllocation,
 			return none, err
 		}
 	}
+
 	return w.keep(p, ip), nil
 }
 
 // keep records an address that was acquired.
 func (w *Work) keep(p annotation.PendingAllocation, ip *cloudstack.PublicIP) annotation.AddressRecord {
 	rec := annotation.AddressRecord{
-		ID: ip.ID, IP: ip.Address, NetworkID: cmp.Or(ip.AssociatedNetworkID, p.NetworkID), VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: !p.Reserved, Acquired: ip.Allocated,
+		ID:        ip.ID,
+		IP:        ip.Address,
+		NetworkID: cmp.Or(ip.AssociatedNetworkID, p.NetworkID),
+		VPCID:     p.VPCID,
+		ProjectID: p.ProjectID,
+		Allocated: !p.Reserved,
+		Acquired:  ip.Allocated,
 	}
 	w.dropPending(p.JobID)
 	w.record(rec)
@@ -167,16 +195,20 @@ func (w *Work) keep(p annotation.PendingAllocation, ip *cloudstack.PublicIP) ann
 	return rec
 }
 
-// leftBy returns the address that a job left, or why there is none. What a job reports proves nothing of that: a restart of the
-// server breaks jobs off without undoing what they did, and one that failed may have done its work, or left an address in state
-// Allocating, which has to be freed. failure is the job's.
-func (w *Work) leftBy(ctx context.Context, p annotation.PendingAllocation, id string, failure error) (*cloudstack.PublicIP, error) {
+// leftBy returns the address that a job left, or why there is none. What a job reports proves nothing of that: a
+// restart of the server breaks jobs off without undoing what they did, and one that failed may have done its work, or
+// left an address in state Allocating, which has to be freed. failure is the job's.
+func (w *Work) leftBy(
+	ctx context.Context, p annotation.PendingAllocation, id string, failure error,
+) (*cloudstack.PublicIP, error) {
 	ip := &cloudstack.PublicIP{}
 	if id != "" {
 		all := false
-		ips, err := w.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, AllocatedOnly: &all})
+		ips, err := w.API.ListPublicIPs(ctx,
+			cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, AllocatedOnly: &all})
 		if err != nil && !cloudstack.IsNotFound(err) {
-			return nil, errors.Join(failure, fmt.Errorf("read the acquired address %s: %w", id, err)) // the record stays
+			// the record stays
+			return nil, errors.Join(failure, fmt.Errorf("read the acquired address %s: %w", id, err))
 		}
 		if len(ips) > 0 {
 			ip = &ips[0]
@@ -186,24 +218,31 @@ func (w *Work) leftBy(ctx context.Context, p annotation.PendingAllocation, id st
 	claim := w.Book.Claim(ip.Address, "")
 	_, others := claim.Users(w.Service.UID)
 	owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
-	foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != "" || w.Lacks(cmdCreateTags) && others
+	foreign := owner != plan.Owned && owner != plan.Unknown ||
+		ip.Tags[plan.TagKeptBy] != "" ||
+		w.Lacks(cmdCreateTags) && others
 	there := ip.State == plan.StateAllocated
 	if failure != nil {
 		// The job acquires the address at its begin. What was acquired later is somebody else's.
 		late := evidence.InstantOf(ip.Allocated).Time().Sub(p.Since) > plan.ClockSkew
-		there = there && !late && (p.VPCID != "" && ip.VPCID == p.VPCID || p.VPCID == "" && ip.AssociatedNetworkID == p.NetworkID)
+		there = there &&
+			!late &&
+			(p.VPCID != "" && ip.VPCID == p.VPCID || p.VPCID == "" && ip.AssociatedNetworkID == p.NetworkID)
 	}
 	switch {
 	case there && !foreign:
 		return ip, nil
 	case failure != nil && ip.State == plan.StateAllocating:
-		err := w.wait(ctx, cmdDisassociate, []string{id}, func() (cloudstack.Submitted, error) { return w.API.Client.DisassociateIP(ctx, id) })
+		err := w.wait(ctx, cmdDisassociate, []string{id},
+			func() (cloudstack.Submitted, error) { return w.API.Client.DisassociateIP(ctx, id) })
 		if err != nil {
-			return nil, errors.Join(failure, fmt.Errorf("free the stranded address %s: %w", ip.Address, err)) // to be asked for again
+			// to be asked for again
+			return nil, errors.Join(failure, fmt.Errorf("free the stranded address %s: %w", ip.Address, err))
 		}
 	case failure != nil:
 	case there:
-		failure = fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ip.Address, p.JobID)
+		failure = fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ip.Address,
+			p.JobID)
 	case w.Clock.Since(p.Since) < plan.LostAnswerGrace:
 		return nil, &plan.WaitError{Message: "the acquired address " + id + " is not listed yet", After: time.Second}
 	default:
@@ -220,13 +259,15 @@ func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 		if j := w.besides[p.JobID]; j != nil && j.over.Err() == nil && !given {
 			return changed, w.waiting(lookAgain)
 		}
+
 		job, err := w.API.Client.QueryJob(ctx, p.JobID)
 		switch {
 		case err == nil && job.Status == cloudstack.JobPending && given:
 			// The Service goes, whatever becomes of the job: what it left until now is released.
 			changed = true
 			var ip *cloudstack.PublicIP
-			if ip, err = w.leftBy(ctx, p, job.InstanceID, fmt.Errorf("job %s of %s does not end", p.JobID, cmdAssociate)); err == nil {
+			if ip, err = w.leftBy(ctx, p, job.InstanceID,
+				fmt.Errorf("job %s of %s does not end", p.JobID, cmdAssociate)); err == nil {
 				w.keep(p, ip)
 			}
 		case cloudstack.IsNotFound(err) && w.Clock.Since(p.Since) < plan.LostAnswerGrace:
@@ -239,13 +280,17 @@ func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 			changed = true
 			_, err = w.awaitAddress(ctx, p, "")
 		}
-		pending := slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID })
+
+		pending := slices.ContainsFunc(w.Records.Pending,
+			func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID })
 		if err != nil && pending {
 			return changed, err // still not settled
 		}
+
 		if err := w.save(ctx, false); err != nil {
 			return changed, err
 		}
 	}
+
 	return changed, nil
 }

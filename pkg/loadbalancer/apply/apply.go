@@ -84,22 +84,34 @@ func (w *Work) note(s plan.Step, command string, submitted cloudstack.Submitted)
 	if s.Kind == plan.CreateRule {
 		w.rules[s.Port] = submitted.ID
 	}
+
 	if a := w.on(s); s.ACLID == "" && a != nil {
 		s.AddressID = a.ID
 	}
-	j := &job{step: s, rule: w.ruleID(s), command: command, id: submitted.JobID, submitted: w.Clock.Now(), outcome: plan.Outcome{ID: submitted.ID}}
+
+	j := &job{
+		step:      s,
+		rule:      w.ruleID(s),
+		command:   command,
+		id:        submitted.JobID,
+		submitted: w.Clock.Now(),
+		outcome:   plan.Outcome{ID: submitted.ID},
+	}
+
 	if at := slices.IndexFunc(w.jobs, func(other *job) bool { return j.rule != "" && other.rule == j.rule }); at >= 0 {
 		j.after = w.jobs[at]
 	}
+
 	w.jobs = append(w.jobs, j)
 	if kind := s.Makes(); kind != "" {
 		w.made[kind] = append(w.made[kind], submitted.ID)
 	}
+
 	return j
 }
 
-// ruleID is the id of an action's item; that of a rule that was just made is known as soon as its creation was answered,
-// and its job need not have ended.
+// ruleID is the id of an action's item; that of a rule that was just made is known as soon as its creation was
+// answered, and its job need not have ended.
 func (w *Work) ruleID(s plan.Step) string {
 	if s.ItemID == "" && s.OnRule() {
 		return w.rules[s.Port]
@@ -144,16 +156,18 @@ func (w *Work) record(rec annotation.AddressRecord) {
 }
 
 func (w *Work) drop(id string) {
-	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses, func(x annotation.AddressRecord) bool { return x.ID == id })
+	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses,
+		func(x annotation.AddressRecord) bool { return x.ID == id })
 }
 
 func (w *Work) dropPending(jobID string) {
-	w.Records.Pending = slices.DeleteFunc(w.Records.Pending, func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
+	w.Records.Pending = slices.DeleteFunc(w.Records.Pending,
+		func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
 }
 
-// RecordServing records the address that serves. The record names ports before they are opened and until they are closed;
-// when a plan is done, and no call that opens one can still arrive, only the wanted ones. Then the Service has no record of
-// an address that it has no more.
+// RecordServing records the address that serves. The record names ports before they are opened and until they are
+// closed; when a plan is done, and no call that opens one can still arrive, only the wanted ones. Then the Service has
+// no record of an address that it has no more.
 func (w *Work) RecordServing(ctx context.Context, done bool) error {
 	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses, func(rec annotation.AddressRecord) bool {
 		a := w.Actual.Find(rec.ID)
@@ -163,7 +177,9 @@ func (w *Work) RecordServing(ctx context.Context, done bool) error {
 		a := w.Actual.Find(target.ID)
 		opened, forwarded, targets := w.Desired.Opened(), w.Desired.Forwarded(), w.Desired.Targets()
 		if !done || !a.Settled {
-			opened, forwarded, targets = opened.Union(a.RecordedPorts), forwarded.Union(a.ForwardPorts), targets.Union(a.ForwardTargets)
+			opened = opened.Union(a.RecordedPorts)
+			forwarded = forwarded.Union(a.ForwardPorts)
+			targets = targets.Union(a.ForwardTargets)
 		}
 		a.RecordedPorts, a.ForwardPorts, a.ForwardTargets, a.Recorded = opened, forwarded, targets, true
 		a.HasStickiness = a.HasStickiness || w.Desired.HasStickiness()
@@ -174,7 +190,8 @@ func (w *Work) RecordServing(ctx context.Context, done bool) error {
 
 // Do does a plan: wave after wave, within a wave submitting ahead and then
 // waiting for all its jobs. It stops at the first failure, after the jobs
-// under way have ended, and leaves the rest to the next sync. It stops with a *plan.WaitError when jobs of a wave take long.
+// under way have ended, and leaves the rest to the next sync. It stops with a *plan.WaitError when jobs of a wave take
+// long.
 func (w *Work) Do(ctx context.Context, steps []plan.Step) (err error) {
 	if len(w.jobs) == 0 {
 		for _, n := range plan.Announce(steps, *w.Actual) {
@@ -182,6 +199,7 @@ func (w *Work) Do(ctx context.Context, steps []plan.Step) (err error) {
 		}
 		w.rules = map[int]string{}
 	}
+
 	w.made = map[string][]string{}
 	before := len(w.Done)
 	if err := w.RecordServing(ctx, false); err != nil {
@@ -193,6 +211,7 @@ func (w *Work) Do(ctx context.Context, steps []plan.Step) (err error) {
 			w.Notify(n)
 		}
 	}()
+
 	for len(steps) > 0 {
 		n := slices.IndexFunc(steps, func(s plan.Step) bool { return s.Wave != steps[0].Wave })
 		if n < 0 {
@@ -203,11 +222,12 @@ func (w *Work) Do(ctx context.Context, steps []plan.Step) (err error) {
 		}
 		steps = steps[n:]
 	}
+
 	return nil
 }
 
-// wave does the actions of a wave. Those that have to wait for a job which takes long are left to the next sync, and with them
-// the waves that follow.
+// wave does the actions of a wave. Those that have to wait for a job which takes long are left to the next sync, and
+// with them the waves that follow.
 func (w *Work) wave(ctx context.Context, steps []plan.Step) error {
 	var err error
 	w.left = 0
@@ -218,18 +238,22 @@ func (w *Work) wave(ctx context.Context, steps []plan.Step) error {
 			break
 		}
 	}
+
 	if plan.Running(err) != nil {
 		w.left, err = cmp.Or(w.left, lookAgain), nil
 	}
+
 	err = errors.Join(err, w.finish(ctx, func(*job) bool { return true }))
 	for _, j := range w.jobs {
 		if !j.parked {
 			j.parked, w.left = true, cmp.Or(w.left, lookAgain)
 		}
 	}
+
 	if err == nil && w.left > 0 {
 		return w.waiting(w.left)
 	}
+
 	return err
 }
 
@@ -305,26 +329,29 @@ func (w *Work) complete(ctx context.Context, j *job) error {
 	return w.proveRanges(ctx, j)
 }
 
-// unproven reports whether a new rule would let everybody in if the server ignored its source ranges, as CloudStack before 4.18
-// does, and it is not known that it does not.
+// unproven reports whether a new rule would let everybody in if the server ignored its source ranges, as CloudStack
+// before 4.18 does, and it is not known that it does not.
 func (w *Work) unproven(s plan.Step) bool {
 	restricted := len(s.Rule.CIDRs) > 0 && !annotation.SameRanges(s.Rule.CIDRs, []string{annotation.Anyone})
 	proven, _ := w.Role.Has(w.Project, plan.AbilityCIDRs, time.Time{})
 	return s.Kind == plan.CreateRule && w.Desired.CIDRsDecide && restricted && !proven
 }
 
-// proveRanges reads a rule back before it gets members, if that is needed to know that the server took its source ranges.
+// proveRanges reads a rule back before it gets members, if that is needed to know that the server took its source
+// ranges.
 func (w *Work) proveRanges(ctx context.Context, j *job) error {
 	if !w.unproven(j.step) {
 		return nil
 	}
-	rules, err := w.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: j.outcome.ID, ProjectID: w.Project})
+	rules, err := w.API.ListLoadBalancerRules(ctx,
+		cloudstack.LoadBalancerRuleQuery{ID: j.outcome.ID, ProjectID: w.Project})
 	switch {
 	case err != nil:
 		return err
 	case len(rules) == 0 || len(rules[0].CIDRs) == 0:
 		return plan.Refuse(plan.ReasonSourceRanges,
-			"CloudStack ignores the source ranges of load balancer rules, as versions before 4.18 do, and the network has no firewall",
+			"CloudStack ignores the source ranges of load balancer rules, as versions before 4.18 do, and the "+
+				"network has no firewall",
 			"upgrade CloudStack to 4.18 or newer, or remove the source ranges")
 	}
 	w.Role.Note(w.Project, plan.AbilityCIDRs, true)
@@ -344,8 +371,9 @@ func (w *Work) watch(ctx context.Context, jobs []*job) {
 	}
 }
 
-// await waits for jobs, as long as the sync may, and returns those that have ended. The polls, which all Services share, show
-// which. Then the result of each is read, but for those of rules that this plan created: one list shows all that are active.
+// await waits for jobs, as long as the sync may, and returns those that have ended. The polls, which all Services
+// share, show which. Then the result of each is read, but for those of rules that this plan created: one list shows all
+// that are active.
 func (w *Work) await(ctx context.Context, jobs []*job) []*job {
 	w.watch(ctx, jobs)
 	w.waitFor(ctx, jobs)
@@ -361,16 +389,20 @@ func (w *Work) await(ctx context.Context, jobs []*job) []*job {
 	return jobs
 }
 
-// active returns the ids of rules that the router has, if jobs gave two or more new rules their members: a rule is active when it
-// was created and its members were added.
+// active returns the ids of rules that the router has, if jobs gave two or more new rules their members: a rule is
+// active when it was created and its members were added.
 func (w *Work) active(ctx context.Context, jobs []*job) (ids []string) {
-	jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return j.step.Kind != plan.AddMembers || j.step.ItemID != "" })
+	jobs = slices.DeleteFunc(slices.Clone(jobs),
+		func(j *job) bool { return j.step.Kind != plan.AddMembers || j.step.ItemID != "" })
 	if len(jobs) < 2 {
 		return nil
 	}
-	list, err := w.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{PublicIPID: jobs[0].step.AddressID, ProjectID: w.Project})
+	list, err := w.API.ListLoadBalancerRules(ctx,
+		cloudstack.LoadBalancerRuleQuery{PublicIPID: jobs[0].step.AddressID, ProjectID: w.Project})
 	for i := range list {
-		if made := slices.ContainsFunc(jobs, func(j *job) bool { return j.rule == list[i].ID }); made && list[i].State == plan.StateActive && err == nil {
+		if made := slices.ContainsFunc(jobs, func(j *job) bool { return j.rule == list[i].ID }); made &&
+			list[i].State == plan.StateActive &&
+			err == nil {
 			ids = append(ids, list[i].ID)
 		}
 	}
@@ -380,7 +412,8 @@ func (w *Work) active(ctx context.Context, jobs []*job) (ids []string) {
 // usually is how long a command's job takes where the router answers at once. Jobs that take longer are polled for.
 func usually(command string) time.Duration {
 	switch command {
-	case cmdAssociate, cmdCreateTags, "deleteTags", "createLoadBalancerRule", "createFirewallRule", "deleteFirewallRule", "createNetworkACL", "deleteNetworkACL":
+	case cmdAssociate, cmdCreateTags, "deleteTags", "createLoadBalancerRule", "createFirewallRule",
+		"deleteFirewallRule", "createNetworkACL", "deleteNetworkACL":
 		return 50 * time.Millisecond
 	}
 	return 200 * time.Millisecond

@@ -24,14 +24,18 @@ func (w *Work) submitted(s plan.Step, command string) func(cloudstack.Submitted,
 		case err == nil:
 			w.note(s, command, answer)
 			return nil
-		case strings.HasPrefix(command, "delete") && cloudstack.IsNotFound(err): // an item that is gone needs no deletion
+			// an item that is gone needs no deletion
+		case strings.HasPrefix(command, "delete") && cloudstack.IsNotFound(err):
 			w.effect(s, plan.Outcome{})
 			return nil
-		case s.Kind == plan.UpdateForward && cloudstack.IsNotFound(err) && strings.Contains(err.Error(), "parameter id "):
+		case s.Kind == plan.UpdateForward &&
+			cloudstack.IsNotFound(err) &&
+			strings.Contains(err.Error(), "parameter id "):
 			// CloudStack deletes the port forwardings of a VM that is expunged: another look shows what is there.
 			w.Again = true
 			return nil
 		}
+
 		return refused(s, command, err)
 	}
 }
@@ -55,46 +59,84 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 		if s.Internal {
 			return w.createInternal(ctx, s)
 		}
-		return submitted("createLoadBalancerRule")(api.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
-			Name: s.Rule.Name, Description: w.Service.Key(), Algorithm: s.Rule.Algorithm, Protocol: s.Rule.Protocol, NetworkID: w.tier(),
-			PublicIPID: w.on(s).ID, PublicPort: s.Rule.PublicPort, PrivatePort: s.Rule.PrivatePort, CIDRs: s.Rule.CIDRs,
-		}))
+		return submitted("createLoadBalancerRule")(api.CreateLoadBalancerRule(ctx,
+			cloudstack.CreateLoadBalancerRuleRequest{
+				Name:        s.Rule.Name,
+				Description: w.Service.Key(),
+				Algorithm:   s.Rule.Algorithm,
+				Protocol:    s.Rule.Protocol,
+				NetworkID:   w.tier(),
+				PublicIPID:  w.on(s).ID,
+				PublicPort:  s.Rule.PublicPort,
+				PrivatePort: s.Rule.PrivatePort,
+				CIDRs:       s.Rule.CIDRs,
+			}))
+
 	case plan.UpdateRule:
-		return submitted("updateLoadBalancerRule")(api.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
-			ID: s.ItemID, Name: s.Rule.Name, Algorithm: s.Rule.Algorithm, Protocol: s.Rule.Protocol, CIDRs: s.Rule.CIDRs,
-		}))
+		return submitted("updateLoadBalancerRule")(api.UpdateLoadBalancerRule(ctx,
+			cloudstack.UpdateLoadBalancerRuleRequest{
+				ID:        s.ItemID,
+				Name:      s.Rule.Name,
+				Algorithm: s.Rule.Algorithm,
+				Protocol:  s.Rule.Protocol,
+				CIDRs:     s.Rule.CIDRs,
+			}))
+
 	case plan.DeleteRule:
 		if s.Internal {
 			return remove("deleteLoadBalancer", s.ItemID)
 		}
 		return remove("deleteLoadBalancerRule", s.ItemID)
+
 	case plan.AddMembers:
-		return submitted("assignToLoadBalancerRule")(api.AssignToLoadBalancerRule(ctx, rule, w.memberAddresses(s.Members, nil)))
+		return submitted("assignToLoadBalancerRule")(api.AssignToLoadBalancerRule(ctx, rule,
+			w.memberAddresses(s.Members, nil)))
 	case plan.RemoveMembers:
 		have := w.on(s).Rule(s.ItemID, s.Port).Members
-		return submitted("removeFromLoadBalancerRule")(api.RemoveFromLoadBalancerRule(ctx, rule, w.memberAddresses(s.Members, have)))
+		return submitted("removeFromLoadBalancerRule")(api.RemoveFromLoadBalancerRule(ctx, rule,
+			w.memberAddresses(s.Members, have)))
+
 	case plan.SetStickiness:
-		policy := cloudstack.StickinessPolicy{Name: s.Rule.Name, Method: s.Rule.Stickiness.Method, Params: s.Rule.Stickiness.Params}
+		policy := cloudstack.StickinessPolicy{
+			Name:   s.Rule.Name,
+			Method: s.Rule.Stickiness.Method,
+			Params: s.Rule.Stickiness.Params,
+		}
 		return submitted("createLBStickinessPolicy")(api.CreateStickinessPolicy(ctx, rule, policy))
+
 	case plan.DropStickiness:
 		return remove("deleteLBStickinessPolicy", s.PolicyID)
 	case plan.BindCertificate:
 		return submitted("assignCertToLoadBalancer")(api.AssignCertificate(ctx, rule, s.Rule.Certificate))
 	case plan.CreateForward:
-		return submitted("createPortForwardingRule")(api.CreatePortForwarding(ctx, cloudstack.CreatePortForwardingRequest{
-			PublicIPID: w.on(s).ID, Protocol: s.Protocol, PublicPort: s.Port, PrivatePort: s.PrivatePort, VMID: vm, GuestIP: secondary,
-			CIDRs: s.CIDRs, NetworkID: w.tier(),
-		}))
+		return submitted("createPortForwardingRule")(api.CreatePortForwarding(ctx,
+			cloudstack.CreatePortForwardingRequest{
+				PublicIPID:  w.on(s).ID,
+				Protocol:    s.Protocol,
+				PublicPort:  s.Port,
+				PrivatePort: s.PrivatePort,
+				VMID:        vm,
+				GuestIP:     secondary,
+				CIDRs:       s.CIDRs, NetworkID: w.tier(),
+			}))
+
 	case plan.UpdateForward:
-		return submitted("updatePortForwardingRule")(api.UpdatePortForwarding(ctx, cloudstack.UpdatePortForwardingRequest{
-			ID: s.ItemID, VMID: vm, GuestIP: secondary, PrivatePort: s.PrivatePort, CIDRs: s.CIDRs,
-		}))
+		return submitted("updatePortForwardingRule")(api.UpdatePortForwarding(ctx,
+			cloudstack.UpdatePortForwardingRequest{
+				ID: s.ItemID, VMID: vm, GuestIP: secondary, PrivatePort: s.PrivatePort, CIDRs: s.CIDRs,
+			}))
+
 	case plan.DeleteForward:
 		return remove("deletePortForwardingRule", s.ItemID)
 	case plan.OpenFirewall:
 		return submitted("createFirewallRule")(api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
-			PublicIPID: w.on(s).ID, Protocol: s.Access.Protocol, StartPort: s.Access.StartPort, EndPort: s.Access.EndPort, CIDRs: s.Access.CIDRs,
+			PublicIPID: w.on(s).ID,
+			Protocol:   s.Access.Protocol,
+			StartPort:  s.Access.StartPort,
+			EndPort:    s.Access.EndPort,
+			CIDRs:      s.Access.CIDRs,
 		}))
+
 	case plan.OpenACL:
 		return w.openACL(ctx, s)
 	case plan.CloseFirewall:
@@ -104,6 +146,7 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 	case plan.TagRules, plan.TagForwards, plan.TagFirewall, plan.TagACL:
 		return w.tagItems(ctx, s)
 	}
+
 	return fmt.Errorf("unknown action %q", s.Kind)
 }
 
@@ -120,11 +163,16 @@ func (w *Work) tier() string {
 func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 	a := w.on(s)
 	submitted, err := w.API.Client.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
-		Name: s.Rule.Name, Description: w.Service.Key(), Algorithm: s.Rule.Algorithm, NetworkID: a.NetworkID, Address: a.IP,
-		Port: s.Rule.PublicPort, InstancePort: s.Rule.PrivatePort,
+		Name:        s.Rule.Name,
+		Description: w.Service.Key(),
+		Algorithm:   s.Rule.Algorithm,
+		NetworkID:   a.NetworkID,
+		Address:     a.IP,
+		Port:        s.Rule.PublicPort, InstancePort: s.Rule.PrivatePort,
 	})
 	if err == nil && a.IP == "" {
-		made, err := w.API.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ID: submitted.ID, ProjectID: w.Project})
+		made, err := w.API.ListInternalLoadBalancers(ctx,
+			cloudstack.InternalLoadBalancerQuery{ID: submitted.ID, ProjectID: w.Project})
 		if err != nil || len(made) == 0 {
 			return errors.Join(fmt.Errorf("read the internal load balancer %s", submitted.ID), err)
 		}
@@ -135,6 +183,7 @@ func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 			return err
 		}
 	}
+
 	return w.submitted(s, "createLoadBalancer")(submitted, err)
 }
 
@@ -164,25 +213,36 @@ func refused(s plan.Step, command string, err error) error {
 	if !ok {
 		return err
 	}
+
 	refuse := func(reason plan.Reason, message, remedy string) error {
 		return errors.Join(&plan.RefusalError{Reason: reason, Message: message, Remedy: remedy, Port: s.Port}, err)
 	}
 	denied := e.Kind == cloudstack.KindNotPermitted
 	switch {
 	case e.Kind == cloudstack.KindConflict && (s.Kind == plan.CreateRule || s.OnForward()):
-		return refuse(plan.ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", s.Port, s.IP),
+		return refuse(plan.ReasonPortTaken,
+			fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", s.Port, s.IP),
 			"delete that rule, or choose another port or address")
+
 	case s.OnForward() && denied && e.HTTPCode != 531: // which is about the address or the VM
-		return refuse(plan.ReasonUnsupportedMode, "the role of the CloudStack user may not forward ports ("+command+")", "have the role allow it, or "+proxy)
+		return refuse(plan.ReasonUnsupportedMode, "the role of the CloudStack user may not forward ports ("+command+")",
+			"have the role allow it, or "+proxy)
 	case s.OnForward() && e.HTTPCode == 431 && strings.Contains(e.Text, "cidrList is deprecated"):
-		return refuse(plan.ReasonUnsupportedMode, "this CloudStack has no source ranges of port forwardings, by which ports of a VPC are spread and protected",
+		return refuse(plan.ReasonUnsupportedMode,
+			"this CloudStack has no source ranges of port forwardings, by which ports of a VPC are spread "+
+				"and protected",
 			"upgrade CloudStack, or "+proxy)
+
 	// A rule that is gone, or a role without the command, is another failure.
-	case s.Kind == plan.BindCertificate && (denied && e.HTTPCode != 432 || e.Kind == cloudstack.KindNotFound) && !strings.Contains(e.Text, "parameter lbruleid"):
+	case s.Kind == plan.BindCertificate &&
+		(denied && e.HTTPCode != 432 || e.Kind == cloudstack.KindNotFound) &&
+		!strings.Contains(e.Text, "parameter lbruleid"):
 		return refuse(plan.ReasonNoSuchCertificate,
-			fmt.Sprintf("annotation %s names certificate %q, which CloudStack does not have for the controller's account or the Service's project", annotation.SSLCertificate, s.Rule.Certificate),
+			fmt.Sprintf("annotation %s names certificate %q, which CloudStack does not have for the controller's "+
+				"account or the Service's project", annotation.SSLCertificate, s.Rule.Certificate),
 			"upload the certificate (uploadSslCert) and set the annotation to its id")
 	}
+
 	return err
 }
 
@@ -197,18 +257,22 @@ func (w *Work) openACL(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return err
 	}
+
 	known := make([]plan.Item, 0, len(items))
 	for i := range items {
 		known = append(known, observe.ACLItem(&items[i], w.Subject))
 	}
+
 	if conflict, widens := plan.SharedACL(w.Desired, plan.ACL{ListID: s.ACLID, Items: known}); widens {
 		return conflict // another Service was first
 	}
+
 	f := s.Access
 	number, refusal := plan.FreeNumber(known, f)
 	if refusal != nil {
 		return refusal
 	}
+
 	submitted, err := w.API.Client.CreateNetworkACL(ctx, cloudstack.CreateNetworkACLRequest{
 		ListID: s.ACLID, Protocol: f.Protocol, StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs,
 		Number: number, Reason: plan.ACLReason(w.Clusters[0], w.Service),
@@ -216,5 +280,6 @@ func (w *Work) openACL(ctx context.Context, s plan.Step) error {
 	if err == nil {
 		w.note(s, "createNetworkACL", submitted).outcome.Number = number
 	}
+
 	return err
 }

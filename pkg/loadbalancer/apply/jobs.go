@@ -18,9 +18,9 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// A job that takes long, or never ends, keeps no worker: a sync waits for jobs for some seconds in all, and then ends with a
-// *plan.WaitError. What runs stays in the Service's Memory, and the next sync goes on with what does not touch it. The same
-// change is never submitted again while its job runs.
+// A job that takes long, or never ends, keeps no worker: a sync waits for jobs for some seconds in all, and then ends
+// with a *plan.WaitError. What runs stays in the Service's Memory, and the next sync goes on with what does not touch
+// it. The same change is never submitted again while its job runs.
 
 const (
 	// patience is how long a sync waits for jobs. Most jobs of a router take a second or two.
@@ -56,8 +56,9 @@ func (j *job) ready() bool {
 
 // Memory is what has to be remembered of a Service's changes until the next sync.
 type Memory struct {
-	Releasing map[string]time.Time // addresses whose release was asked for and not seen to succeed; the zero time when it is known to have failed
-	deleting  time.Time            // since when a rule in state Deleting keeps an address from being released
+	// addresses whose release was asked for and not seen to succeed; the zero time when it is known to have failed
+	Releasing map[string]time.Time
+	deleting  time.Time // since when a rule in state Deleting keeps an address from being released
 
 	jobs     []*job          // those of actions that still run
 	rules    map[int]string  // ids of rules created since no job was left, by port
@@ -161,7 +162,9 @@ func (w *Work) waitFor(ctx context.Context, jobs []*job) {
 }
 
 // alone makes a call and waits for its job, unless the job of the same call, by its key, still runs.
-func (w *Work) alone(ctx context.Context, key string, await cloudstack.Await, submit func() (cloudstack.Submitted, error)) (*cloudstack.Job, error) {
+func (w *Work) alone(
+	ctx context.Context, key string, await cloudstack.Await, submit func() (cloudstack.Submitted, error),
+) (*cloudstack.Job, error) {
 	j := w.besides[key]
 	if j == nil {
 		submitted, err := submit()
@@ -175,18 +178,22 @@ func (w *Work) alone(ctx context.Context, key string, await cloudstack.Await, su
 		w.besides[key] = j
 		w.follow(ctx, j, await)
 	}
+
 	w.waitFor(ctx, []*job{j})
 	if j.over.Err() == nil {
 		j.parked = true
 		return nil, w.waiting(lookAgain)
 	}
+
 	j.stop()
 	delete(w.besides, key)
 	return j.result, j.err
 }
 
 // wait is alone for a call on items of which only the success matters.
-func (w *Work) wait(ctx context.Context, command string, ids []string, submit func() (cloudstack.Submitted, error)) error {
+func (w *Work) wait(
+	ctx context.Context, command string, ids []string, submit func() (cloudstack.Submitted, error),
+) error {
 	_, err := w.alone(ctx, command+" "+strings.Join(ids, " "), cloudstack.Await{Command: command}, submit)
 	return err
 }
@@ -199,8 +206,8 @@ func (w *Work) Resume(ctx context.Context) error {
 	return w.finish(ctx, func(*job) bool { return true })
 }
 
-// busy reports whether an action has to wait for a job: two changes of one rule at once fail, and the same change is not made
-// again. Only adding the members of a rule may go along with its creation.
+// busy reports whether an action has to wait for a job: two changes of one rule at once fail, and the same change is
+// not made again. Only adding the members of a rule may go along with its creation.
 //
 // A firewall rule is submitted when the job of the one before on its address has ended: CloudStack would wait for 5 s.
 //
@@ -213,10 +220,15 @@ func (w *Work) busy(s plan.Step, j *job) bool {
 	if a := w.on(s); a != nil && s.ACLID == "" && s.Kind != plan.AllocateAddress {
 		address = a.ID
 	}
+
 	other := &j.step
-	sameChange := s.Kind == other.Kind && s.ACLID == other.ACLID && address == other.AddressID && s.ItemID == other.ItemID &&
+	sameChange := s.Kind == other.Kind &&
+		s.ACLID == other.ACLID &&
+		address == other.AddressID &&
+		s.ItemID == other.ItemID &&
 		s.Port == other.Port && s.Protocol == other.Protocol && slices.Equal(s.CIDRs, other.CIDRs) &&
 		(s.Access.Protocol == "" || s.Access.Overlaps(other.Access))
+
 	joins := other.Kind == plan.CreateRule && s.Kind == plan.AddMembers && !w.unproven(*other)
 	long := s.Destructive() && w.Clock.Since(j.submitted) >= deletionGrace
 	switch {
@@ -231,5 +243,6 @@ func (w *Work) busy(s plan.Step, j *job) bool {
 	case s.Makes() == plan.ResourceFirewall && other.Makes() == plan.ResourceFirewall:
 		return true
 	}
+
 	return rule != "" && j.rule == rule && !joins || s.ItemID != "" && s.ItemID == other.ItemID
 }

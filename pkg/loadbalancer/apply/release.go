@@ -13,9 +13,9 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// A release removes the rules of its address. The server's job breaks when another job deletes one of them meanwhile, so
-// that a release waits for deletions that still run: those whose answer was lost, and those of the process before this
-// one. Deletions whose job is known have ended by then.
+// A release removes the rules of its address. The server's job breaks when another job deletes one of them meanwhile,
+// so that a release waits for deletions that still run: those whose answer was lost, and those of the process before
+// this one. Deletions whose job is known have ended by then.
 
 const (
 	cmdDisassociate = "disassociateIpAddress"
@@ -36,12 +36,20 @@ func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now tim
 		case s.Kind != plan.ReleaseAddress || a == nil:
 		case a.State == plan.StateReleasing: // with its rules
 			if now.Sub(m.Releasing[a.ID]) < deletionGrace {
-				return &plan.WaitError{Message: "waiting for the release of address " + a.IP + ", whose answer was lost", After: deletionPause}
+				return &plan.WaitError{
+					Message: "waiting for the release of address " + a.IP + ", whose answer was lost",
+					After:   deletionPause,
+				}
 			}
 		case slices.ContainsFunc(a.Rules, func(rule plan.Item) bool { return rule.Deleting }):
-			deleting = &plan.WaitError{Message: "waiting for rules of address " + a.IP + " that CloudStack is still deleting, before the address is released", After: deletionPause}
+			deleting = &plan.WaitError{
+				Message: "waiting for rules of address " + a.IP +
+					" that CloudStack is still deleting, before the address is released",
+				After: deletionPause,
+			}
 		}
 	}
+
 	switch {
 	case deleting == nil:
 		m.deleting = time.Time{}
@@ -50,6 +58,7 @@ func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now tim
 	case now.Sub(m.deleting) >= deletionGrace:
 		return nil
 	}
+
 	return deleting
 }
 
@@ -93,26 +102,33 @@ func (w *Work) forget(ctx context.Context, s plan.Step) error {
 	keys := slices.Clone(a.OwnTags)
 	switch {
 	case s.HandOver:
-		keys = slices.DeleteFunc(keys, func(k string) bool { return k != plan.TagServiceUID && (k != plan.TagService || a.Shared) })
+		keys = slices.DeleteFunc(keys,
+			func(k string) bool { return k != plan.TagServiceUID && (k != plan.TagService || a.Shared) })
 	case s.Keep:
 		if err := w.markKept(ctx, a); err != nil {
 			return err
 		}
-		keys = slices.DeleteFunc(keys, func(k string) bool { return k == plan.TagCluster || k == plan.TagManagedBy || k == plan.TagKeptBy })
+		keys = slices.DeleteFunc(keys,
+			func(k string) bool { return k == plan.TagCluster || k == plan.TagManagedBy || k == plan.TagKeptBy })
 	}
-	left := a.Claim.Tagged != "" && a.TaggedUID == "" && a.Keeper == "" && !a.Shared // by the owner, for the guests, the last of which goes
+
+	// by the owner, for the guests, the last of which goes
+	left := a.Claim.Tagged != "" && a.TaggedUID == "" && a.Keeper == "" && !a.Shared
 	if (a.Owner == plan.Owned || left) && len(keys) > 0 && !s.Internal {
 		if err := w.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {
 			return err
 		}
 	}
+
 	w.drop(s.AddressID)
 	if !s.Internal {
 		w.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: "address " + s.IP + " is kept: " + s.Note})
 	}
+
 	if err := w.save(ctx, false); err != nil {
 		return err
 	}
+
 	w.effect(s, plan.Outcome{})
 	return nil
 }

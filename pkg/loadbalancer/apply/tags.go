@@ -19,7 +19,11 @@ func (w *Work) markKept(ctx context.Context, a *plan.Address) error {
 	if slices.Contains(a.OwnTags, plan.TagKeptBy) {
 		return nil
 	}
-	tags := map[string]string{plan.TagCluster: w.Clusters[0], plan.TagManagedBy: plan.ManagedBy, plan.TagKeptBy: w.Service.Key()}
+	tags := map[string]string{
+		plan.TagCluster:   w.Clusters[0],
+		plan.TagManagedBy: plan.ManagedBy,
+		plan.TagKeptBy:    w.Service.Key(),
+	}
 	for _, key := range a.OwnTags {
 		delete(tags, key)
 	}
@@ -42,6 +46,7 @@ func (w *Work) untag(ctx context.Context, resource string, ids, keys []string) e
 func (w *Work) tagAddress(ctx context.Context, s plan.Step) error {
 	a := w.on(s)
 	tags := w.addressTags(s, a)
+
 	// A tag cannot be changed. Without that of a former cluster the address is ours by the Service's UID; that of a
 	// Service without its UID was left by one that is gone.
 	stale := func(key string) bool {
@@ -49,19 +54,23 @@ func (w *Work) tagAddress(ctx context.Context, s plan.Step) error {
 			key == plan.TagService && a.TaggedUID == "" && a.TaggedService != w.Service.Key() ||
 			key == plan.TagKeepIP && !s.Keep
 	}
+
 	if keys := slices.DeleteFunc(slices.Clone(a.OwnTags), func(k string) bool { return !stale(k) }); len(keys) > 0 {
 		if err := w.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {
 			return w.tagged(ctx, s, err)
 		}
 		a.OwnTags = slices.DeleteFunc(slices.Clone(a.OwnTags), stale)
 	}
+
 	for _, key := range a.OwnTags {
 		delete(tags, key)
 	}
+
 	if len(tags) == 0 {
 		w.effect(s, plan.Outcome{})
 		return nil
 	}
+
 	return w.tag(ctx, s, plan.ResourcePublicIP, []string{a.ID}, tags)
 }
 
@@ -77,9 +86,9 @@ func (w *Work) addressTags(s plan.Step, a *plan.Address) map[string]string {
 	return tags
 }
 
-// tagItems submits the tags that own items lack, those that were created in this run included. An item without any gets all
-// tags, one that carries a former id of the cluster its id: a tag cannot be changed, and without it an item is the Service's
-// by the UID.
+// tagItems submits the tags that own items lack, those that were created in this run included. An item without any gets
+// all tags, one that carries a former id of the cluster its id: a tag cannot be changed, and without it an item is the
+// Service's by the UID.
 func (w *Work) tagItems(ctx context.Context, s plan.Step) error {
 	ids := slices.Sorted(slices.Values(w.made[s.Resource()]))
 	var former []string
@@ -106,8 +115,8 @@ func (w *Work) tagItems(ctx context.Context, s plan.Step) error {
 	return w.tag(ctx, s, s.Resource(), ids, plan.RuleTags(w.Clusters[0], w.Service))
 }
 
-// replaceTags sets the tags of an address that was acquired a moment ago and carries some of an earlier account or cluster:
-// CloudStack keeps the tags of addresses when their account is removed. A tag cannot be changed.
+// replaceTags sets the tags of an address that was acquired a moment ago and carries some of an earlier account or
+// cluster: CloudStack keeps the tags of addresses when their account is removed. A tag cannot be changed.
 func (w *Work) replaceTags(ctx context.Context, id string, tags map[string]string) error {
 	ips, err := w.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project})
 	if err != nil || len(ips) == 0 {
@@ -159,7 +168,12 @@ func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
 	case err == nil, alreadyTagged(err):
 		w.effect(s, plan.Outcome{})
 	case refused && news:
-		w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingForbidden, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours. Each drift round tries again"})
+		w.Notify(plan.Notice{
+			Warning: true,
+			Reason:  plan.ReasonTaggingForbidden,
+			Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is " +
+				"ours. Each drift round tries again",
+		})
 	case refused:
 	case ctx.Err() != nil:
 		return err

@@ -106,7 +106,8 @@ func (r *reading) readTags(c *candidate, tags map[string]string) {
 
 	switch {
 	case a.Owner == plan.Owned: // whatever the record says of the acquisition
-		a.Tagged, a.FormerCluster, a.Allocated = true, plan.Former(tags, r.Clusters), tags[plan.TagAllocatedBy] == plan.ManagedBy
+		a.Tagged, a.FormerCluster, a.Allocated = true, plan.Former(tags,
+			r.Clusters), tags[plan.TagAllocatedBy] == plan.ManagedBy
 	case plan.Unused(tags, r.Clusters):
 		// Handed over by the Service that it was acquired for.
 		a.Owner, a.Allocated = plan.Unknown, false
@@ -154,14 +155,17 @@ func (r *reading) missing(ctx context.Context, c *candidate) (evidence.Evidence,
 }
 
 func (r *reading) readFirewall(ctx context.Context, a *plan.Address) error {
-	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListFirewallRules, cloudstack.FirewallRuleQuery{ProjectID: r.Project},
-		cloudstack.FirewallRuleQuery{PublicIPID: a.ID, ProjectID: r.Project}, func(f *cloudstack.FirewallRule) bool { return f.PublicIPID == a.ID })
+	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListFirewallRules,
+		cloudstack.FirewallRuleQuery{ProjectID: r.Project},
+		cloudstack.FirewallRuleQuery{PublicIPID: a.ID, ProjectID: r.Project},
+		func(f *cloudstack.FirewallRule) bool { return f.PublicIPID == a.ID })
 	if err != nil {
 		return fmt.Errorf("list firewall rules of %s: %w", a.IP, err)
 	}
 	for i := range list {
 		f := &list[i]
-		a.Firewall = append(a.Firewall, item(f.ID, f.State, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, r.mark(f.Tags)))
+		a.Firewall = append(a.Firewall,
+			item(f.ID, f.State, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, r.mark(f.Tags)))
 	}
 	return nil
 }
@@ -214,7 +218,8 @@ func (r *reading) add(l *candidates, what string, ips []cloudstack.PublicIP, err
 }
 
 func (r *reading) addAt(ctx context.Context, l *candidates, ip string) error {
-	ips, err := r.findIPs(ctx, cloudstack.PublicIPQuery{Address: ip}, func(p *cloudstack.PublicIP) bool { return p.Address == ip })
+	ips, err := r.findIPs(ctx, cloudstack.PublicIPQuery{Address: ip},
+		func(p *cloudstack.PublicIP) bool { return p.Address == ip })
 	return r.add(l, "at "+ip, ips, err)
 }
 
@@ -239,20 +244,23 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 		s := out.at(rec.ID)
 		s.IP, s.recorded, s.InStatus = rec.IP, &rec, true
 	}
+
 	var err error
 	switch {
 	case len(r.Records.Addresses) == 0:
 		err = r.unrecorded(ctx, &out)
 	case r.Desired.Absent:
-		// One call tells what the records say of tagged addresses, and finds those that they do not name: a record may be
-		// an older one, which a user put back.
+		// One call tells what the records say of tagged addresses, and finds those that they do not name: a record may
+		// be an older one, which a user put back.
 		err = r.addTagged(ctx, &out)
 	}
+
 	want := r.Desired.Address
 	known := slices.ContainsFunc(out, func(c candidate) bool { return c.IP == want })
 	if err == nil && want != "" && !r.Desired.Internal && !known {
 		err = r.addAt(ctx, &out, want)
 	}
+
 	return out, err
 }
 
@@ -262,6 +270,7 @@ func (r *reading) unrecorded(ctx context.Context, out *candidates) error {
 	if err != nil {
 		return fmt.Errorf("look for rules of %s: %w", r.Service.LB, err)
 	}
+
 	for i := range rules {
 		// The keyword also matches parts of names and descriptions.
 		if _, _, _, own := plan.ParseOwnRuleName(r.Service.LB, rules[i].Name); own {
@@ -269,30 +278,37 @@ func (r *reading) unrecorded(ctx context.Context, out *candidates) error {
 			found.IP, found.by = rules[i].PublicIP, "load balancer rule "+rules[i].Name+" on it"
 		}
 	}
+
 	if id := r.Spec.PredecessorAddress; id != "" {
 		ips, err := r.address(ctx, id)
 		if err := r.add(out, "of id "+id, ips, err); err != nil {
 			return err
 		}
 	}
+
 	if r.Desired.Internal {
 		return nil // the status shows an address of a tier
 	}
+
 	for _, ip := range r.Service.StatusIPs {
 		if err := r.addAt(ctx, out, ip); err != nil {
 			return err
 		}
 	}
+
 	if !r.Desired.Absent && len(r.Service.StatusIPs) == 0 && (!r.Service.Seen || r.Known) {
 		return nil
 	}
+
 	if err := r.addTagged(ctx, out); err != nil || !r.Desired.Absent && len(r.Desired.Forwards) == 0 {
 		return err
 	}
+
 	forwards, err := r.forwardsTagged(ctx)
 	for i := range forwards {
 		found := out.at(forwards[i].PublicIPID)
 		found.IP, found.by = forwards[i].PublicIP, "port forwarding "+forwards[i].ID+" on it"
 	}
+
 	return err
 }

@@ -57,7 +57,10 @@ func whole[Q, T any](ctx context.Context, r *reading, list func(context.Context,
 }
 
 // find reads what a query asks for: from the whole list where bulk is set, else by a call of its own.
-func find[Q, T any](ctx context.Context, r *reading, bulk bool, list func(context.Context, Q) ([]T, error), all, some Q, want func(*T) bool) ([]T, error) {
+func find[Q, T any](
+	ctx context.Context, r *reading, bulk bool, list func(context.Context, Q) ([]T, error), all, some Q,
+	want func(*T) bool,
+) ([]T, error) {
 	var items []T
 	var err error
 	if bulk {
@@ -92,19 +95,25 @@ func pick[T any](all []T, want func(*T) bool) []T {
 }
 
 // findRules finds load balancer rules.
-func (r *reading) findRules(ctx context.Context, bulk bool, q cloudstack.LoadBalancerRuleQuery, want func(*cloudstack.LoadBalancerRule) bool) ([]cloudstack.LoadBalancerRule, error) {
+func (r *reading) findRules(
+	ctx context.Context, bulk bool, q cloudstack.LoadBalancerRuleQuery, want func(*cloudstack.LoadBalancerRule) bool,
+) ([]cloudstack.LoadBalancerRule, error) {
 	q.ProjectID = r.Project
-	return find(ctx, r, bulk, r.api.ListLoadBalancerRules, cloudstack.LoadBalancerRuleQuery{ProjectID: r.Project}, q, want)
+	return find(ctx, r, bulk, r.api.ListLoadBalancerRules, cloudstack.LoadBalancerRuleQuery{ProjectID: r.Project}, q,
+		want)
 }
 
 // aclItems are the items of a list; of all lists without one.
 func (r *reading) aclItems(ctx context.Context, listID string) ([]cloudstack.NetworkACL, error) {
 	return find(ctx, r, r.shared != nil, r.api.ListNetworkACLs, cloudstack.NetworkACLQuery{ProjectID: r.Project},
-		cloudstack.NetworkACLQuery{ListID: listID, ProjectID: r.Project}, func(a *cloudstack.NetworkACL) bool { return listID == "" || a.ListID == listID })
+		cloudstack.NetworkACLQuery{ListID: listID, ProjectID: r.Project},
+		func(a *cloudstack.NetworkACL) bool { return listID == "" || a.ListID == listID })
 }
 
 // findIPs finds public addresses.
-func (r *reading) findIPs(ctx context.Context, q cloudstack.PublicIPQuery, want func(*cloudstack.PublicIP) bool) ([]cloudstack.PublicIP, error) {
+func (r *reading) findIPs(
+	ctx context.Context, q cloudstack.PublicIPQuery, want func(*cloudstack.PublicIP) bool,
+) ([]cloudstack.PublicIP, error) {
 	q.ProjectID = r.Project
 	return find(ctx, r, r.shared != nil, r.api.ListPublicIPs, cloudstack.PublicIPQuery{ProjectID: r.Project}, q, want)
 }
@@ -124,22 +133,26 @@ func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP
 	return ips, err
 }
 
-// membersOf are the VMs behind a rule, where the lists are newer than our last write, and it takes fewer calls to ask each VM of
-// the network for its rules than each rule for its members; else ok is false.
+// membersOf are the VMs behind a rule, where the lists are newer than our last write, and it takes fewer calls to ask
+// each VM of the network for its rules than each rule for its members; else ok is false.
 func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Address) (vms []string, ok bool, err error) {
 	if !r.fresh(a.ID) || r.VMs == nil || a.NetworkID == "" {
 		return nil, false, nil
 	}
+
 	byRule, err := shared(ctx, r.shared, "members "+a.NetworkID, func() (map[string][]string, error) {
 		all, err := r.allRules(ctx)
 		if err != nil {
 			return nil, err
 		}
+
 		vms, err := r.VMs(ctx, r.Project, a.NetworkID)
 		if err != nil {
 			return nil, fmt.Errorf("list the VMs of network %s: %w", a.NetworkID, err)
 		}
+
 		const page = 500
+
 		// Of load balancers of Kubernetes all rules will be asked for.
 		rules := len(pick(all, func(l *cloudstack.LoadBalancerRule) bool {
 			return plan.OfKubernetes(l.Name) && l.NetworkID == a.NetworkID
@@ -147,9 +160,11 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Addres
 		if len(vms) == 0 || len(vms)*((rules+page-1)/page) >= rules {
 			return nil, nil
 		}
+
 		byRule := map[string][]string{}
 		for _, vm := range vms {
-			of, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{VMID: vm, NetworkID: a.NetworkID, ProjectID: r.Project})
+			of, err := r.api.ListLoadBalancerRules(ctx,
+				cloudstack.LoadBalancerRuleQuery{VMID: vm, NetworkID: a.NetworkID, ProjectID: r.Project})
 			if err != nil {
 				return nil, fmt.Errorf("list the rules of VM %s: %w", vm, err)
 			}
@@ -157,7 +172,9 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Addres
 				byRule[of[i].ID] = append(byRule[of[i].ID], vm)
 			}
 		}
+
 		return byRule, nil
 	})
+
 	return byRule[rule.ID], byRule != nil, err
 }

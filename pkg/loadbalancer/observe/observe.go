@@ -25,13 +25,17 @@ import (
 // Reader is what an observation asks CloudStack.
 type Reader interface {
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
-	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
+	ListLoadBalancerRules(
+		ctx context.Context, q cloudstack.LoadBalancerRuleQuery,
+	) ([]cloudstack.LoadBalancerRule, error)
 	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
 	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
 	ListNetworkACLs(ctx context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error)
 	ListStickinessPolicies(ctx context.Context, ruleID string) ([]cloudstack.StickinessPolicy, error)
 	ListCertificatesOfRule(ctx context.Context, ruleID string) ([]string, error)
-	ListInternalLoadBalancers(ctx context.Context, q cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error)
+	ListInternalLoadBalancers(
+		ctx context.Context, q cloudstack.InternalLoadBalancerQuery,
+	) ([]cloudstack.InternalLoadBalancer, error)
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
 }
 
@@ -65,7 +69,13 @@ type Observer struct {
 
 // New makes an Observer. It makes no call.
 func New(api Reader, o Options) *Observer {
-	return &Observer{Options: o, api: api, started: o.Clock.Now(), lists: map[string]*lists{}, touched: map[string]time.Time{}}
+	return &Observer{
+		Options: o,
+		api:     api,
+		started: o.Clock.Now(),
+		lists:   map[string]*lists{},
+		touched: map[string]time.Time{},
+	}
 }
 
 // Query is what to look for, and how closely.
@@ -78,8 +88,8 @@ type Query struct {
 	// ACLs are the network ACL lists as last read and since written, for a role that may not list them now.
 	ACLs []plan.ACL
 
-	// Whole reads the port forwardings of each address, and all network ACL lists where there is a VPC. Otherwise these are
-	// read only where the Service has some.
+	// Whole reads the port forwardings of each address, and all network ACL lists where there is a VPC. Otherwise these
+	// are read only where the Service has some.
 	Whole bool
 	// AllACLs looks for ACL items in all lists.
 	AllACLs bool
@@ -140,8 +150,8 @@ func (r *reading) isNode(vm string) bool {
 
 // Observe reads what concerns a Service; begun is when the oldest of the reads began.
 //
-// A Service costs three reads per address: the address, its rules, and its firewall or network ACL list; with Whole one more
-// for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
+// A Service costs three reads per address: the address, its rules, and its firewall or network ACL list; with Whole one
+// more for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
 func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, begun time.Time, err error) {
 	r := &reading{Observer: o, Query: q, found: &plan.Actual{}, primary: map[string]map[string]string{}}
 	begun = o.Clock.Now()
@@ -169,6 +179,7 @@ func (r *reading) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	lost, err := r.readAddresses(ctx, found)
 	if lost && err == nil {
 		// The record is not to be relied on: it may be an old one that somebody put back.
@@ -177,22 +188,29 @@ func (r *reading) read(ctx context.Context) error {
 			_, err = r.readAddresses(ctx, found[known:])
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if err := r.readInternal(ctx); err != nil {
 		return err
 	}
+
 	if err := r.provePlace(ctx); err != nil {
 		return err
 	}
+
 	return r.readACLs(ctx)
 }
 
-// provePlace makes sure that a deletion which finds nothing looks where the Service's objects were made. A record of a public
-// address is judged on its own, see missing.
+// provePlace makes sure that a deletion which finds nothing looks where the Service's objects were made. A record of a
+// public address is judged on its own, see missing.
 func (r *reading) provePlace(ctx context.Context) error {
-	if !r.Desired.Absent || slices.ContainsFunc(r.found.Addresses, func(a plan.Address) bool { return !a.Internal || len(a.OwnRules()) > 0 }) {
+	if !r.Desired.Absent ||
+		slices.ContainsFunc(r.found.Addresses, func(a plan.Address) bool {
+			return !a.Internal || len(a.OwnRules()) > 0
+		}) {
 		return nil
 	}
 

@@ -27,18 +27,31 @@ type Orphan struct {
 	Keep         bool   // the Service wanted the address to be kept
 }
 
-// Orphans finds what tags and ACL reasons name as the cluster's own, under one of its ids, and no living Service has. It
-// reads whole lists, those that others read since.
+// Orphans finds what tags and ACL reasons name as the cluster's own, under one of its ids, and no living Service has.
+// It reads whole lists, those that others read since.
 //
-// An address whose release failed in an earlier process is in no list of its own. With unfinished, these are listed, too.
-func (o *Observer) Orphans(ctx context.Context, project string, clusters []string, since time.Time, unfinished bool, book plan.Book) ([]Orphan, error) {
+// An address whose release failed in an earlier process is in no list of its own. With unfinished, these are listed,
+// too.
+func (o *Observer) Orphans(
+	ctx context.Context, project string, clusters []string, since time.Time, unfinished bool, book plan.Book,
+) ([]Orphan, error) {
 	r := o.whole(project, since)
 	var out []Orphan
 	used, vpc := map[string]bool{}, false
 	add := func(kind, id string, tags map[string]string, ip, addressID string) {
 		uid := tags[plan.TagServiceUID]
 		if slices.Contains(clusters, tags[plan.TagCluster]) && uid != "" && book.ByUID(uid) == nil {
-			out = append(out, Orphan{UID: uid, Service: tags[plan.TagService], Kind: kind, ID: id, IP: ip, AddressID: addressID, Project: project, Keep: tags[plan.TagKeepIP] != ""})
+			out = append(out,
+				Orphan{
+					UID:       uid,
+					Service:   tags[plan.TagService],
+					Kind:      kind,
+					ID:        id,
+					IP:        ip,
+					AddressID: addressID,
+					Project:   project,
+					Keep:      tags[plan.TagKeepIP] != "",
+				})
 		}
 	}
 
@@ -106,9 +119,11 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 	return out, nil
 }
 
-// ProjectOf returns the project of an address that is tagged for a Service, of all projects that the keys see; empty for none.
+// ProjectOf returns the project of an address that is tagged for a Service, of all projects that the keys see; empty
+// for none.
 func (o *Observer) ProjectOf(ctx context.Context, uid string) (string, error) {
-	ips, err := o.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: "-1", Tags: map[string]string{plan.TagServiceUID: uid}})
+	ips, err := o.api.ListPublicIPs(ctx,
+		cloudstack.PublicIPQuery{ProjectID: "-1", Tags: map[string]string{plan.TagServiceUID: uid}})
 	if err != nil || len(ips) == 0 {
 		return "", err
 	}
@@ -116,7 +131,9 @@ func (o *Observer) ProjectOf(ctx context.Context, uid string) (string, error) {
 }
 
 // Lists returns the public addresses and the load balancer rules of a project, as read since.
-func (o *Observer) Lists(ctx context.Context, project string, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
+func (o *Observer) Lists(
+	ctx context.Context, project string, since time.Time,
+) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
 	r := o.whole(project, since)
 	addresses, err1 := r.allIPs(ctx)
 	rules, err2 := r.allRules(ctx)
@@ -125,5 +142,9 @@ func (o *Observer) Lists(ctx context.Context, project string, since time.Time) (
 
 // whole reads from whole lists only.
 func (o *Observer) whole(project string, since time.Time) *reading {
-	return &reading{Observer: o, Query: Query{Subject: &plan.Subject{Project: project}}, shared: o.sharedLists(project, since)}
+	return &reading{
+		Observer: o,
+		Query:    Query{Subject: &plan.Subject{Project: project}},
+		shared:   o.sharedLists(project, since),
+	}
 }

@@ -23,6 +23,7 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 	if err != nil {
 		return fmt.Errorf("list load balancer rules of %s: %w", a.IP, err)
 	}
+
 	for i := range rules {
 		led, err := r.leadsToNodes(ctx, &rules[i], a)
 		if err != nil {
@@ -37,9 +38,11 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 		}
 		a.Rules = append(a.Rules, rule)
 	}
+
 	if r.Desired.Absent {
 		return nil
 	}
+
 	sticky := false
 	for i := range a.Rules {
 		rule := &a.Rules[i]
@@ -55,6 +58,7 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 		}
 		sticky = sticky || rule.PolicyID != ""
 	}
+
 	// Without any policy, and none wanted, there is nothing to look for next time.
 	a.HasStickiness = sticky || a.HasStickiness && r.Desired.HasStickiness()
 	return nil
@@ -79,12 +83,15 @@ func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led
 		default:
 			out.Owner = plan.Unknown
 			r.warn(plan.ReasonUnverifiedRule, fmt.Sprintf(
-				"load balancer rule %s (%s) on %s is named like one of this Service, but nothing else says so; it is left alone", in.Name, in.ID, a.IP))
+				"load balancer rule %s (%s) on %s is named like one of this Service, but nothing else says so; it "+
+					"is left alone", in.Name, in.ID, a.IP))
 		}
 	}
+
 	if out.Owner != plan.Owned {
 		out.By = r.describe(r.serviceOf(in.Name, in.Tags))
 	}
+
 	return out
 }
 
@@ -107,7 +114,8 @@ func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address,
 func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerRule, a *plan.Address) (bool, error) {
 	byUID, named := r.Service.NamesRule(in.Name, r.ClusterName)
 	switch {
-	case !named, byUID, a.ID != r.Spec.PredecessorAddress, a.InStatus, a.Recorded, len(in.Tags) > 0, !r.Service.HasPort("", in.PublicPort, in.PrivatePort):
+	case !named, byUID, a.ID != r.Spec.PredecessorAddress, a.InStatus, a.Recorded, len(in.Tags) > 0,
+		!r.Service.HasPort("", in.PublicPort, in.PrivatePort):
 		return false, nil
 	}
 	members, err := r.members(ctx, &plan.Item{Rule: access.Rule{ID: in.ID}, Name: in.Name}, a)
@@ -121,8 +129,8 @@ func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerR
 	return len(members) > 0 && !outside, nil
 }
 
-// serviceOf returns the Service of a rule by its tags, or by its name where it has none; nil when the cluster has no such
-// Service.
+// serviceOf returns the Service of a rule by its tags, or by its name where it has none; nil when the cluster has no
+// such Service.
 func (r *reading) serviceOf(rule string, tags map[string]string) *plan.Holder {
 	if uid := tags[plan.TagServiceUID]; uid != "" {
 		return r.Book.ByUID(uid)
@@ -147,26 +155,31 @@ func (r *reading) describe(h *plan.Holder) string {
 	return "Service " + h.Namespace + "/" + h.Name
 }
 
-// last returns an own rule as it was last read or written, where that counts for members, stickiness and certificate, which cost
-// a read per rule; else nil.
+// last returns an own rule as it was last read or written, where that counts for members, stickiness and certificate,
+// which cost a read per rule; else nil.
 func (r *reading) last(a *plan.Address, ruleID string) *plan.Item {
 	if r.Actual == nil {
 		return nil
 	}
 	if before := r.Actual.Find(a.ID); before != nil && before.Acquired == a.Acquired {
-		if rule := before.Rule(ruleID, 0); rule != nil && rule.Owner == plan.Owned && !rule.MembersUnread && !rule.ExtrasUnread {
+		if rule := before.Rule(ruleID, 0); rule != nil &&
+			rule.Owner == plan.Owned &&
+			!rule.MembersUnread &&
+			!rule.ExtrasUnread {
 			return rule
 		}
 	}
 	return nil
 }
 
-// members are a rule's members: as remembered, else as read. Most lists are the desired one, of which there is one copy.
+// members are a rule's members: as remembered, else as read. Most lists are the desired one, of which there is one
+// copy.
 func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address) (out []string, err error) {
 	// A rule in state Add has no members.
 	if known := r.last(a, rule.ID); known != nil && (rule.State != plan.StateAdd || len(known.Members) == 0) {
 		return known.Members, nil
 	}
+
 	read := false
 	if !slices.ContainsFunc(r.Desired.Members, func(m string) bool { return strings.Contains(m, "@") }) {
 		if out, read, err = r.membersOf(ctx, rule, a); err != nil {
@@ -174,6 +187,7 @@ func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address)
 		}
 		out = slices.Sorted(slices.Values(out))
 	}
+
 	if !read {
 		list, err := r.api.ListLoadBalancerMembers(ctx, rule.ID)
 		if err != nil {
@@ -181,9 +195,11 @@ func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address)
 		}
 		out = r.memberNames(list)
 	}
+
 	if slices.Equal(out, r.Desired.Members) {
 		out = r.Desired.Members
 	}
+
 	return out, nil
 }
 
@@ -205,6 +221,7 @@ func (r *reading) memberNames(list []cloudstack.LoadBalancerMember) []string {
 			out = append(out, plan.MemberName(m.VMID, address))
 		}
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -223,10 +240,12 @@ func (r *reading) readExtras(ctx context.Context, rule *plan.Item, a *plan.Addre
 	if !sticky && !tls {
 		return nil
 	}
+
 	if known := r.last(a, rule.ID); known != nil {
 		rule.Stickiness, rule.PolicyID, rule.Certificate = known.Stickiness, known.PolicyID, known.Certificate
 		return nil
 	}
+
 	if sticky {
 		policies, err := r.api.ListStickinessPolicies(ctx, rule.ID)
 		if err != nil {
@@ -237,6 +256,7 @@ func (r *reading) readExtras(ctx context.Context, rule *plan.Item, a *plan.Addre
 			rule.Stickiness, rule.PolicyID = &annotation.Stickiness{Method: p.Method, Params: p.Params}, p.ID
 		}
 	}
+
 	if tls {
 		certificates, err := r.api.ListCertificatesOfRule(ctx, rule.ID)
 		if err != nil && !cloudstack.IsNotFound(err) {
@@ -246,13 +266,15 @@ func (r *reading) readExtras(ctx context.Context, rule *plan.Item, a *plan.Addre
 			rule.Certificate = certificates[0]
 		}
 	}
+
 	return nil
 }
 
 // forwardsTagged finds port forwardings that are tagged for the Service.
 func (r *reading) forwardsTagged(ctx context.Context) ([]cloudstack.PortForwarding, error) {
 	uid := r.Service.UID
-	list, err := find(ctx, r, r.shared != nil, r.api.ListPortForwardings, cloudstack.PortForwardingQuery{ProjectID: r.Project},
+	list, err := find(ctx, r, r.shared != nil, r.api.ListPortForwardings,
+		cloudstack.PortForwardingQuery{ProjectID: r.Project},
 		cloudstack.PortForwardingQuery{Tags: map[string]string{plan.TagServiceUID: uid}, ProjectID: r.Project},
 		func(f *cloudstack.PortForwarding) bool { return f.Tags[plan.TagServiceUID] == uid })
 	if Permitted(err) != nil {
@@ -274,20 +296,24 @@ func (r *reading) readForwards(ctx context.Context, c *candidate) error {
 	if r.mayHaveForwards(c) {
 		r.noForwards.Store(false)
 	}
+
 	all := cloudstack.PortForwardingQuery{ProjectID: r.Project}
 	query := cloudstack.PortForwardingQuery{PublicIPID: a.ID, ProjectID: r.Project}
 	if a.State == plan.StateReleasing {
 		query = all // CloudStack does not list those of one address that is being released
 	}
+
 	on := func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID }
 	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListPortForwardings, all, query, on)
 	if Permitted(err) != nil {
 		return fmt.Errorf("list port forwardings of %s: %w", a.IP, err)
 	}
+
 	var ids []string
 	if c.recorded != nil {
 		ids = strings.Fields(c.recorded.Forwards)
 	}
+
 	for i := range list {
 		f := r.forward(&list[i], a, ids)
 		if f.Owner == plan.Owned && a.NetworkID == "" {
@@ -295,6 +321,7 @@ func (r *reading) readForwards(ctx context.Context, c *candidate) error {
 		}
 		a.Forwards = append(a.Forwards, f)
 	}
+
 	a.ForwardsKnown = true
 	return nil
 }
@@ -303,10 +330,12 @@ func (r *reading) readForwards(ctx context.Context, c *candidate) error {
 func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, recorded []string) plan.Item {
 	out := item(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs, r.mark(in.Tags))
 	out.VM, out.Member, out.PrivatePort = cmp.Or(in.VMName, in.VMID), in.VMID, in.PrivatePort
-	// Its tags say whose it is, else the record: by its id, or by the port and the node port of one whose creation was not
-	// recorded.
+
+	// Its tags say whose it is, else the record: by its id, or by the port and the node port of one whose creation was
+	// not recorded.
 	byRecord := slices.Contains(recorded, in.ID) ||
-		slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) && slices.Contains(a.ForwardTargets[out.Protocol], in.PrivatePort)
+		slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) &&
+			slices.Contains(a.ForwardTargets[out.Protocol], in.PrivatePort)
 	own := out.Owner == plan.Owned || out.Owner == plan.Unknown && byRecord
 	switch {
 	case own && !a.ForeignCluster && out.StartPort == out.EndPort:
@@ -316,14 +345,16 @@ func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, record
 	default:
 		out.Owner = plan.Foreign
 	}
+
 	if primary := r.primaryIn(in.NetworkID)[in.VMID]; primary != "" && in.GuestIP != "" && in.GuestIP != primary {
 		out.Member = plan.MemberName(in.VMID, in.GuestIP)
 	}
+
 	return out
 }
 
-// allForwards are the port forwardings of the project, to find orphans among them. They are listed once, and again while
-// the cluster has any. A role that may not list them has made none.
+// allForwards are the port forwardings of the project, to find orphans among them. They are listed once, and again
+// while the cluster has any. A role that may not list them has made none.
 func (r *reading) allForwards(ctx context.Context, clusters []string) ([]cloudstack.PortForwarding, error) {
 	if r.noForwards.Load() {
 		return nil, nil
@@ -332,6 +363,7 @@ func (r *reading) allForwards(ctx context.Context, clusters []string) ([]cloudst
 	if Permitted(err) != nil {
 		return nil, fmt.Errorf("list port forwardings: %w", err)
 	}
-	r.noForwards.Store(!slices.ContainsFunc(list, func(f cloudstack.PortForwarding) bool { return slices.Contains(clusters, f.Tags[plan.TagCluster]) }))
+	r.noForwards.Store(!slices.ContainsFunc(list,
+		func(f cloudstack.PortForwarding) bool { return slices.Contains(clusters, f.Tags[plan.TagCluster]) }))
 	return list, nil
 }

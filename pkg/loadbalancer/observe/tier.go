@@ -23,8 +23,10 @@ func (r *reading) readACLs(ctx context.Context) error {
 	// Whole lists are read anyway where Services share them: there our items of lists that the tier had before show.
 	everywhere := r.AllACLs || r.shared != nil && r.Desired.VPCID != ""
 	if r.Whole {
-		everywhere = everywhere || slices.ContainsFunc(r.found.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
-			slices.ContainsFunc(r.Records.Addresses, func(a annotation.AddressRecord) bool { return a.VPCID != "" || a.Internal })
+		everywhere = everywhere ||
+			slices.ContainsFunc(r.found.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
+			slices.ContainsFunc(r.Records.Addresses,
+				func(a annotation.AddressRecord) bool { return a.VPCID != "" || a.Internal })
 	}
 	if r.Desired.ACLID == "" && !everywhere || r.LeaveACLs {
 		return nil
@@ -94,7 +96,11 @@ func (r *reading) mark(tags map[string]string) plan.Mark {
 	if owner == plan.OtherCluster {
 		owner = plan.Foreign
 	}
-	return plan.Mark{Owner: owner, Tagged: owner == plan.Owned, Former: owner == plan.Owned && plan.Former(tags, r.Clusters)}
+	return plan.Mark{
+		Owner:  owner,
+		Tagged: owner == plan.Owned,
+		Former: owner == plan.Owned && plan.Former(tags, r.Clusters),
+	}
 }
 
 // owner reads tags, and notes another cluster's id in those with the Service's UID.
@@ -112,16 +118,20 @@ func (r *reading) readInternal(ctx context.Context) error {
 	if r.Desired.Internal {
 		networks[r.Desired.NetworkID] = true
 	}
+
 	for _, rec := range r.Records.Addresses {
 		if rec.Internal {
 			networks[rec.NetworkID] = true
 		}
 	}
+
 	if !r.Desired.Internal && r.Records.Empty() && r.Service.Seen && (r.Desired.Absent || r.Desired.VPCID != "") {
 		networks[""] = true // its records may be lost: it may have had an address of any tier
 	}
+
 	for network := range networks {
-		list, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{NetworkID: network, ProjectID: r.Project})
+		list, err := r.api.ListInternalLoadBalancers(ctx,
+			cloudstack.InternalLoadBalancerQuery{NetworkID: network, ProjectID: r.Project})
 		if network == "" && cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 			continue
 		}
@@ -130,11 +140,12 @@ func (r *reading) readInternal(ctx context.Context) error {
 		}
 		r.internalAddresses(network, list)
 	}
+
 	return nil
 }
 
-// internalAddresses adds the addresses of a tier with something of the Service's, or that it asks for. CloudStack shows them by
-// their load balancers alone.
+// internalAddresses adds the addresses of a tier with something of the Service's, or that it asks for. CloudStack shows
+// them by their load balancers alone.
 func (r *reading) internalAddresses(network string, list []cloudstack.InternalLoadBalancer) {
 	at := func(network, ip string) *plan.Address {
 		id := plan.InternalID(network, ip)
@@ -143,7 +154,9 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 				ID: id, IP: ip, NetworkID: network, Internal: true, Owner: plan.Unknown,
 				InStatus: slices.Contains(r.Service.StatusIPs, ip),
 			}
-			if i := slices.IndexFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool { return rec.ID == id }); i >= 0 {
+			if i := slices.IndexFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool {
+				return rec.ID == id
+			}); i >= 0 {
 				a.Recall(&r.Records.Addresses[i])
 			}
 			a.Allocated = true
@@ -151,14 +164,17 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		}
 		return r.found.Find(id)
 	}
+
 	for _, rec := range r.Records.Addresses {
 		if rec.Internal && rec.NetworkID == network && rec.IP != "" {
 			at(network, rec.IP)
 		}
 	}
+
 	if r.Desired.Internal && r.Desired.Address != "" && network == r.Desired.NetworkID {
 		at(network, r.Desired.Address)
 	}
+
 	for i := range list {
 		b := &list[i]
 		rule := item(b.ID, b.State, plan.ProtocolTCP, b.Port, b.Port, nil, r.mark(b.Tags))

@@ -61,7 +61,8 @@ func FreeNumber(items []Item, f access.Range) (int, *RefusalError) {
 			return n, nil
 		}
 	}
-	return 0, Refuse(ReasonSourceRanges, fmt.Sprintf("the network ACL list has no free number before item %d, which denies all", wall),
+	return 0, Refuse(ReasonSourceRanges,
+		fmt.Sprintf("the network ACL list has no free number before item %d, which denies all", wall),
 		"give the item that denies all a higher number")
 }
 
@@ -104,6 +105,7 @@ func SharedACL(d Desired, lists ...ACL) (conflict *RefusalError, widens bool) {
 	if !d.Internal || len(d.Ranges) == 0 || at < 0 {
 		return nil, false // without items and members nobody is let in
 	}
+
 	items := lists[at].Items
 	for _, port := range d.Ports() {
 		var own, others []string
@@ -116,17 +118,23 @@ func SharedACL(d Desired, lists ...ACL) (conflict *RefusalError, widens bool) {
 				others = append(others, item.CIDRs...)
 			}
 		}
+
 		if len(others) == 0 || annotation.SameRanges(others, d.Ranges) {
 			continue
 		}
+
 		conflict = RefusePort(
-			ReasonSourceRanges, fmt.Sprintf("the tier's network ACL list lets other sources in to port %d of another Service, and does not tell internal load balancers apart", port),
+			ReasonSourceRanges,
+			fmt.Sprintf("the tier's network ACL list lets other sources in to port %d of another Service, and does "+
+				"not tell internal load balancers apart", port),
 			"use another port, or the same source ranges for both Services", port,
 		)
+
 		if widens = !annotation.Contain(own, d.Ranges); widens {
 			break
 		}
 	}
+
 	return conflict, widens
 }
 
@@ -135,6 +143,7 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 	if wall == 0 {
 		return nil
 	}
+
 	used, own, siblings := map[int]bool{}, map[string]bool{}, 0
 	for _, i := range l.Items {
 		if i.Number >= wall {
@@ -148,6 +157,7 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 			siblings++
 		}
 	}
+
 	free := wall - 1 - len(used)
 	most := max((free+len(own)+siblings+1)/2-siblings, len(own))
 	now, peak := len(own), 0 // how many of the numbers the Service has: some items are opened before others are closed
@@ -164,13 +174,17 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 		}
 		peak = max(peak, now)
 	}
+
 	if peak > free+len(own) {
 		now = peak
 	} else if now <= most {
 		return nil
 	}
-	return Refuse(ReasonSourceRanges, fmt.Sprintf("the source ranges need %s before number %d of network ACL list %s, which denies all: %d of these numbers are free, of which the Service may take %d: a namespace gets half of what others leave",
-		english.Plural(now, "item", ""), wall, cmp.Or(l.Name, l.ListID), free, most),
+
+	return Refuse(ReasonSourceRanges,
+		fmt.Sprintf("the source ranges need %s before number %d of network ACL list %s, which denies all: %d of "+
+			"these numbers are free, of which the Service may take %d: a namespace gets half of what others leave",
+			english.Plural(now, "item", ""), wall, cmp.Or(l.Name, l.ListID), free, most),
 		"use ports that follow each other, which share an item, or give the item that denies all a higher number")
 }
 
@@ -191,12 +205,15 @@ func (p *planner) acls(a Actual) {
 	if a.ACLsUnread {
 		return
 	}
+
 	a.ACLs = slices.Clone(a.ACLs)
 	wanted := ""
 	if !p.desired.Absent && p.desired.ACLID != "" {
 		wanted = a.ACL(p.desired.ACLID).ListID
 	}
-	for _, l := range slices.SortedFunc(slices.Values(a.ACLs), func(x, y ACL) int { return strings.Compare(x.ListID, y.ListID) }) {
+
+	for _, l := range slices.SortedFunc(slices.Values(a.ACLs),
+		func(x, y ACL) int { return strings.Compare(x.ListID, y.ListID) }) {
 		own, on := rulesOf(owned(l.Items)), On{ACLID: l.ListID}
 		if l.ListID == wanted {
 			p.access(access.Plan(p.desired.aclPorts(), p.desired.Ranges, own, nil, false), on)

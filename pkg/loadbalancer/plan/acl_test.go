@@ -27,8 +27,14 @@ func onPort(id, protocol string, port int) access.Rule {
 func TestNumbersOfACLItems(t *testing.T) {
 	t.Parallel()
 	item := func(number int, allow bool, protocol string, ports [2]int, cidrs ...string) Item {
-		return Item{Rule: access.Rule{Range: span(protocol, ports[0], ports[1], cidrs...)}, Number: number, Ingress: true, Allow: allow}
+		return Item{
+			Rule:    access.Rule{Range: span(protocol, ports[0], ports[1], cidrs...)},
+			Number:  number,
+			Ingress: true,
+			Allow:   allow,
+		}
 	}
+
 	everything, everyone := [2]int{}, annotation.Anyone
 	wall := item(100, false, "all", everything, everyone)
 	f := span(ProtocolTCP, 80, 81, everyone)
@@ -112,7 +118,9 @@ func TestRoomInACLList(t *testing.T) {
 			items = append(items, wall(c.Wall))
 		}
 
-		a := Actual{ACLs: []ACL{{ListID: "acl", Name: "tier-list", Items: items}, {ListID: "other", Items: []Item{wall(1)}}}}
+		a := Actual{
+			ACLs: []ACL{{ListID: "acl", Name: "tier-list", Items: items}, {ListID: "other", Items: []Item{wall(1)}}},
+		}
 		refusal := CheckACL(d, a, planOf(d, a, Limits{}))
 		if c.Refused == "" {
 			assert.Nil(t, refusal)
@@ -142,6 +150,7 @@ func TestReasonsOfACLItems(t *testing.T) {
 		_, _, ok = ACLOwner(odd)
 		assert.False(t, ok, odd)
 	}
+
 	_, _, ok = ACLOwner("by hand (see ticket 7)")
 	assert.False(t, ok)
 	svc.Name = strings.Repeat("n", 400)
@@ -155,8 +164,14 @@ func TestNamesOfOtherProviders(t *testing.T) {
 	t.Parallel()
 	svc := aService()
 	for name, want := range map[string][2]bool{
-		testLB + "-tcp-80": {true, true}, testLB + "-80": {true, true}, "K8s_svc_kubernetes_default_web-tcp-80": {false, true},
-		"K8s_svc_kubernetes_default_web-tcp-proxy-80": {false, true}, "K8s_svc_a_b_default_web-tcp-proxy-80": {}, "K8s_svc_kubernetes_other_web-tcp-80": {}, "K8s_svc_kubernetes_default_web2-tcp-80": {}, "web-tcp-80": {},
+		testLB + "-tcp-80":                            {true, true},
+		testLB + "-80":                                {true, true},
+		"K8s_svc_kubernetes_default_web-tcp-80":       {false, true},
+		"K8s_svc_kubernetes_default_web-tcp-proxy-80": {false, true},
+		"K8s_svc_a_b_default_web-tcp-proxy-80":        {},
+		"K8s_svc_kubernetes_other_web-tcp-80":         {},
+		"K8s_svc_kubernetes_default_web2-tcp-80":      {},
+		"web-tcp-80":                                  {},
 	} {
 		byUID, ok := svc.NamesRule(name, "kubernetes")
 		assert.Equal(t, want, [2]bool{byUID, ok}, name)

@@ -15,13 +15,13 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Step is one change in CloudStack, at its place in a plan. It works on an address, or on a network ACL list. Fields that
-// its kind does not need are empty.
+// Step is one change in CloudStack, at its place in a plan. It works on an address, or on a network ACL list. Fields
+// that its kind does not need are empty.
 type Step struct {
 	// Kind names the action in metrics, in JSON and in logs.
 	Kind string `json:"kind"`
-	// Wave orders a plan. The actions of a wave may be submitted one after the other without waiting; a wave begins when
-	// all jobs of the one before succeeded.
+	// Wave orders a plan. The actions of a wave may be submitted one after the other without waiting; a wave begins
+	// when all jobs of the one before succeeded.
 	Wave int `json:"wave"`
 	// Replaces are the ids of items that must be gone before the action can succeed.
 	Replaces []string `json:"replaces,omitempty"`
@@ -41,25 +41,27 @@ type Step struct {
 	Members  []string `json:"members,omitempty"`
 	// Access is what a firewall rule or ACL item opens.
 	Access access.Range `json:"firewall,omitzero"`
-	// PrivatePort, Member and CIDRs are what a port forwarding gets; an update leaves alone what is empty. From is the member
-	// that it leaves.
+	// PrivatePort, Member and CIDRs are what a port forwarding gets; an update leaves alone what is empty. From is the
+	// member that it leaves.
 	PrivatePort int      `json:"privatePort,omitempty"`
 	Member      string   `json:"member,omitempty"`
 	From        string   `json:"from,omitempty"`
 	CIDRs       []string `json:"cidrs,omitempty"`
 	// Items is how many items are tagged.
 	Items int `json:"items,omitempty"`
-	// Allocated, HandOver and Keep are about an address that is forgotten: the cluster acquired it, other Services go on
-	// using it, it is marked as kept by the Service. Of one that is tagged, Keep means that the Service wants it to be kept.
+	// Allocated, HandOver and Keep are about an address that is forgotten: the cluster acquired it, other Services go
+	// on using it, it is marked as kept by the Service. Of one that is tagged, Keep means that the Service wants it to
+	// be kept.
 	Allocated bool   `json:"allocated,omitempty"`
 	HandOver  bool   `json:"handOver,omitempty"`
 	Keep      bool   `json:"keep,omitempty"`
-	Note      string `json:"note,omitempty"`         // says why, where that is not plain
-	Held      bool   `json:"heldByPolicy,omitempty"` // in plans that are shown: the controller's policy does not let it be done
+	Note      string `json:"note,omitempty"` // says why, where that is not plain
+	// in plans that are shown: the controller's policy does not let it be done
+	Held bool `json:"heldByPolicy,omitempty"`
 }
 
-// On names what an action works on: an address, or a network ACL list. Without AddressID it is the address that the plan
-// acquires, and IP the one asked for.
+// On names what an action works on: an address, or a network ACL list. Without AddressID it is the address that the
+// plan acquires, and IP the one asked for.
 type On struct {
 	AddressID string `json:"addressID,omitempty"`
 	IP        string `json:"ip,omitempty"`
@@ -134,7 +136,8 @@ var kinds = map[string]kind{
 
 	CreateRule: {Creates, ResourceRule, func(s Step) string {
 		r := s.Rule
-		return fmt.Sprintf("create rule %s%s (%d to node port %d, %s, %s)", r.Name, s.text(), r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm)
+		return fmt.Sprintf("create rule %s%s (%d to node port %d, %s, %s)", r.Name, s.text(), r.PublicPort,
+			r.PrivatePort, r.Protocol, r.Algorithm)
 	}},
 	UpdateRule: {Changes, "", func(s Step) string {
 		return fmt.Sprintf("update rule %s (%s, %s)", s.ofPort(), s.Rule.Protocol, s.Rule.Algorithm) + s.because()
@@ -146,14 +149,16 @@ var kinds = map[string]kind{
 	RemoveMembers: {Removes, "", func(s Step) string {
 		return "remove " + english.Plural(len(s.Members), "member", "") + " from the rule " + s.ofPort()
 	}},
-	SetStickiness:  {Changes, "", func(s Step) string { return "set stickiness " + s.Rule.Stickiness.Method + " " + s.ofPort() }},
+	SetStickiness: {Changes, "",
+		func(s Step) string { return "set stickiness " + s.Rule.Stickiness.Method + " " + s.ofPort() }},
 	DropStickiness: {Changes, "", func(s Step) string { return "remove stickiness " + s.ofPort() }},
 	BindCertificate: {Changes, "", func(s Step) string {
 		return fmt.Sprintf("bind certificate %s to port %d%s", s.Rule.Certificate, s.Port, s.text())
 	}},
 
 	CreateForward: {Creates, ResourceForward, func(s Step) string {
-		return fmt.Sprintf("forward port %s%s to node port %d of %s%s", s.PortText(), s.text(), s.PrivatePort, s.Member, s.sources())
+		return fmt.Sprintf("forward port %s%s to node port %d of %s%s", s.PortText(), s.text(), s.PrivatePort, s.Member,
+			s.sources())
 	}},
 	UpdateForward: {Changes, "", func(s Step) string {
 		text := "change the forwarding of port " + s.PortText() + s.text()
@@ -165,7 +170,8 @@ var kinds = map[string]kind{
 		}
 		return text + s.sources()
 	}},
-	DeleteForward: {Removes, ResourceForward, func(s Step) string { return "delete the forwarding of port " + s.PortText() + s.text() + s.because() }},
+	DeleteForward: {Removes, ResourceForward,
+		func(s Step) string { return "delete the forwarding of port " + s.PortText() + s.text() + s.because() }},
 
 	OpenFirewall:  {Creates, ResourceFirewall, accessLabel("open", "to")},
 	OpenACL:       {Creates, ResourceACLItem, accessLabel("open", "to")},
@@ -248,8 +254,8 @@ func (s Step) OnRule() bool { return s.Port != 0 && s.Protocol == "" }
 // OnForward reports whether the action works on a port forwarding.
 func (s Step) OnForward() bool { return s.Protocol != "" }
 
-// PutsOn reports whether steps put something new on an address that is there, which CloudStack knows by an id that stays the
-// same when the address changes hands. What is changed by an id of its own is gone then.
+// PutsOn reports whether steps put something new on an address that is there, which CloudStack knows by an id that
+// stays the same when the address changes hands. What is changed by an id of its own is gone then.
 func PutsOn(steps []Step) bool {
 	return slices.ContainsFunc(steps, func(s Step) bool {
 		return s.AddressID != "" && !s.Internal && (s.Kind == TagAddress || s.Makes() != "" && s.Kind != AddMembers)

@@ -40,8 +40,8 @@ type Actual struct {
 	OtherCluster string `json:"otherCluster,omitempty"`
 }
 
-// States of an address, and of what is on it. A release or a deletion that failed leaves Releasing or Deleting, an acquisition
-// that failed Allocating.
+// States of an address, and of what is on it. A release or a deletion that failed leaves Releasing or Deleting, an
+// acquisition that failed Allocating.
 const (
 	StateFree       = "Free"
 	StateAllocated  = "Allocated"
@@ -108,8 +108,8 @@ type Address struct {
 	HasStickiness bool `json:"sticky,omitempty"`
 	// RecordedPorts are the ports that the Service may have, and firewall rules of ours may be open for, by its record.
 	RecordedPorts annotation.PortSet `json:"opened,omitempty"`
-	// ForwardPorts are the ports that port forwardings of ours may have, and ForwardTargets the node ports that they may lead to,
-	// by the Service's record.
+	// ForwardPorts are the ports that port forwardings of ours may have, and ForwardTargets the node ports that they
+	// may lead to, by the Service's record.
 	ForwardPorts   annotation.PortSet `json:"forwarded,omitempty"`
 	ForwardTargets annotation.PortSet `json:"targets,omitempty"`
 	// Settled means that it was read when no earlier call could still take effect: what is not seen is not there.
@@ -128,14 +128,14 @@ type Mark struct {
 	// Tagged means that it carries our tags, Former that they name the cluster by a former id.
 	Tagged bool `json:"tagged,omitempty"`
 	Former bool `json:"former,omitempty"`
-	// By describes the Service of this cluster that has an item which is not ours: the names of those of other namespaces are
-	// not shown.
+	// By describes the Service of this cluster that has an item which is not ours: the names of those of other
+	// namespaces are not shown.
 	By string `json:"by,omitempty"`
 }
 
-// Item is a load balancer rule, a port forwarding or a firewall rule of an address, or an item of a network ACL list. It has the
-// ports on the address, the protocol and the source ranges. Of a firewall rule without tags the owner is Unknown: see
-// OwnsFirewall.
+// Item is a load balancer rule, a port forwarding or a firewall rule of an address, or an item of a network ACL list.
+// It has the ports on the address, the protocol and the source ranges. Of a firewall rule without tags the owner is
+// Unknown: see OwnsFirewall.
 type Item struct {
 	access.Rule
 	State string `json:"state,omitempty"`
@@ -143,8 +143,8 @@ type Item struct {
 	// PrivatePort is that of a load balancer rule or an own port forwarding.
 	PrivatePort int `json:"privatePort,omitempty"`
 
-	// These are a load balancer rule's. Adopted marks an own one that another provider made. Members are known of own ones, see
-	// MemberName; sorted. PolicyID is the id of its stickiness policy.
+	// These are a load balancer rule's. Adopted marks an own one that another provider made. Members are known of own
+	// ones, see MemberName; sorted. PolicyID is the id of its stickiness policy.
 	Name        string                 `json:"name,omitempty"`
 	Algorithm   string                 `json:"algorithm,omitempty"`
 	Adopted     bool                   `json:"adopted,omitempty"`
@@ -162,8 +162,8 @@ type Item struct {
 	Member string `json:"member,omitempty"`
 	VM     string `json:"vm,omitempty"`
 
-	// These are an ACL item's. Items are looked at by number, the lowest first. Sibling marks one of a Service of the same
-	// namespace.
+	// These are an ACL item's. Items are looked at by number, the lowest first. Sibling marks one of a Service of the
+	// same namespace.
 	Number  int  `json:"number,omitempty"`
 	Ingress bool `json:"ingress,omitempty"`
 	Allow   bool `json:"allow,omitempty"`
@@ -177,7 +177,8 @@ func (i *Item) on(port int) bool { return i.StartPort <= port && port <= i.EndPo
 func owned(list []Item) []Item {
 	out := slices.DeleteFunc(slices.Clone(list), ofOthers)
 	slices.SortFunc(out, func(a, b Item) int {
-		return cmp.Or(cmp.Compare(a.StartPort, b.StartPort), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.StartPort, b.StartPort), cmp.Compare(a.Protocol, b.Protocol),
+			cmp.Compare(a.ID, b.ID))
 	})
 	return out
 }
@@ -223,6 +224,7 @@ func (a *Address) foreign() string {
 	case a.StaticNAT:
 		return "it carries static NAT"
 	}
+
 	return ""
 }
 
@@ -274,13 +276,21 @@ func SplitMember(name string) (vm, secondary string) {
 	return vm, secondary
 }
 
-// Record is what the Service's record says of the address. One of a VPC without rules is bound to no tier; the record then names
-// the network that it is meant for.
+// Record is what the Service's record says of the address. One of a VPC without rules is bound to no tier; the record
+// then names the network that it is meant for.
 func (a *Address) Record(project, network string) annotation.AddressRecord {
 	return annotation.AddressRecord{
 		ID: a.ID, IP: a.IP, NetworkID: cmp.Or(a.NetworkID, network), VPCID: a.VPCID, ProjectID: project,
-		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.HasStickiness, Opened: a.RecordedPorts.String(), Acquired: string(a.Acquired),
-		Forwarded: a.ForwardPorts.String(), Targets: a.ForwardTargets.String(), Forwards: a.untagged(), GuestOf: a.GuestOf,
+		Allocated: a.Allocated,
+		Tagged:    a.Tagged,
+		Internal:  a.Internal,
+		Sticky:    a.HasStickiness,
+		Opened:    a.RecordedPorts.String(),
+		Acquired:  string(a.Acquired),
+		Forwarded: a.ForwardPorts.String(),
+		Targets:   a.ForwardTargets.String(),
+		Forwards:  a.untagged(),
+		GuestOf:   a.GuestOf,
 	}
 }
 
@@ -317,10 +327,10 @@ func (a *Actual) ACL(id string) *ACL {
 	return &a.ACLs[at]
 }
 
-// OwnsFirewall reports whether a firewall rule is the Service's: its tags say so, or it has none and governs only ports that
-// the Service has on the address. Nobody else can use these ports. A rule that reaches further is left alone. On an address
-// of the Service's own, and on one that its status shows, the ports that its record names count, too: there a rule may be left
-// whose creation got no answer, and a port without members has no port forwarding.
+// OwnsFirewall reports whether a firewall rule is the Service's: its tags say so, or it has none and governs only ports
+// that the Service has on the address. Nobody else can use these ports. A rule that reaches further is left alone. On
+// an address of the Service's own, and on one that its status shows, the ports that its record names count, too: there
+// a rule may be left whose creation got no answer, and a port without members has no port forwarding.
 func (a *Address) OwnsFirewall(f Item) bool {
 	if a.ForeignCluster || f.Owner == Foreign || f.StartPort < 1 || f.EndPort < f.StartPort {
 		return false
@@ -336,7 +346,9 @@ func (a *Address) OwnsFirewall(f Item) bool {
 // ownPort reports whether the Service has a port, and nobody else can use it.
 func (a *Address) ownPort(protocol string, port int) bool {
 	if slices.ContainsFunc(a.Rules, func(r Item) bool { return r.Owner != Owned && r.on(port) }) ||
-		slices.ContainsFunc(a.Forwards, func(f Item) bool { return f.Owner != Owned && f.on(port) && cmp.Or(f.Protocol, protocol) == protocol }) {
+		slices.ContainsFunc(a.Forwards, func(f Item) bool {
+			return f.Owner != Owned && f.on(port) && cmp.Or(f.Protocol, protocol) == protocol
+		}) {
 		return false
 	}
 	rule := a.Rule("", port)
@@ -351,7 +363,8 @@ func (a *Address) has(protocol string, port int) bool {
 
 // forwards reports whether the Service forwards a port.
 func (a *Address) forwards(protocol string, port int) bool {
-	return slices.ContainsFunc(a.Forwards, func(f Item) bool { return f.Owner == Owned && f.Protocol == protocol && f.StartPort == port })
+	return slices.ContainsFunc(a.Forwards,
+		func(f Item) bool { return f.Owner == Owned && f.Protocol == protocol && f.StartPort == port })
 }
 
 // firewall returns the firewall rules of the Service on the address, or the others.

@@ -17,6 +17,7 @@ func Desire(f Facts) (Desired, *RefusalError) {
 	if r := cmp.Or(checkPorts(f), checkMode(f), checkRanges(f), checkNetwork(f)); r != nil {
 		return Desired{}, r
 	}
+
 	d := Desired{
 		Address:     f.Spec.Address,
 		KeepAddress: f.Spec.KeepIP,
@@ -24,11 +25,13 @@ func Desire(f Facts) (Desired, *RefusalError) {
 		Ranges:      slices.Clone(f.Spec.SourceRanges),
 		Firewall:    !f.Spec.Internal,
 	}
+
 	if n := f.Network; n != nil {
 		d.NetworkID, d.VPCID = n.ID, n.VPCID
 		d.Firewall = n.Firewall && !f.Spec.Internal
 		d.CIDRsDecide = !d.Firewall && !f.Spec.Internal
 	}
+
 	d.Rules, d.OnePurpose = rules(f), f.onePurpose()
 	if d.Forwards = forwardPorts(f); len(d.Forwards) > 0 {
 		d.UID = f.Service.UID
@@ -36,23 +39,27 @@ func Desire(f Facts) (Desired, *RefusalError) {
 			d.Buckets = buckets(cmp.Or(f.Spec.DirectSpread, annotation.DefaultSpread))
 		}
 	}
+
 	if n := f.Network; n != nil && n.ownACL() && !f.LeaveACLs && len(d.aclPorts()) > 0 {
 		d.ACLID = n.ACLID
 	}
+
 	// Without a firewall that stays closed, access is denied by rules without members.
 	closed := d.Firewall && (f.Network == nil || !f.Network.Unfiltered)
 	if f.Spec.DenyAll() && !closed {
 		return d, nil
 	}
+
 	d.Members = memberNames(f.Members, d.NetworkID)
 	if len(d.Forwards) > 0 {
 		d.Serving = serving(f, d.NetworkID, d.Members)
 	}
+
 	return d, nil
 }
 
-// serving are the members to which ports may be forwarded. Where none is eligible, all of them are: then ports stay where they
-// are as long as that is a member, which may serve again any moment.
+// serving are the members to which ports may be forwarded. Where none is eligible, all of them are: then ports stay
+// where they are as long as that is a member, which may serve again any moment.
 func serving(f Facts, networkID string, members []string) []string {
 	eligible := slices.DeleteFunc(slices.Clone(f.Members), func(m Member) bool { return f.Ineligible[m.Node] != "" })
 	if names := memberNames(eligible, networkID); len(names) > 0 {
@@ -76,6 +83,7 @@ func rules(f Facts) []Rule {
 	if !f.Spec.DenyAll() && !f.Spec.Internal {
 		cidrs = f.Spec.SourceRanges
 	}
+
 	out := make([]Rule, 0, len(f.Service.Ports))
 	for _, p := range f.Service.Ports {
 		if f.forwarded(p) {
@@ -95,6 +103,7 @@ func rules(f Facts) []Rule {
 		}
 		out = append(out, r)
 	}
+
 	slices.SortFunc(out, func(a, b Rule) int { return cmp.Compare(a.PublicPort, b.PublicPort) })
 	return out
 }
@@ -208,7 +217,8 @@ func AllForwarded(f Facts) *Notice {
 
 // eitherOr says what a network without conserve mode does not do.
 func (n *Network) eitherOr() string {
-	return fmt.Sprintf("network %q is of an offering without conserve mode, so that an address has either load balancer rules or port forwardings",
+	return fmt.Sprintf("network %q is of an offering without conserve mode, so that an address has either load "+
+		"balancer rules or port forwardings",
 		cmp.Or(n.Name, n.ID))
 }
 
@@ -223,7 +233,9 @@ func (f Facts) unbalanced(p Port) bool {
 	case f.Network != nil && !f.Network.anywhere && (!f.Network.proxied() || !f.Network.Forwards):
 		return false
 	}
-	return p.Protocol == "UDP" || p.Protocol != "SCTP" && slices.ContainsFunc(f.Service.Ports, func(o Port) bool { return o.Port == p.Port && o.Protocol == "UDP" })
+	return p.Protocol == "UDP" ||
+		p.Protocol != "SCTP" &&
+			slices.ContainsFunc(f.Service.Ports, func(o Port) bool { return o.Port == p.Port && o.Protocol == "UDP" })
 }
 
 // rules reports whether some port is balanced.
@@ -235,7 +247,12 @@ func forwardPorts(f Facts) []ForwardPort {
 	var out []ForwardPort
 	for _, p := range f.Service.Ports {
 		if f.forwarded(p) {
-			out = append(out, ForwardPort{Protocol: strings.ToLower(cmp.Or(p.Protocol, "TCP")), PublicPort: p.Port, PrivatePort: p.NodePort})
+			out = append(out,
+				ForwardPort{
+					Protocol:    strings.ToLower(cmp.Or(p.Protocol, "TCP")),
+					PublicPort:  p.Port,
+					PrivatePort: p.NodePort,
+				})
 		}
 	}
 	slices.SortFunc(out, compareForwardPorts)
@@ -271,41 +288,57 @@ func checkMode(f Facts) *RefusalError {
 	if !f.Forwards() {
 		return nil
 	}
+
 	n := f.Network
 	if n != nil && !n.anywhere && n.VPCID == "" && !n.Firewall && f.Spec.Restricted() {
-		return Refuse(ReasonSourceRanges, fmt.Sprintf("network %q has no firewall, without which nothing enforces the source ranges of forwarded ports", cmp.Or(n.Name, n.ID)),
+		return Refuse(ReasonSourceRanges,
+			fmt.Sprintf("network %q has no firewall, without which nothing enforces the source ranges of "+
+				"forwarded ports", cmp.Or(n.Name, n.ID)),
 			"remove the source ranges, or put the nodes in a network whose offering has the service Firewall")
 	}
+
 	refuse := func(port int, what, remedy string) *RefusalError {
 		return RefusePort(ReasonUnsupportedMode, what, remedy, port)
 	}
 	if f.onePurpose() && f.rules() {
 		return refuse(0, n.eitherOr()+", and "+cmp.Or(f.Spec.NeedsBalancer()...)+" needs a load balancer",
-			"put the UDP ports in a Service of their own with another address, remove that annotation, or use a network offering with conserve mode")
+			"put the UDP ports in a Service of their own with another address, remove that annotation, or use a "+
+				"network offering with conserve mode")
 	}
+
 	if f.mode() != annotation.Direct {
 		// TCP on a number with UDP: the others are balanced.
 		for _, p := range f.Service.Ports {
 			if p.Protocol != "UDP" && f.forwarded(p) {
 				if what, name := f.Spec.NeedsBalancerAt(p.Port); what != "" {
-					return refuse(p.Port, fmt.Sprintf("port %d is TCP and UDP, so that both are forwarded to a node without a load balancer, which has no %s", p.Port, what),
+					return refuse(p.Port,
+						fmt.Sprintf("port %d is TCP and UDP, so that both are forwarded to a node without a load "+
+							"balancer, which has no %s", p.Port, what),
 						"use another number for one of them, or remove the annotation "+name)
 				}
 			}
 		}
 		return nil
 	}
+
 	const remedy = "set the annotation " + annotation.Mode + " to " + annotation.Proxy + " or " + annotation.Auto
 	if names := f.Spec.NeedsBalancer(); len(names) > 0 {
-		return refuse(0, "mode direct has no load balancer, which "+names[0]+" needs", "remove that annotation, or "+remedy)
+		return refuse(0, "mode direct has no load balancer, which "+names[0]+" needs",
+			"remove that annotation, or "+remedy)
 	}
+
 	switch {
 	case f.NoForwards != "":
-		return refuse(0, "the role of the CloudStack user may not forward ports ("+f.NoForwards+")", "have the role allow it, or "+remedy)
+		return refuse(0, "the role of the CloudStack user may not forward ports ("+f.NoForwards+")",
+			"have the role allow it, or "+remedy)
 	case n != nil && !n.Forwards:
-		return Refuse(ReasonUnsupportedNetwork, fmt.Sprintf("network %q (%s) has no virtual router that forwards ports (service PortForwarding)", cmp.Or(n.Name, n.ID), cmp.Or(n.Type, "unknown type")),
-			remedy+", or put the nodes in an isolated network or a VPC tier whose offering has the service PortForwarding")
+		return Refuse(ReasonUnsupportedNetwork,
+			fmt.Sprintf("network %q (%s) has no virtual router that forwards ports (service PortForwarding)",
+				cmp.Or(n.Name, n.ID), cmp.Or(n.Type, "unknown type")),
+			remedy+
+				", or put the nodes in an isolated network or a VPC tier whose offering has the service PortForwarding")
 	}
+
 	return nil
 }
 

@@ -21,6 +21,7 @@ func (s Step) Effect(on *Actual, o Outcome) {
 		})
 		return
 	}
+
 	a, list := on.Find(s.AddressID), on.list(s.On, s.Resource())
 	switch {
 	case a == nil && s.ACLID == "": // it is gone
@@ -32,20 +33,25 @@ func (s Step) Effect(on *Actual, o Outcome) {
 		if s.Keep {
 			a.OwnTags = append(a.OwnTags, TagKeepIP)
 		}
+
 	case s.Makes() != "":
-		if !slices.ContainsFunc(*list, func(i Item) bool { return i.ID == o.ID }) { // a read may have shown it before its job ended
+		// a read may have shown it before its job ended
+		if !slices.ContainsFunc(*list, func(i Item) bool { return i.ID == o.ID }) {
 			*list = append(*list, s.made(o))
 		}
+
 	case s.removes() != "":
 		*list = slices.DeleteFunc(*list, func(i Item) bool { return i.ID == s.ItemID })
 	case list != nil:
 		for _, item := range on.Own(s.On, s.Resource()) {
 			item.Owner, item.Tagged, item.Former = Owned, true, false
 		}
+
 	case s.Kind == UpdateForward:
 		if at := slices.IndexFunc(a.Forwards, func(f Item) bool { return f.ID == s.ItemID }); at >= 0 {
 			s.change(&a.Forwards[at], o)
 		}
+
 	default:
 		if r := a.Rule(s.ItemID, s.Port); r != nil {
 			s.change(r, o)
@@ -59,7 +65,10 @@ func (s Step) made(o Outcome) Item {
 	item := Item{Rule: access.Rule{Range: s.Access, ID: o.ID}, Mark: Mark{Owner: Owned}}
 	switch s.Kind {
 	case CreateRule:
-		item.State, item.Name, item.Algorithm, item.PrivatePort = StateAdd, s.Rule.Name, s.Rule.Algorithm, s.Rule.PrivatePort
+		item.State = StateAdd
+		item.Name = s.Rule.Name
+		item.Algorithm = s.Rule.Algorithm
+		item.PrivatePort = s.Rule.PrivatePort
 		item.Range = access.Range{Protocol: s.Rule.Protocol, StartPort: s.Port, EndPort: s.Port, CIDRs: s.Rule.CIDRs}
 	case CreateForward:
 		item.Member, item.PrivatePort = s.Member, s.PrivatePort
@@ -78,6 +87,7 @@ func (s Step) change(r *Item, o Outcome) {
 		if len(s.CIDRs) > 0 {
 			r.CIDRs = s.CIDRs
 		}
+
 	case UpdateRule:
 		r.Name, r.Protocol, r.Algorithm = s.Rule.Name, s.Rule.Protocol, s.Rule.Algorithm
 		if s.Rule.CIDRs != nil {
@@ -86,13 +96,16 @@ func (s Step) change(r *Item, o Outcome) {
 		if r.Protocol != ProtocolSSL {
 			r.Certificate = ""
 		}
+
 	case AddMembers:
 		r.Members = ordered(slices.Concat(r.Members, s.Members))
 		if slices.Equal(r.Members, s.Members) {
 			r.Members = s.Members // one copy of a long list
 		}
+
 	case RemoveMembers:
-		r.Members = slices.DeleteFunc(slices.Clone(r.Members), func(m string) bool { return slices.Contains(s.Members, m) })
+		r.Members = slices.DeleteFunc(slices.Clone(r.Members),
+			func(m string) bool { return slices.Contains(s.Members, m) })
 	case SetStickiness:
 		r.Stickiness, r.PolicyID = s.Rule.Stickiness, o.ID
 	case DropStickiness:
@@ -144,8 +157,9 @@ func (c Changed) Add(steps []Step) {
 }
 
 // Repairs returns the steps of a plan that undo what others did. back is the plan, from the same actual state, to the
-// desired state that was reached last: CloudStack had that state, so that what back changes was changed since. tried is what
-// the controller has changed since, or may have. A step repairs what back changes, too, and the controller did not change.
+// desired state that was reached last: CloudStack had that state, so that what back changes was changed since. tried is
+// what the controller has changed since, or may have. A step repairs what back changes, too, and the controller did not
+// change.
 func Repairs(steps, back []Step, tried Changed) []Step {
 	undone := Changed{}
 	undone.Add(back)
@@ -154,8 +168,8 @@ func Repairs(steps, back []Step, tried Changed) []Step {
 	})
 }
 
-// subjects name what a step changes: each member on its own. Tags are left out: they may be missing because they could not be
-// set.
+// subjects name what a step changes: each member on its own. Tags are left out: they may be missing because they could
+// not be set.
 func (s Step) subjects() (names []string) {
 	if strings.HasPrefix(s.Kind, "tag-") {
 		return nil

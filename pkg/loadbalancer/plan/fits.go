@@ -33,8 +33,11 @@ func CheckPorts(d Desired, grants Grants) *RefusalError {
 	if grants.MaxPorts < 0 || n <= grants.MaxPorts {
 		return nil
 	}
-	return Refuse(ReasonNotAllowed, fmt.Sprintf("the Service would have %d rules and port forwardings in CloudStack, and %d are allowed (tenancy.limits.maxPortsPerService)", n, grants.MaxPorts),
-		"use fewer ports or a smaller "+annotation.DirectSpread+", or ask your cluster's operator, who can raise the limit")
+	return Refuse(ReasonNotAllowed,
+		fmt.Sprintf("the Service would have %d rules and port forwardings in CloudStack, and %d are allowed "+
+			"(tenancy.limits.maxPortsPerService)", n, grants.MaxPorts),
+		"use fewer ports or a smaller "+annotation.DirectSpread+
+			", or ask your cluster's operator, who can raise the limit")
 }
 
 // CheckCluster refuses to work on a Service whose objects in CloudStack name another cluster: the id of this one was
@@ -43,8 +46,11 @@ func CheckCluster(a Actual, clusters []string) *RefusalError {
 	if a.OtherCluster == "" {
 		return nil
 	}
-	return Refuse(ReasonOtherClusterID, fmt.Sprintf("objects in CloudStack carry the UID of this Service and the id of cluster %q, and this cluster's id is %q; nothing is changed", a.OtherCluster, clusters[0]),
-		fmt.Sprintf("if the id of this cluster was changed, add %q to former-cluster-ids in the cloud-config; if the cluster is a copy of the other one, delete the Service here and remove its finalizer", a.OtherCluster))
+	return Refuse(ReasonOtherClusterID,
+		fmt.Sprintf("objects in CloudStack carry the UID of this Service and the id of cluster %q, and this "+
+			"cluster's id is %q; nothing is changed", a.OtherCluster, clusters[0]),
+		fmt.Sprintf("if the id of this cluster was changed, add %q to former-cluster-ids in the cloud-config; if the "+
+			"cluster is a copy of the other one, delete the Service here and remove its finalizer", a.OtherCluster))
 }
 
 // Fits returns why the address chosen by Plan cannot serve, nil when it can.
@@ -52,16 +58,20 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	if d.Absent {
 		return nil
 	}
+
 	known := d.NetworkID != ""
+
 	// An address of a VPC is bound to a tier by its first rule, so that the tier must be known.
 	unbound := target != nil && target.VPCID != "" && target.NetworkID == "" && target.joining(d)
 	if !known && (target == nil || unbound) {
 		return Refuse(ReasonNoNodes, "no node is eligible, so that the network of the address is not known",
 			"add a node that may serve; the Service is tried again")
 	}
+
 	if target == nil {
 		return nil
 	}
+
 	where := "address " + target.IP
 	unusable := func(message, remedy string) *RefusalError {
 		return Refuse(ReasonAddressUnavailable, where+message, remedy)
@@ -70,39 +80,51 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	case target.ForeignCluster && (!target.Internal || target.asks(d)):
 		return unusable(" belongs to another cluster (by its tags)", "choose another address")
 	case target.StaticNAT:
-		return unusable(" carries static NAT and so cannot balance load", "disable its static NAT or choose another address")
+		return unusable(" carries static NAT and so cannot balance load",
+			"disable its static NAT or choose another address")
 	case known && target.VPCID != d.VPCID && target.VPCID != "":
 		return unusable(" belongs to a VPC that is not the nodes'", "choose an address of the nodes' network")
 	case known && !target.Internal && target.VPCID != d.VPCID:
 		return unusable(" does not belong to the nodes' VPC", "choose an address of the VPC")
 	case target.VPCID != "" && target.SourceNAT:
-		return unusable(" is the source NAT address of the VPC, which a load balancer would take from it for good", "choose another address")
+		return unusable(" is the source NAT address of the VPC, which a load balancer would take from it for good",
+			"choose another address")
 	case known && target.NetworkID != "" && target.NetworkID != d.NetworkID:
 		return unusable(" serves another network than the nodes'", "choose an address of the nodes' network")
 	case target.SourceNAT && network != nil && !network.Conserve:
-		return unusable(" is the source NAT address of a network whose offering is not in conserve mode, and so cannot balance load", "choose another address")
+		return unusable(" is the source NAT address of a network whose offering is not in conserve mode, and so "+
+			"cannot balance load", "choose another address")
 	}
+
 	rulesOfOthers := len(d.Forwards) > 0 && slices.ContainsFunc(target.Rules, ofOthers)
 	forwardsOfOthers := len(d.Rules) > 0 && slices.ContainsFunc(target.Forwards, ofOthers)
 	if d.OnePurpose && (rulesOfOthers || forwardsOfOthers) {
-		return unusable(" serves others otherwise than it would serve this Service, and "+network.eitherOr(), "choose another address")
+		return unusable(" serves others otherwise than it would serve this Service, and "+network.eitherOr(),
+			"choose another address")
 	}
+
 	ports := d.Ports()
 	if target.SourceNAT && network != nil && network.DNS && slices.Contains(ports, DNSPort) {
-		return RefusePort(ReasonReservedPort, fmt.Sprintf("port %d on %s is taken by the virtual router for DNS: it is the network's source NAT address", DNSPort, where), "choose another address", DNSPort)
+		return RefusePort(ReasonReservedPort,
+			fmt.Sprintf("port %d on %s is taken by the virtual router for DNS: it is the network's source NAT address",
+				DNSPort, where), "choose another address", DNSPort)
 	}
+
 	asks := target.asks(d)
 	if asks && target.Refusal != nil {
 		return target.Refusal // whose the address is comes first: what is on it is nobody else's business
 	}
+
 	for _, r := range target.Rules {
 		if r.Owner != Owned && slices.Contains(ports, r.StartPort) {
 			return r.taken(r.StartPort, where, "a load balancer rule", "delete that rule")
 		}
 	}
+
 	if !target.joining(d) {
 		return nil // what is served already is served on
 	}
+
 	// CloudStack gives a number to load balancer rules or to port forwardings, whatever their protocols.
 	for i := range target.Forwards {
 		f := &target.Forwards[i]
@@ -113,20 +135,23 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 			}
 		}
 	}
+
 	if !asks {
 		return nil
 	}
+
 	return target.refuses(d, grants)
 }
 
-// taken refuses a port on which an item of others is; what says what kind of item. It names the Service that has it to those of
-// its namespace, and nobody else's names and ids to anybody: who may write the Service reads the Event.
+// taken refuses a port on which an item of others is; what says what kind of item. It names the Service that has it to
+// those of its namespace, and nobody else's names and ids to anybody: who may write the Service reads the Event.
 func (m *Mark) taken(port int, where, what, remedy string) *RefusalError {
 	by := what + ", which is not of this Service"
 	if m.By != "" {
 		by, remedy = m.By, "have that Service give up the port"
 	}
-	return RefusePort(ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", port, where, by), remedy+", or choose another port or address", port)
+	return RefusePort(ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", port, where, by),
+		remedy+", or choose another port or address", port)
 }
 
 // joining reports whether a rule or port forwarding has to be made on the address where there is neither of ours.
@@ -143,7 +168,9 @@ func (a *Address) asks(d Desired) bool {
 // the address.
 func (a *Address) lacks(d Desired, had annotation.PortSet) bool {
 	for protocol, ports := range d.Opened() {
-		if slices.ContainsFunc(ports, func(port int) bool { return !a.has(protocol, port) && !slices.Contains(had[protocol], port) }) {
+		if slices.ContainsFunc(ports, func(port int) bool {
+			return !a.has(protocol, port) && !slices.Contains(had[protocol], port)
+		}) {
 			return true
 		}
 	}
@@ -166,12 +193,15 @@ func (a *Address) refuses(d Desired, grants Grants) *RefusalError {
 	case slices.ContainsFunc(a.Forwards, ofNobodyHere):
 		return refuse(" carries a port forwarding that no Service of this cluster made", foreignRemedy)
 	case a.Internal && d.Address == a.IP && !a.Known:
-		return refuse(" is an address of the tier that no Service of this cluster has, and CloudStack does not show what else uses it", foreignRemedy)
+		return refuse(" is an address of the tier that no Service of this cluster has, and CloudStack does not show "+
+			"what else uses it", foreignRemedy)
 	}
+
 	return nil
 }
 
-const foreignRemedy = "choose another address, or have the namespace added to the chart's value tenancy.foreignAddress.allow"
+const foreignRemedy = "choose another address, or have the namespace added to the chart's value " +
+	"tenancy.foreignAddress.allow"
 
 // NeedsDetails reports whether a rule is about to be made on an address of which it is not known which of its ports are
 // forwarded, and that matters. On an address of the Service's own that matters only where a firewall rule without tags

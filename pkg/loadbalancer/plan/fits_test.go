@@ -17,7 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
-// The limit counts what is made in CloudStack: a forwarded port of a VPC is one port forwarding for each part of the sources.
+// The limit counts what is made in CloudStack: a forwarded port of a VPC is one port forwarding for each part of the
+// sources.
 func TestCheckPorts(t *testing.T) {
 	t.Parallel()
 	forwarded := func(ports, buckets int) Desired {
@@ -27,6 +28,7 @@ func TestCheckPorts(t *testing.T) {
 		}
 		return d
 	}
+
 	mixed := forwarded(2, 4)
 	mixed.Rules = []Rule{rule(80)}
 	idle := forwarded(3, 4)
@@ -44,7 +46,12 @@ func TestCheckPorts(t *testing.T) {
 		{"both", mixed, 9},
 		{"forwards without nodes", idle, 3},
 	} {
-		for limit, refused := range map[int]bool{-1: false, tc.want: false, tc.want + 1: false, max(tc.want-1, 0): tc.want > 0} {
+		for limit, refused := range map[int]bool{
+			-1:                false,
+			tc.want:           false,
+			tc.want + 1:       false,
+			max(tc.want-1, 0): tc.want > 0,
+		} {
 			refusal := CheckPorts(tc.d, Grants{MaxPorts: limit})
 			if !refused {
 				assert.Nil(t, refusal, "%s, limit %d", tc.name, limit)
@@ -73,18 +80,22 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 		for i := range x.Rules {
 			x.Rules[i].Former = true
 		}
+
 		for i := range x.Firewall {
 			x.Firewall[i].Former = true
 		}
+
 		for i := range x.Forwards {
 			x.Forwards[i].Former = true
 		}
+
 		for i := range a.ACLs {
 			want = []string{"tag-address", "tag-rules", "tag-forwards", "tag-acl"}
 			for k := range a.ACLs[i].Items {
 				a.ACLs[i].Items[k].Former = true
 			}
 		}
+
 		steps := planOf(d, a, limits)
 		assert.Equal(t, want, lines(steps), name)
 		assert.Empty(t, lines(planOf(d, run(a, steps), limits)), name)
@@ -93,8 +104,8 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 	}
 }
 
-// Whose an address is decides before a rule is made on it; rules that stand are served on. Refusals say what is taken, and by
-// whom only if that is a Service of the same namespace.
+// Whose an address is decides before a rule is made on it; rules that stand are served on. Refusals say what is taken,
+// and by whom only if that is a Service of the same namespace.
 func TestSecurityFitsTenants(t *testing.T) {
 	const ip, nearby = "203.0.113.7", "Service default/other"
 	taken := func(port int, by string) func(*Address) {
@@ -192,12 +203,23 @@ func TestSecurityNoticesNameNobodyElse(t *testing.T) {
 	ours := Address{ID: "ip", IP: "203.0.113.7", Owner: Owned}
 	withRule, withFirewall := ours, ours
 	withRule.Rules = []Item{{Rule: onPort("canary", "tcp", 81), Name: "canary", Mark: Mark{Owner: Foreign}}}
-	withFirewall.Firewall = []Item{{Rule: access.Rule{ID: "canary", Range: access.Range{Protocol: "tcp", StartPort: 1, EndPort: 99, CIDRs: []string{annotation.Anyone}}}, Mark: Mark{Owner: Foreign}}}
+	withFirewall.Firewall = []Item{
+		{
+			Rule: access.Rule{
+				ID:    "canary",
+				Range: access.Range{Protocol: "tcp", StartPort: 1, EndPort: 99, CIDRs: []string{annotation.Anyone}},
+			},
+			Mark: Mark{Owner: Foreign},
+		},
+	}
+
 	for _, a := range []Address{withRule, withFirewall} {
 		assert.NotEmpty(t, a.foreign())
 		assert.NotContains(t, a.foreign(), "canary")
 	}
-	notices := foreignAccess(desired([]int{80}, ranges("10.0.0.0/8"), func(d *Desired) { d.Firewall = true }), &withFirewall)
+
+	notices := foreignAccess(desired([]int{80}, ranges("10.0.0.0/8"), func(d *Desired) { d.Firewall = true }),
+		&withFirewall)
 	require.Len(t, notices, 1)
 	assert.NotContains(t, notices[0].Message, "canary")
 	assert.Contains(t, notices[0].Message, "lets others reach port 80")
@@ -213,6 +235,7 @@ func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 		}
 		return stranger(Actual{Addresses: []Address{a}}, 80)
 	}
+
 	d := desired([]int{80}, ranges("10.0.0.0/8"), func(d *Desired) { d.Address = "203.0.113.7" })
 	create := []string{"create-rule 80", "add-members 80 [vm1 vm2]", "open-firewall 80-80 [10.0.0.0/8]"}
 	for _, tc := range []struct {
@@ -221,8 +244,10 @@ func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 		first []string
 	}{
 		{"an address of the account", idle(), create},
-		{"the record names the port", idle(func(a *Address) { a.RecordedPorts = annotation.PortSet{"tcp": {80}} }), create},
-		{"an address of ours", idle(func(a *Address) { a.Owner, a.Allocated, a.Tagged, a.Recorded = Owned, true, true, true }), create},
+		{"the record names the port", idle(func(a *Address) { a.RecordedPorts = annotation.PortSet{"tcp": {80}} }),
+			create},
+		{"an address of ours",
+			idle(func(a *Address) { a.Owner, a.Allocated, a.Tagged, a.Recorded = Owned, true, true, true }), create},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -25,9 +25,9 @@ func (d Desired) bucketsOf() [][]string {
 
 // forwards plans the port forwardings of the target.
 //
-// Those of one port never overlap: which of them a packet takes would depend on their order in the router. Where sources
-// change from one to another, all first give up what they lose, and then take what they gain; that takes some calls, for
-// which those sources find the port closed, and shuts out nobody who has a connection.
+// Those of one port never overlap: which of them a packet takes would depend on their order in the router. Where
+// sources change from one to another, all first give up what they lose, and then take what they gain; that takes some
+// calls, for which those sources find the port closed, and shuts out nobody who has a connection.
 func (p *planner) forwards(target *Address) {
 	buckets := p.desired.bucketsOf()
 	kept := map[ForwardPort][]*Item{} // by port and bucket
@@ -35,13 +35,15 @@ func (p *planner) forwards(target *Address) {
 	own := target.OwnForwards()
 	for i := range own {
 		f := &own[i]
-		at := slices.IndexFunc(ports, func(w ForwardPort) bool { return w.Protocol == f.Protocol && w.PublicPort == f.StartPort })
+		at := slices.IndexFunc(ports,
+			func(w ForwardPort) bool { return w.Protocol == f.Protocol && w.PublicPort == f.StartPort })
 		if at >= 0 && !f.Deleting {
 			kept[ports[at]] = append(kept[ports[at]], f)
 		} else {
 			p.add(waveDelete, target.onForward(DeleteForward, f))
 		}
 	}
+
 	for _, port := range ports {
 		var surplus []*Item
 		kept[port], surplus = pair(kept[port], buckets)
@@ -49,6 +51,7 @@ func (p *planner) forwards(target *Address) {
 			p.add(waveDelete, target.onForward(DeleteForward, f))
 		}
 	}
+
 	members := p.placed(ports, kept, len(buckets))
 	for _, port := range ports {
 		for i, cidrs := range buckets {
@@ -72,7 +75,8 @@ func (a *Address) onForward(kind string, f *Item) Step {
 func pair(list []*Item, buckets [][]string) (kept, surplus []*Item) {
 	kept, surplus = make([]*Item, len(buckets)), slices.Clone(list)
 	for b, cidrs := range buckets {
-		at := slices.IndexFunc(surplus, func(f *Item) bool { return cidrs == nil || len(annotation.Common(f.sources(), cidrs)) > 0 })
+		at := slices.IndexFunc(surplus,
+			func(f *Item) bool { return cidrs == nil || len(annotation.Common(f.sources(), cidrs)) > 0 })
 		if at >= 0 {
 			kept[b] = surplus[at]
 			surplus = slices.Delete(surplus, at, at+1)
@@ -89,8 +93,8 @@ func (f *Item) sources() []string {
 	return f.CIDRs
 }
 
-// placed chooses the members of the buckets. All ports of a Service share them: the member that the first port has for a
-// bucket counts as its current one.
+// placed chooses the members of the buckets. All ports of a Service share them: the member that the first port has for
+// a bucket counts as its current one.
 func (p *planner) placed(ports []ForwardPort, have map[ForwardPort][]*Item, buckets int) []string {
 	current := make([]string, buckets)
 	for b := range current {
@@ -110,15 +114,18 @@ func (p *planner) changeForward(target *Address, port ForwardPort, f *Item, memb
 	if f.Member != member {
 		update.Member, update.From, changed = member, f.Member, true
 	}
+
 	if f.PrivatePort != port.PrivatePort {
 		update.PrivatePort, changed = port.PrivatePort, true
 	}
+
 	if cidrs == nil || annotation.SameRanges(f.sources(), cidrs) {
 		if changed {
 			p.add(waveBuild, update)
 		}
 		return
 	}
+
 	if !annotation.Contain(cidrs, f.sources()) {
 		update.CIDRs = annotation.Common(f.sources(), cidrs)
 		p.add(waveClose, update)
@@ -127,6 +134,7 @@ func (p *planner) changeForward(target *Address, port ForwardPort, f *Item, memb
 		}
 		update = target.onForward(UpdateForward, f)
 	}
+
 	update.CIDRs = cidrs
 	p.add(waveBuild, update)
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Kept plans for a Service that is refused what it asks for. What it has in CloudStack for ports that it still asks for stays as it
-// is and follows the nodes. What it has for other ports goes: their node ports may be another Service's by now, and another Service
-// may take the ports of a shared address, to which it lets in others. Nothing is opened, and no address is acquired or released.
+// Kept plans for a Service that is refused what it asks for. What it has in CloudStack for ports that it still asks for
+// stays as it is and follows the nodes. What it has for other ports goes: their node ports may be another Service's by
+// now, and another Service may take the ports of a shared address, to which it lets in others. Nothing is opened, and
+// no address is acquired or released.
 //
 // Without membersKnown rules and port forwardings lead where they do.
 func Kept(f Facts, a Actual, membersKnown bool, limits Limits) (Desired, []Step) {
@@ -45,7 +46,8 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 	p.desired.NetworkID = cmp.Or(p.desired.NetworkID, x.NetworkID)
 	p.desired.Members = ordered(slices.Concat(p.desired.Members, members))
 
-	// Where there is no firewall, rules without members are what keeps sources out: there none gets its first one, or loses its last.
+	// Where there is no firewall, rules without members are what keeps sources out: there none gets its first one, or
+	// loses its last.
 	follows := membersKnown && x.NetworkID != "" && (len(members) > 0 || len(f.Members) == 0 && len(firewall) > 0)
 	for _, r := range x.OwnRules() {
 		protocol := transport(r.Protocol)
@@ -53,7 +55,8 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 			p.deleteRule(x, r, waveDelete, "")
 			continue
 		}
-		adopted := r.Adopted && !r.Tagged // what another provider made keeps its members until the Service is taken over
+		// what another provider made keeps its members until the Service is taken over
+		adopted := r.Adopted && !r.Tagged
 		if follows && !adopted && !r.Deleting && (len(r.Members) > 0 || len(firewall) > 0) {
 			p.members(x.on(), r, members)
 		}
@@ -102,13 +105,15 @@ func (p *planner) moveForwards(x *Address, forwards []Item, serving []string) {
 	}
 }
 
-// narrow closes what the Service's firewall rules, or its items of a network ACL list, open beside the ports that are kept.
+// narrow closes what the Service's firewall rules, or its items of a network ACL list, open beside the ports that are
+// kept.
 func (p *planner) narrow(kept annotation.PortSet, own, others []Item, on On) {
 	before := len(p.steps)
 	for _, item := range own {
 		ports := annotation.PortSet{}
 		if !item.Deleting {
-			ports[item.Protocol] = slices.DeleteFunc(slices.Clone(kept[item.Protocol]), func(port int) bool { return !item.on(port) })
+			ports[item.Protocol] = slices.DeleteFunc(slices.Clone(kept[item.Protocol]),
+				func(port int) bool { return !item.on(port) })
 		}
 		var beside []access.Range
 		for _, other := range slices.Concat(own, others) {
@@ -118,6 +123,7 @@ func (p *planner) narrow(kept annotation.PortSet, own, others []Item, on On) {
 		}
 		p.access(access.Plan(ports, item.CIDRs, rulesOf([]Item{item}), beside, on.ACLID == ""), on)
 	}
+
 	switch {
 	case len(p.steps) == before: // what another provider made has no tags
 	case on.ACLID != "":

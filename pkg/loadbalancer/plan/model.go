@@ -36,7 +36,9 @@ func (s Service) Key() string { return s.Namespace + "/" + s.Name }
 // HasPort reports whether the Service has a port with that node port; an empty protocol is any.
 func (s Service) HasPort(protocol string, public, private int) bool {
 	return slices.ContainsFunc(s.Ports, func(p Port) bool {
-		return p.Port == public && p.NodePort == private && (protocol == "" || strings.EqualFold(cmp.Or(p.Protocol, "TCP"), protocol))
+		return p.Port == public &&
+			p.NodePort == private &&
+			(protocol == "" || strings.EqualFold(cmp.Or(p.Protocol, "TCP"), protocol))
 	})
 }
 
@@ -234,11 +236,11 @@ const (
 type Facts struct {
 	Service Service
 	Spec    annotation.Spec
-	// Members serve; Reach are all nodes that may serve, if Members are only those that do now. Leaving are nodes that are about
-	// to be deleted, and to which ports may still be forwarded: they decide nothing about the network.
+	// Members serve; Reach are all nodes that may serve, if Members are only those that do now. Leaving are nodes that
+	// are about to be deleted, and to which ports may still be forwarded: they decide nothing about the network.
 	Members, Reach, Leaving []Member
-	// Ineligible are names of nodes to which no port may be forwarded now, with the reason, such as "not ready". They stay
-	// members of load balancer rules.
+	// Ineligible are names of nodes to which no port may be forwarded now, with the reason, such as "not ready". They
+	// stay members of load balancer rules.
 	Ineligible map[string]string
 	// Network is the nodes' network; nil when there are no nodes and it is not known.
 	Network *Network
@@ -283,6 +285,7 @@ const (
 type Limits struct {
 	// NoTags: the role may not tag.
 	NoTags bool
-	// InPlace: updateLoadBalancerRule has cidrlist (4.22 and newer). Such a server also tells the router of a changed protocol.
+	// InPlace: updateLoadBalancerRule has cidrlist (4.22 and newer). Such a server also tells the router of a changed
+	// protocol.
 	InPlace bool
 }

@@ -69,7 +69,10 @@ func (s Service) NamesRule(name, clusterName string) (byUID, ok bool) {
 		return true, true
 	}
 	cluster, namespace, service, named := ParseLeasewebName(name)
-	return false, named && (clusterName == "" || cluster == clusterName) && namespace == s.Namespace && service == s.Name
+	return false, named &&
+		(clusterName == "" || cluster == clusterName) &&
+		namespace == s.Namespace &&
+		service == s.Name
 }
 
 // OfKubernetes reports whether a provider of Kubernetes gave a rule its name.
@@ -78,8 +81,8 @@ func OfKubernetes(name string) bool {
 	return ok || leasewebName.MatchString(name)
 }
 
-// ruleSuffix is what follows the load balancer in a rule's name: the protocol, unless an older provider named it, and the
-// port.
+// ruleSuffix is what follows the load balancer in a rule's name: the protocol, unless an older provider named it, and
+// the port.
 var ruleSuffix = regexp.MustCompile(`^(?:(tcp-proxy|tcp|udp|ssl)-)?([1-9][0-9]{0,4})$`)
 
 // Keys of the tags that say whose a public address is. They vanish when the
@@ -118,7 +121,10 @@ func RuleTags(cluster string, svc Service) map[string]string {
 // Unused reports whether an address was acquired by this cluster for a Service that has left it to the others that
 // use it: the last of them releases it.
 func Unused(tags map[string]string, clusters []string) bool {
-	return slices.Contains(clusters, tags[TagCluster]) && tags[TagAllocatedBy] == ManagedBy && tags[TagServiceUID] == "" && tags[TagKeptBy] == ""
+	return slices.Contains(clusters, tags[TagCluster]) &&
+		tags[TagAllocatedBy] == ManagedBy &&
+		tags[TagServiceUID] == "" &&
+		tags[TagKeptBy] == ""
 }
 
 // TagKeys are the keys of Tags.
@@ -137,8 +143,8 @@ func Tags(cluster string, svc Service) map[string]string {
 	}
 }
 
-// TagOwner reads whose an address or rule is by its tags. clusters are the ids of this cluster. The UID alone is believed,
-// too: an exchange of the cluster's tag may have been cut short.
+// TagOwner reads whose an address or rule is by its tags. clusters are the ids of this cluster. The UID alone is
+// believed, too: an exchange of the cluster's tag may have been cut short.
 func TagOwner(tags map[string]string, clusters []string, svc Service) Ownership {
 	uid, tagged := tags[TagServiceUID]
 	switch cluster := tags[TagCluster]; {
@@ -161,5 +167,6 @@ func Former(tags map[string]string, clusters []string) bool {
 // PresentTagKeys are those of our keys that an address carries: CloudStack
 // refuses to delete tags when none matches.
 func PresentTagKeys(tags map[string]string) []string {
-	return slices.DeleteFunc(append(TagKeys(), TagKeptBy, TagKeepIP), func(k string) bool { _, ok := tags[k]; return !ok })
+	return slices.DeleteFunc(append(TagKeys(), TagKeptBy, TagKeepIP),
+		func(k string) bool { _, ok := tags[k]; return !ok })
 }

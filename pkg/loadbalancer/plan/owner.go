@@ -94,7 +94,8 @@ func (c *Claim) Users(uid string) (own, others bool) {
 // Refuses returns why a Service of a namespace may not get ports on an address; nil if it may. It names nobody: whoever
 // may write the Service reads it.
 func (c *Claim) Refuses(address, namespace string) *RefusalError {
-	const another = "choose another address, or have its Service annotated with " + annotation.ShareWith + " and this Service's namespace"
+	const another = "choose another address, or have its Service annotated with " + annotation.ShareWith +
+		" and this Service's namespace"
 	owner, decides := c.Owner()
 	refuse := func(message, remedy string) *RefusalError {
 		return Refuse(ReasonNotAllowed, "address "+address+message, remedy)
@@ -105,14 +106,17 @@ func (c *Claim) Refuses(address, namespace string) *RefusalError {
 	case decides != nil:
 		return refuse(" belongs to a Service of another namespace, which does not share it", another)
 	case c.Tagged == "" && len(c.Holders) == 0 && c.Reserved > 0:
-		refusal := refuse(" is reserved for some minutes for the namespace that had it last (tenancy.addressReservation)",
+		refusal := refuse(" is reserved for some minutes for the namespace that had it last "+
+			"(tenancy.addressReservation)",
 			"choose another address, or wait: the Service is tried again at the end")
 		refusal.After = c.Reserved
 		return refusal
 	case owner != "":
 		return refuse(" is kept for another namespace, whose Service had it first",
-			"choose another address, or ask whoever operates the cluster to release it in CloudStack or to hand it over (csccm adopt)")
+			"choose another address, or ask whoever operates the cluster to release it in CloudStack or to hand it "+
+				"over (csccm adopt)")
 	}
+
 	return nil
 }
 
@@ -124,7 +128,8 @@ type Book interface {
 	ByUID(uid string) *Holder
 	// Find returns the Service that is meant; of two the one that still exists.
 	Find(meant func(*Holder) bool) *Holder
-	// Reserve notes that a Service is about to have what it wishes, unless it may not. It may keep the ports that it has.
+	// Reserve notes that a Service is about to have what it wishes, unless it may not. It may keep the ports that it
+	// has.
 	Reserve(uid string, w Wish) error
 }
 

@@ -19,19 +19,22 @@ import (
 // before its successor is created only because CloudStack gives a port to one
 // rule; an old address goes when the new one serves.
 func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
-	d.Rules = slices.SortedFunc(slices.Values(d.Rules), func(x, y Rule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
+	d.Rules = slices.SortedFunc(slices.Values(d.Rules),
+		func(x, y Rule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
 	d.Members, d.Serving = ordered(d.Members), ordered(d.Serving)
 	p := planner{desired: d, limits: limits}
 	target := Target(d, a)
 	if !d.Absent {
 		p.reach(target)
 	}
+
 	addresses := sortAddresses(a.Addresses)
 	for i := range addresses {
 		if target == nil || addresses[i].ID != target.ID {
 			p.leave(&addresses[i])
 		}
 	}
+
 	p.acls(a)
 	p.replace()
 	slices.SortStableFunc(p.steps, func(x, y Step) int { return cmp.Compare(x.Wave, y.Wave) })
@@ -58,7 +61,9 @@ func (p *planner) replace() {
 		s := &p.steps[i]
 		for _, d := range gone {
 			samePort := d.Port == s.Port && (d.OnRule() || s.OnRule() || d.Protocol == s.Protocol)
-			otherPurpose := p.desired.OnePurpose && d.OnRule() != s.OnRule() && (s.Kind == CreateRule || s.Kind == CreateForward)
+			otherPurpose := p.desired.OnePurpose &&
+				d.OnRule() != s.OnRule() &&
+				(s.Kind == CreateRule || s.Kind == CreateForward)
 			if s.ItemID == "" && d.AddressID == s.AddressID && (samePort || otherPurpose) {
 				s.Replaces = append(s.Replaces, d.ItemID)
 			}
@@ -99,8 +104,8 @@ func (o On) closing(f access.Rule) Step {
 	return Step{Kind: CloseFirewall, On: o, ItemID: f.ID, Access: f.Range}
 }
 
-// tag adds a step that tags the items of one type which the plan leaves or makes and which lack our tags. What it makes is
-// on the address that serves, or in the list of the Service's tier.
+// tag adds a step that tags the items of one type which the plan leaves or makes and which lack our tags. What it makes
+// is on the address that serves, or in the list of the Service's tier.
 func (p *planner) tag(kind string, on On, own []Item) {
 	untagged, n := map[string]bool{}, 0
 	for _, item := range own {
@@ -134,6 +139,7 @@ func Target(d Desired, a Actual) *Address {
 	if d.Absent {
 		return nil
 	}
+
 	var best *Address
 	score := func(x *Address) int {
 		n := 0
@@ -149,6 +155,7 @@ func Target(d Desired, a Actual) *Address {
 		}
 		return n
 	}
+
 	addresses := sortAddresses(a.Addresses)
 	for i := range addresses {
 		x := &addresses[i]
@@ -165,6 +172,7 @@ func Target(d Desired, a Actual) *Address {
 			best = x
 		}
 	}
+
 	return best
 }
 

@@ -31,42 +31,52 @@ func (w world) desired() Desired {
 			ports = append(ports, p)
 		}
 	}
+
 	if len(ports) == 0 {
 		ports = []int{80}
 	}
+
 	d := desired(ports)
 	d.Ranges = someRanges[w.IntN(len(someRanges))]
 	protocol, algorithm, shift := ProtocolTCP, "roundrobin", 0
 	if w.IntN(3) == 0 {
 		protocol = ProtocolTCPProxy
 	}
+
 	if w.IntN(3) == 0 {
 		algorithm = "source"
 	}
+
 	if w.IntN(3) == 0 {
 		shift = 1
 	}
+
 	for i := range d.Rules {
 		r := &d.Rules[i]
-		r.Name, r.Protocol, r.Algorithm, r.CIDRs = RuleName(testLB, protocol, r.PublicPort), protocol, algorithm, d.Ranges
+		r.Name, r.Protocol, r.Algorithm, r.CIDRs = RuleName(testLB, protocol,
+			r.PublicPort), protocol, algorithm, d.Ranges
 		r.PrivatePort += shift
 		if len(d.Ranges) == 0 {
 			r.CIDRs = nil
 		}
 	}
+
 	d.Members = nil
 	for i := range 4 {
 		if w.IntN(2) == 0 {
 			d.Members = append(d.Members, fmt.Sprintf("vm%d", i))
 		}
 	}
+
 	d.KeepAddress = w.IntN(4) == 0
 	if w.IntN(4) == 0 {
 		d.Address = fmt.Sprintf("203.0.113.%d", 60+w.IntN(2))
 	}
+
 	if w.IntN(4) == 0 {
 		d.Rules[0].Stickiness = &annotation.Stickiness{Method: annotation.SourceBased}
 	}
+
 	if i := w.IntN(2 * len(d.Rules)); i < len(d.Rules) && protocol == ProtocolTCP {
 		// One of them is something else.
 		r := &d.Rules[i]
@@ -76,9 +86,11 @@ func (w world) desired() Desired {
 			r.Certificate = fmt.Sprintf("cert%d", w.IntN(2))
 		}
 	}
+
 	if w.IntN(2) == 0 {
 		w.forward(&d)
 	}
+
 	return d
 }
 
@@ -127,22 +139,30 @@ func (w world) litter(a Actual) Actual {
 	for i := range a.Addresses {
 		x := &a.Addresses[i]
 		if w.IntN(3) == 0 {
-			x.Rules = append(x.Rules, Item{Rule: onPort("foreign-rule", "tcp", 7000), Name: "other-tcp-7000", Mark: Mark{Owner: Foreign}})
-			x.Firewall = append(x.Firewall, Item{Rule: access.Rule{Range: span("tcp", 7000, 7000, annotation.Anyone), ID: "foreign-fw"}})
+			x.Rules = append(x.Rules,
+				Item{Rule: onPort("foreign-rule", "tcp", 7000), Name: "other-tcp-7000", Mark: Mark{Owner: Foreign}})
+			x.Firewall = append(x.Firewall,
+				Item{Rule: access.Rule{Range: span("tcp", 7000, 7000, annotation.Anyone), ID: "foreign-fw"}})
 		}
+
 		if w.IntN(3) == 0 {
-			x.Firewall = append(x.Firewall, Item{Rule: access.Rule{Range: span("tcp", 1, 65535, "198.51.100.0/24"), ID: "foreign-wide"}})
+			x.Firewall = append(x.Firewall,
+				Item{Rule: access.Rule{Range: span("tcp", 1, 65535, "198.51.100.0/24"), ID: "foreign-wide"}})
 		}
+
 		if w.IntN(3) == 0 {
 			x.Allocated = false
 		}
+
 		// drift of our own
 		if w.IntN(3) == 0 && len(x.Rules) > 0 {
 			x.Rules[0].Members = nil
 		}
+
 		if w.IntN(3) == 0 && len(x.Firewall) > 0 {
 			x.Firewall = x.Firewall[1:]
 		}
+
 		if w.IntN(4) == 0 && len(x.Firewall) > 0 { // a deletion that failed, of one that may have a successor
 			f := x.Firewall[0]
 			f.ID, f.Deleting = f.ID+"-going", true
@@ -151,9 +171,11 @@ func (w world) litter(a Actual) Actual {
 			}
 			x.Firewall = append(x.Firewall, f)
 		}
+
 		if w.IntN(3) == 0 {
 			x.Forwards = append(x.Forwards, Item{Rule: onPort("foreign-forward", ProtocolUDP, 7001), VM: "db"})
 		}
+
 		for k := range x.Firewall { // tags that are missing, or name the cluster by a former id
 			if f := &x.Firewall[k]; f.Owner == Owned {
 				switch w.IntN(4) {
@@ -164,10 +186,16 @@ func (w world) litter(a Actual) Actual {
 				}
 			}
 		}
+
 		if w.IntN(3) == 0 { // of others, by its tags, on a port that may be ours
 			port := somePorts[w.IntN(len(somePorts))]
-			x.Firewall = append(x.Firewall, Item{Rule: access.Rule{Range: span("tcp", port, port, "198.51.100.0/24"), ID: "foreign-tagged"}, Mark: Mark{Owner: Foreign}})
+			x.Firewall = append(x.Firewall,
+				Item{
+					Rule: access.Rule{Range: span("tcp", port, port, "198.51.100.0/24"), ID: "foreign-tagged"},
+					Mark: Mark{Owner: Foreign},
+				})
 		}
+
 		if own := x.OwnForwards(); len(own) > 0 && w.IntN(2) == 0 {
 			at := slices.IndexFunc(x.Forwards, func(f Item) bool { return f.ID == own[w.IntN(len(own))].ID })
 			f := &x.Forwards[max(at, 0)]
@@ -185,9 +213,11 @@ func (w world) litter(a Actual) Actual {
 			}
 		}
 	}
+
 	for i := range a.ACLs {
 		w.litterACL(&a.ACLs[i])
 	}
+
 	return a
 }
 
@@ -201,12 +231,20 @@ func (w world) litterACL(l *ACL) {
 			item.Former = true
 		}
 	}
+
 	if len(l.Items) > 0 && w.IntN(3) == 0 {
 		l.Items = l.Items[1:]
 	}
+
 	if w.IntN(2) == 0 {
 		port := somePorts[w.IntN(len(somePorts))]
-		l.Items = append(l.Items, Item{Rule: access.Rule{Range: span("tcp", port, port, annotation.Anyone), ID: "foreign-item"}, Ingress: true, Allow: true, Mark: Mark{Owner: Foreign}})
+		l.Items = append(l.Items,
+			Item{
+				Rule:    access.Rule{Range: span("tcp", port, port, annotation.Anyone), ID: "foreign-item"},
+				Ingress: true,
+				Allow:   true,
+				Mark:    Mark{Owner: Foreign},
+			})
 	}
 }
 
@@ -224,14 +262,21 @@ func (w world) shuffle(d Desired, a Actual) (Desired, Actual) {
 		w.Shuffle(len(x.Forwards), func(i, j int) { x.Forwards[i], x.Forwards[j] = x.Forwards[j], x.Forwards[i] })
 		w.Shuffle(len(x.Firewall), func(i, j int) { x.Firewall[i], x.Firewall[j] = x.Firewall[j], x.Firewall[i] })
 	}
+
 	w.Shuffle(len(a.ACLs), func(i, j int) { a.ACLs[i], a.ACLs[j] = a.ACLs[j], a.ACLs[i] })
 	for _, l := range a.ACLs {
 		w.Shuffle(len(l.Items), func(i, j int) { l.Items[i], l.Items[j] = l.Items[j], l.Items[i] })
 	}
+
 	return d, a
 }
 
-var probes = map[string]string{"everybody": "203.0.113.1/32", "ten": "10.2.0.1/32", "ten-one": "10.1.0.1/32", "home": "192.168.0.1/32"}
+var probes = map[string]string{
+	"everybody": "203.0.113.1/32",
+	"ten":       "10.2.0.1/32",
+	"ten-one":   "10.1.0.1/32",
+	"home":      "192.168.0.1/32",
+}
 
 // reached is who reaches which port of which address through rules of ours.
 func reached(a Actual) map[string]bool {
@@ -242,18 +287,26 @@ func reached(a Actual) map[string]bool {
 			for who, probe := range probes {
 				byRule := len(r.CIDRs) == 0 || annotation.Contain(r.CIDRs, []string{probe})
 				byFirewall := x.VPCID != "" && len(r.Members) > 0 || slices.ContainsFunc(x.Firewall, func(f Item) bool {
-					return f.Protocol == transport(r.Protocol) && f.StartPort <= r.StartPort && r.StartPort <= f.EndPort && annotation.Contain(f.CIDRs, []string{probe})
+					return f.Protocol == transport(r.Protocol) &&
+						f.StartPort <= r.StartPort &&
+						r.StartPort <= f.EndPort &&
+						annotation.Contain(f.CIDRs, []string{probe})
 				})
 				if byRule && byFirewall {
 					out[fmt.Sprintf("%s:%d %s", x.IP, r.StartPort, who)] = true
 				}
 			}
 		}
+
 		for _, f := range x.OwnForwards() {
 			for who, probe := range probes {
-				open := x.VPCID != "" && annotation.Contain(f.sources(), []string{probe}) || x.VPCID == "" && slices.ContainsFunc(x.Firewall, func(r Item) bool {
-					return r.Protocol == f.Protocol && r.StartPort <= f.StartPort && f.StartPort <= r.EndPort && annotation.Contain(r.CIDRs, []string{probe})
-				})
+				open := x.VPCID != "" && annotation.Contain(f.sources(), []string{probe}) ||
+					x.VPCID == "" && slices.ContainsFunc(x.Firewall, func(r Item) bool {
+						return r.Protocol == f.Protocol &&
+							r.StartPort <= f.StartPort &&
+							f.StartPort <= r.EndPort &&
+							annotation.Contain(r.CIDRs, []string{probe})
+					})
 				if port := fmt.Sprint(f.StartPort); open {
 					if f.Protocol == ProtocolUDP {
 						port += "/udp"
@@ -263,6 +316,7 @@ func reached(a Actual) map[string]bool {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -310,7 +364,8 @@ func TestPropertiesOfPlans(t *testing.T) {
 
 		// The plan leads to its fixpoint.
 		after := run(before, plan)
-		after = run(after, planOf(want, after, limits)) // firewall rules of unknown origin on ports that have rules of ours now
+		// firewall rules of unknown origin on ports that have rules of ours now
+		after = run(after, planOf(want, after, limits))
 		if rest := planOf(want, after, limits); len(rest) > 0 {
 			t.Fatalf("seed %d: not a fixpoint: %v", seed, lines(rest))
 		}
@@ -343,13 +398,15 @@ func TestPropertiesOfPlans(t *testing.T) {
 			checkForwards(t, seed, state, want, false)
 			for who := range now {
 				if !old[who] && !final[who] {
-					t.Fatalf("seed %d: after %q %s has access, which neither before nor after has", seed, act.Label(), who)
+					t.Fatalf("seed %d: after %q %s has access, which neither before nor after has", seed, act.Label(),
+						who)
 				}
 			}
 			// Nobody who may come before and after is shut out meanwhile, but for rules that are replaced.
 			for who := range old {
 				if final[who] && !now[who] && !replaces(plan, who) {
-					t.Fatalf("seed %d: after %q %s is shut out, who has access before and after", seed, act.Label(), who)
+					t.Fatalf("seed %d: after %q %s is shut out, who has access before and after", seed, act.Label(),
+						who)
 				}
 			}
 			checkMembers(t, seed, before, state, want, replaced, act)
@@ -416,6 +473,7 @@ func replaces(plan []Step, who string) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -432,6 +490,7 @@ func checkMembers(t *testing.T, seed uint64, before, state Actual, want Desired,
 	if len(want.Members) == 0 || want.Absent {
 		return
 	}
+
 	for _, x := range before.Addresses {
 		now := state.Find(x.ID)
 		if now == nil {
@@ -493,22 +552,28 @@ func checkForwards(t *testing.T, seed uint64, a Actual, want Desired, covered bo
 			key := portText(f.Protocol, f.StartPort)
 			for _, o := range byPort[key] {
 				if x.VPCID == "" || len(annotation.Common(o.sources(), f.sources())) > 0 {
-					t.Fatalf("seed %d: two forwardings of port %s have sources in common: %v %v", seed, key, o.CIDRs, f.CIDRs)
+					t.Fatalf("seed %d: two forwardings of port %s have sources in common: %v %v", seed, key, o.CIDRs,
+						f.CIDRs)
 				}
 			}
+
 			byPort[key] = append(byPort[key], f)
 		}
+
 		if !covered || want.Absent || len(want.Members) == 0 || x.VPCID == "" || Target(want, a).ID != x.ID {
 			continue
 		}
+
 		for _, p := range want.Forwards {
 			var all []string
 			for _, f := range byPort[portText(p.Protocol, p.PublicPort)] {
 				all = append(all, f.CIDRs...)
 				if !slices.Contains(want.Serving, f.Member) || f.PrivatePort != p.PrivatePort {
-					t.Fatalf("seed %d: port %s leads to %s port %d", seed, portText(p.Protocol, p.PublicPort), f.Member, f.PrivatePort)
+					t.Fatalf("seed %d: port %s leads to %s port %d", seed, portText(p.Protocol, p.PublicPort), f.Member,
+						f.PrivatePort)
 				}
 			}
+
 			if !annotation.SameRanges(all, want.Ranges) {
 				t.Fatalf("seed %d: the forwardings of port %d let in %v, not %v", seed, p.PublicPort, all, want.Ranges)
 			}

@@ -33,7 +33,14 @@ func desired(ports []int, change ...func(*Desired)) Desired {
 }
 
 func rule(port int) Rule {
-	return Rule{Name: RuleName(testLB, ProtocolTCP, port), Protocol: ProtocolTCP, Algorithm: "roundrobin", PublicPort: port, PrivatePort: 30000 + port, CIDRs: []string{annotation.Anyone}}
+	return Rule{
+		Name:        RuleName(testLB, ProtocolTCP, port),
+		Protocol:    ProtocolTCP,
+		Algorithm:   "roundrobin",
+		PublicPort:  port,
+		PrivatePort: 30000 + port,
+		CIDRs:       []string{annotation.Anyone},
+	}
 }
 
 // found is the own rule that was made as wanted.
@@ -89,28 +96,35 @@ func lines(steps []Step) []string {
 			Firewall access.Range `json:"firewall"`
 			Members  []string     `json:"members"`
 		}
+
 		data, err := json.Marshal(s)
 		if err = errors.Join(err, json.Unmarshal(data, &a)); err != nil {
 			panic(err)
 		}
+
 		k := s.Kind
 		if a.Port != 0 {
 			k += fmt.Sprintf(" %d", a.Port)
 		}
+
 		if a.Firewall.Protocol != "" {
 			k += fmt.Sprintf(" %d-%d %v", a.Firewall.StartPort, a.Firewall.EndPort, a.Firewall.CIDRs)
 		}
+
 		if len(a.Members) > 0 {
 			k += fmt.Sprintf(" %v", a.Members)
 		}
+
 		out = append(out, k)
 	}
+
 	return out
 }
 
 // stranger adds a firewall rule that nothing proves ours; left one that the Service's record names.
 func stranger(a Actual, port int) Actual {
-	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall, Item{Rule: access.Rule{Range: span("tcp", port, port, "0.0.0.0/0"), ID: "left"}})
+	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall,
+		Item{Rule: access.Rule{Range: span("tcp", port, port, "0.0.0.0/0"), ID: "left"}})
 	return a
 }
 
@@ -143,6 +157,7 @@ func TestPlan(t *testing.T) {
 		}
 		return Actual{Addresses: []Address{addr}}
 	}
+
 	tests := []struct {
 		name   string
 		d      Desired
@@ -152,36 +167,76 @@ func TestPlan(t *testing.T) {
 	}{
 		{
 			name: "create", d: base, a: Actual{},
-			want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]", "create-rule 81", "add-members 81 [vm1 vm2]", "tag-rules", "open-firewall 80-81 [0.0.0.0/0]", "tag-firewall"},
+			want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]",
+				"create-rule 81", "add-members 81 [vm1 vm2]", "tag-rules", "open-firewall 80-81 [0.0.0.0/0]",
+				"tag-firewall"},
 		},
 		{
 			name: "create with gaps between ports", d: desired([]int{80, 443, 444}), a: Actual{},
-			want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]", "create-rule 443", "add-members 443 [vm1 vm2]", "create-rule 444", "add-members 444 [vm1 vm2]", "tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "open-firewall 443-444 [0.0.0.0/0]", "tag-firewall"},
+			want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]",
+				"create-rule 443", "add-members 443 [vm1 vm2]", "create-rule 444", "add-members 444 [vm1 vm2]",
+				"tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "open-firewall 443-444 [0.0.0.0/0]", "tag-firewall"},
 		},
 		{
 			name: "create without nodes", d: desired([]int{80}, func(d *Desired) { d.Members = nil }), a: Actual{},
-			want: []string{"allocate-address", "tag-address", "create-rule 80", "tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "tag-firewall"},
+			want: []string{"allocate-address", "tag-address", "create-rule 80", "tag-rules",
+				"open-firewall 80-80 [0.0.0.0/0]", "tag-firewall"},
 		},
-		{name: "deny all opens nothing", d: desired([]int{80}, ranges()), a: Actual{}, want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"}},
+		{
+			name: "deny all opens nothing",
+			d:    desired([]int{80}, ranges()),
+			a:    Actual{},
+			want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]",
+				"tag-rules"},
+		},
 		{name: "nothing to do", d: base, a: built(base), want: []string{}},
-		{name: "adopt what upstream made: nothing but tags", d: base, a: upstream(), want: []string{"tag-address", "tag-rules", "tag-firewall"}},
+		{
+			name: "adopt what upstream made: nothing but tags",
+			d:    base,
+			a:    upstream(),
+			want: []string{"tag-address", "tag-rules", "tag-firewall"},
+		},
 		{name: "adopt without tags", d: base, a: upstream(), limits: Limits{NoTags: true}, want: []string{}},
 		{
 			name: "legacy names and no protocol are left alone", d: base, a: upstream(func(a *Address) {
 				for i := range a.Rules {
-					a.Rules[i].Name, a.Rules[i].Protocol, a.Rules[i].CIDRs = fmt.Sprintf("%s-%d", testLB, a.Rules[i].StartPort), "", nil
+					a.Rules[i].Name, a.Rules[i].Protocol, a.Rules[i].CIDRs = fmt.Sprintf("%s-%d", testLB,
+						a.Rules[i].StartPort), "", nil
 				}
 			}), want: []string{"tag-address", "tag-rules", "tag-firewall"},
 		},
-		{name: "port added", d: base, a: built(one), want: []string{"create-rule 81", "add-members 81 [vm1 vm2]", "tag-rules", "open-firewall 81-81 [0.0.0.0/0]", "tag-firewall"}},
 		{
-			name: "nobody is served any more comes first", d: desired([]int{80, 81}, func(d *Desired) { d.Members = nil }), a: built(one),
-			want: []string{"remove-members 80 [vm1 vm2]", "create-rule 81", "tag-rules", "open-firewall 81-81 [0.0.0.0/0]", "tag-firewall"},
+			name: "port added",
+			d:    base,
+			a:    built(one),
+			want: []string{"create-rule 81", "add-members 81 [vm1 vm2]", "tag-rules", "open-firewall 81-81 [0.0.0.0/0]",
+				"tag-firewall"},
 		},
-		{name: "port removed closes first", d: one, a: upstream(), limits: Limits{NoTags: true}, want: []string{"close-firewall 81-81 [0.0.0.0/0]", "delete-rule 81"}},
-		{name: "port removed from a range", d: one, a: built(base), want: []string{"open-firewall 80-80 [0.0.0.0/1 128.0.0.0/1]", "close-firewall 80-81 [0.0.0.0/0]", "delete-rule 81", "tag-firewall"}},
 		{
-			name: "node port changed", d: desired([]int{80}, func(d *Desired) { d.Rules[0].PrivatePort = 31000 }), a: built(one),
+			name: "nobody is served any more comes first",
+			d:    desired([]int{80, 81}, func(d *Desired) { d.Members = nil }),
+			a:    built(one),
+			want: []string{"remove-members 80 [vm1 vm2]", "create-rule 81", "tag-rules",
+				"open-firewall 81-81 [0.0.0.0/0]", "tag-firewall"},
+		},
+		{
+			name:   "port removed closes first",
+			d:      one,
+			a:      upstream(),
+			limits: Limits{NoTags: true},
+			want:   []string{"close-firewall 81-81 [0.0.0.0/0]", "delete-rule 81"},
+		},
+		{
+			name: "port removed from a range",
+			d:    one,
+			a:    built(base),
+			want: []string{"open-firewall 80-80 [0.0.0.0/1 128.0.0.0/1]", "close-firewall 80-81 [0.0.0.0/0]",
+				"delete-rule 81", "tag-firewall"},
+		},
+		{
+			name: "node port changed",
+			d:    desired([]int{80}, func(d *Desired) { d.Rules[0].PrivatePort = 31000 }),
+			a:    built(one),
 			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules"},
 		},
 		{
@@ -190,85 +245,173 @@ func TestPlan(t *testing.T) {
 			}), a: built(one), limits: Limits{InPlace: true}, want: []string{"update-rule 80"},
 		},
 		{
-			name: "proxy protocol by way of another algorithm", d: desired([]int{80}, func(d *Desired) { d.Rules[0].Protocol = ProtocolTCPProxy }), a: built(one),
+			name: "proxy protocol by way of another algorithm",
+			d:    desired([]int{80}, func(d *Desired) { d.Rules[0].Protocol = ProtocolTCPProxy }),
+			a:    built(one),
 			want: []string{"update-rule 80", "update-rule 80"},
 		},
 		{
-			name: "proxy protocol with another algorithm", d: desired([]int{80}, func(d *Desired) { d.Rules[0].Protocol, d.Rules[0].Algorithm = ProtocolTCPProxy, "source" }), a: built(one),
+			name: "proxy protocol with another algorithm",
+			d: desired([]int{80},
+				func(d *Desired) { d.Rules[0].Protocol, d.Rules[0].Algorithm = ProtocolTCPProxy, "source" }),
+			a:    built(one),
 			want: []string{"update-rule 80"},
 		},
-		{name: "algorithm in place", d: desired([]int{80}, func(d *Desired) { d.Rules[0].Algorithm = "source" }), a: built(one), want: []string{"update-rule 80"}},
-		{name: "tightened to one range", d: desired([]int{80}, ranges("10.0.0.0/8")), a: built(one), limits: Limits{InPlace: true}, want: []string{"open-firewall 80-80 [10.0.0.0/8]", "close-firewall 80-80 [0.0.0.0/0]", "update-rule 80", "tag-firewall"}},
 		{
-			name: "tightened to two ranges", d: desired([]int{80}, ranges("10.0.0.0/8", "172.16.0.0/12")), a: built(one),
-			want: []string{"open-firewall 80-80 [10.0.0.0/8 172.16.0.0/12]", "close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "tag-firewall"},
+			name: "algorithm in place",
+			d:    desired([]int{80}, func(d *Desired) { d.Rules[0].Algorithm = "source" }),
+			a:    built(one),
+			want: []string{"update-rule 80"},
 		},
 		{
-			name: "tightened where rules are not known to change in place", d: desired([]int{80}, ranges("10.0.0.0/8")), a: built(one),
-			want: []string{"open-firewall 80-80 [10.0.0.0/8]", "close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "tag-firewall"},
+			name:   "tightened to one range",
+			d:      desired([]int{80}, ranges("10.0.0.0/8")),
+			a:      built(one),
+			limits: Limits{InPlace: true},
+			want: []string{"open-firewall 80-80 [10.0.0.0/8]", "close-firewall 80-80 [0.0.0.0/0]", "update-rule 80",
+				"tag-firewall"},
 		},
-		{name: "widened opens before it closes", d: one, a: built(desired([]int{80}, ranges("10.0.0.0/8"))), limits: Limits{InPlace: true}, want: []string{"update-rule 80", "open-firewall 80-80 [0.0.0.0/0]", "tag-firewall", "close-firewall 80-80 [10.0.0.0/8]"}},
 		{
-			name: "a range more is opened beside", d: desired([]int{80}, ranges("10.0.0.0/8", "172.16.0.0/12")), a: built(desired([]int{80}, ranges("10.0.0.0/8"))),
-			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "open-firewall 80-80 [172.16.0.0/12]", "tag-firewall"},
+			name: "tightened to two ranges",
+			d:    desired([]int{80}, ranges("10.0.0.0/8", "172.16.0.0/12")),
+			a:    built(one),
+			want: []string{"open-firewall 80-80 [10.0.0.0/8 172.16.0.0/12]", "close-firewall 80-80 [0.0.0.0/0]",
+				"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "tag-firewall"},
 		},
-		{name: "denied to all", d: desired([]int{80}, ranges()), a: built(one), want: []string{"close-firewall 80-80 [0.0.0.0/0]"}},
-		{name: "nodes swapped: add before remove", d: desired([]int{80}, func(d *Desired) { d.Members = []string{"vm3"} }), a: built(one), want: []string{"add-members 80 [vm3]", "remove-members 80 [vm1 vm2]"}},
-		{name: "nodes gone", d: desired([]int{80}, func(d *Desired) { d.Members = nil }), a: built(one), want: []string{"remove-members 80 [vm1 vm2]"}},
 		{
-			name: "a firewall rule removed by hand comes back", d: one, a: upstream(recorded(80), func(a *Address) { a.Rules, a.Firewall = a.Rules[:1], nil }),
+			name: "tightened where rules are not known to change in place",
+			d:    desired([]int{80}, ranges("10.0.0.0/8")),
+			a:    built(one),
+			want: []string{"open-firewall 80-80 [10.0.0.0/8]", "close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80",
+				"create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "tag-firewall"},
+		},
+		{
+			name:   "widened opens before it closes",
+			d:      one,
+			a:      built(desired([]int{80}, ranges("10.0.0.0/8"))),
+			limits: Limits{InPlace: true},
+			want: []string{"update-rule 80", "open-firewall 80-80 [0.0.0.0/0]", "tag-firewall",
+				"close-firewall 80-80 [10.0.0.0/8]"},
+		},
+		{
+			name: "a range more is opened beside",
+			d:    desired([]int{80}, ranges("10.0.0.0/8", "172.16.0.0/12")),
+			a:    built(desired([]int{80}, ranges("10.0.0.0/8"))),
+			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules",
+				"open-firewall 80-80 [172.16.0.0/12]", "tag-firewall"},
+		},
+		{
+			name: "denied to all",
+			d:    desired([]int{80}, ranges()),
+			a:    built(one),
+			want: []string{"close-firewall 80-80 [0.0.0.0/0]"},
+		},
+		{
+			name: "nodes swapped: add before remove",
+			d:    desired([]int{80}, func(d *Desired) { d.Members = []string{"vm3"} }),
+			a:    built(one),
+			want: []string{"add-members 80 [vm3]", "remove-members 80 [vm1 vm2]"},
+		},
+		{
+			name: "nodes gone",
+			d:    desired([]int{80}, func(d *Desired) { d.Members = nil }),
+			a:    built(one),
+			want: []string{"remove-members 80 [vm1 vm2]"},
+		},
+		{
+			name: "a firewall rule removed by hand comes back",
+			d:    one,
+			a:    upstream(recorded(80), func(a *Address) { a.Rules, a.Firewall = a.Rules[:1], nil }),
 			want: []string{"tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "tag-firewall"},
 		},
 		{
-			name: "a wider range added by hand to our port goes", d: desired([]int{80}, ranges("10.0.0.0/8")), a: upstream(recorded(80), func(a *Address) {
+			name: "a wider range added by hand to our port goes",
+			d:    desired([]int{80}, ranges("10.0.0.0/8")),
+			a: upstream(recorded(80), func(a *Address) {
 				a.Rules = a.Rules[:1]
 				a.Rules[0].CIDRs = []string{"10.0.0.0/8"}
-				a.Firewall = []Item{{Rule: access.Rule{Range: span("tcp", 80, 80, "10.0.0.0/8"), ID: "a"}}, {Rule: access.Rule{Range: span("tcp", 80, 80, "0.0.0.0/0"), ID: "b"}}}
+				a.Firewall = []Item{
+					{Rule: access.Rule{Range: span("tcp", 80, 80, "10.0.0.0/8"), ID: "a"}},
+					{Rule: access.Rule{Range: span("tcp", 80, 80, "0.0.0.0/0"), ID: "b"}},
+				}
 			}), want: []string{"close-firewall 80-80 [0.0.0.0/0]", "tag-rules", "tag-firewall"},
 		},
 		{
 			name: "foreign items are left alone", d: base, a: upstream(recorded(80, 81), func(a *Address) {
 				a.Rules = append(a.Rules, foreign)
-				a.Firewall = append(a.Firewall, Item{Rule: access.Rule{Range: span("tcp", 1, 65535, "10.9.0.0/16"), ID: "x"}}, Item{Rule: access.Rule{Range: span("udp", 80, 80, "0.0.0.0/0"), ID: "u"}})
+				a.Firewall = append(a.Firewall,
+					Item{Rule: access.Rule{Range: span("tcp", 1, 65535, "10.9.0.0/16"), ID: "x"}},
+					Item{Rule: access.Rule{Range: span("udp", 80, 80, "0.0.0.0/0"), ID: "u"}})
 			}), want: []string{"tag-rules", "tag-firewall"},
 		},
 		{
-			name: "a firewall rule left by a creation without an answer, its port and rule gone since", d: one, a: left(built(one), 443),
+			name: "a firewall rule left by a creation without an answer, its port and rule gone since",
+			d:    one,
+			a:    left(built(one), 443),
 			want: []string{"close-firewall 443-443 [0.0.0.0/0]"},
 		},
-		{name: "delete with such a one", d: Desired{Absent: true}, a: left(built(one), 443), want: []string{"release-address"}},
 		{
-			name: "a firewall rule of somebody else's keeps the address", d: Desired{Absent: true}, a: stranger(built(one), 443),
+			name: "delete with such a one",
+			d:    Desired{Absent: true},
+			a:    left(built(one), 443),
+			want: []string{"release-address"},
+		},
+		{
+			name: "a firewall rule of somebody else's keeps the address",
+			d:    Desired{Absent: true},
+			a:    stranger(built(one), 443),
 			want: []string{"close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "forget-address"},
 		},
-		{name: "delete what is wholly ours", d: Desired{Absent: true}, a: built(base), want: []string{"release-address"}},
 		{
-			name: "delete beside a foreign rule keeps the address", d: Desired{Absent: true}, a: upstream(func(a *Address) { a.Recorded = true; a.Rules = append(a.Rules, foreign) }),
-			want: []string{"close-firewall 80-80 [0.0.0.0/0]", "close-firewall 81-81 [0.0.0.0/0]", "delete-rule 80", "delete-rule 81", "forget-address"},
+			name: "delete what is wholly ours",
+			d:    Desired{Absent: true},
+			a:    built(base),
+			want: []string{"release-address"},
 		},
 		{
-			name: "delete on an address that is not ours to release", d: Desired{Absent: true}, a: upstream(func(a *Address) { a.Recorded, a.Allocated = true, false }),
-			want: []string{"close-firewall 80-80 [0.0.0.0/0]", "close-firewall 81-81 [0.0.0.0/0]", "delete-rule 80", "delete-rule 81", "forget-address"},
+			name: "delete beside a foreign rule keeps the address",
+			d:    Desired{Absent: true},
+			a:    upstream(func(a *Address) { a.Recorded = true; a.Rules = append(a.Rules, foreign) }),
+			want: []string{"close-firewall 80-80 [0.0.0.0/0]", "close-firewall 81-81 [0.0.0.0/0]", "delete-rule 80",
+				"delete-rule 81", "forget-address"},
 		},
-		{name: "delete and keep", d: Desired{Absent: true, KeepAddress: true}, a: built(one), want: []string{"close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "forget-address"}},
+		{
+			name: "delete on an address that is not ours to release",
+			d:    Desired{Absent: true},
+			a:    upstream(func(a *Address) { a.Recorded, a.Allocated = true, false }),
+			want: []string{"close-firewall 80-80 [0.0.0.0/0]", "close-firewall 81-81 [0.0.0.0/0]", "delete-rule 80",
+				"delete-rule 81", "forget-address"},
+		},
+		{
+			name: "delete and keep",
+			d:    Desired{Absent: true, KeepAddress: true},
+			a:    built(one),
+			want: []string{"close-firewall 80-80 [0.0.0.0/0]", "delete-rule 80", "forget-address"},
+		},
 		{name: "delete nothing", d: Desired{Absent: true}, a: Actual{}, want: []string{}},
 		{
-			name: "another address: the old one goes last", d: desired([]int{80}, func(d *Desired) { d.Address = "203.0.113.77" }), a: built(one),
-			want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "open-firewall 80-80 [0.0.0.0/0]", "tag-firewall", "release-address"},
+			name: "another address: the old one goes last",
+			d:    desired([]int{80}, func(d *Desired) { d.Address = "203.0.113.77" }),
+			a:    built(one),
+			want: []string{"allocate-address", "tag-address", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules",
+				"open-firewall 80-80 [0.0.0.0/0]", "tag-firewall", "release-address"},
 		},
 		{
 			name: "a rule whose deletion got stuck", d: one, a: upstream(recorded(80), func(a *Address) {
 				a.Rules, a.Firewall = a.Rules[:1], a.Firewall[1:]
 				a.Rules[0].Deleting = true
-			}), want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "tag-firewall"},
+			}),
+			want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "tag-firewall"},
 		},
 	}
+
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			got := planOf(tc.d, tc.a, tc.limits)
 			assert.Equal(t, tc.want, lines(got))
 			after := run(tc.a, got)
-			assert.Empty(t, lines(planOf(tc.d, run(after, planOf(tc.d, after, tc.limits)), tc.limits)), "nothing is left to do")
+			assert.Empty(t, lines(planOf(tc.d, run(after, planOf(tc.d, after, tc.limits)), tc.limits)),
+				"nothing is left to do")
 			for _, a := range got {
 				assert.NotEmpty(t, a.Label())
 			}
@@ -277,7 +420,8 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
-	changed := desired([]int{80}, func(d *Desired) { d.Rules[0].PrivatePort = 31000; d.Members = []string{"vm1", "vm3"} })
+	changed := desired([]int{80},
+		func(d *Desired) { d.Rules[0].PrivatePort = 31000; d.Members = []string{"vm1", "vm3"} })
 	plan := planOf(changed, built(desired([]int{80, 81})), Limits{})
 	assert.Empty(t, PolicyDryRun.Filter(plan))
 	assert.Equal(t, plan, PolicyApply.Filter(plan))
@@ -308,7 +452,8 @@ func TestRuleNames(t *testing.T) {
 		{"", "", "", 0, false, false},
 	} {
 		lb, protocol, port, legacy, ok := ParseRuleName(tc.name)
-		assert.Equal(t, []any{tc.lb, tc.protocol, tc.port, tc.legacy, tc.ok}, []any{lb, protocol, port, legacy, ok}, tc.name)
+		assert.Equal(t, []any{tc.lb, tc.protocol, tc.port, tc.legacy, tc.ok}, []any{lb, protocol, port, legacy, ok},
+			tc.name)
 		if ok && !legacy {
 			assert.Equal(t, tc.name, RuleName(lb, protocol, port))
 		}
@@ -322,9 +467,11 @@ func TestRepairs(t *testing.T) {
 	at := On{AddressID: "address", IP: built(before).Addresses[0].IP}
 	without := func(port int) func(*Actual) {
 		return func(a *Actual) {
-			a.Addresses[0].Rules = slices.DeleteFunc(a.Addresses[0].Rules, func(r Item) bool { return r.StartPort == port })
+			a.Addresses[0].Rules = slices.DeleteFunc(a.Addresses[0].Rules,
+				func(r Item) bool { return r.StartPort == port })
 		}
 	}
+
 	nodes := func(names ...string) func(*Desired) { return func(d *Desired) { d.Members = names } }
 	algorithm := func(d *Desired) { d.Rules[1].Algorithm = "source" }
 	nodePort := func(d *Desired) { d.Rules[1].PrivatePort++ }
@@ -338,18 +485,31 @@ func TestRepairs(t *testing.T) {
 		tried []Step
 		want  []string
 	}{
-		"nothing":                             {},
-		"nodes changed":                       {now: nodes("vm1", "vm3")},
-		"the algorithm changed":               {now: algorithm},
-		"a rule was removed":                  {drift: without(443), want: []string{"create-rule", "add-members"}},
-		"and nodes changed":                   {now: nodes("vm1", "vm3"), drift: without(443), want: []string{"create-rule", "add-members"}},
-		"and no node stayed":                  {now: nodes("vm3"), drift: without(443), want: []string{"create-rule"}},
-		"and the algorithm changed":           {now: algorithm, drift: without(443), want: []string{"create-rule", "add-members"}},
-		"a rule that is not wanted any more":  {now: func(d *Desired) { d.Rules = d.Rules[:1] }, drift: without(443)},
-		"a rule that was not wanted before":   {now: func(d *Desired) { d.Rules = append(d.Rules, rule(8443)) }},
-		"a VM was destroyed, its Node leaves": {now: nodes("vm1", "vm3"), drift: change(func(r *Item) { r.Members = []string{"vm1"} })},
+		"nothing":               {},
+		"nodes changed":         {now: nodes("vm1", "vm3")},
+		"the algorithm changed": {now: algorithm},
+		"a rule was removed":    {drift: without(443), want: []string{"create-rule", "add-members"}},
+		"and nodes changed": {
+			now:   nodes("vm1", "vm3"),
+			drift: without(443),
+			want:  []string{"create-rule", "add-members"},
+		},
+		"and no node stayed": {now: nodes("vm3"), drift: without(443), want: []string{"create-rule"}},
+		"and the algorithm changed": {
+			now:   algorithm,
+			drift: without(443),
+			want:  []string{"create-rule", "add-members"},
+		},
+		"a rule that is not wanted any more": {now: func(d *Desired) { d.Rules = d.Rules[:1] }, drift: without(443)},
+		"a rule that was not wanted before":  {now: func(d *Desired) { d.Rules = append(d.Rules, rule(8443)) }},
+		"a VM was destroyed, its Node leaves": {
+			now:   nodes("vm1", "vm3"),
+			drift: change(func(r *Item) { r.Members = []string{"vm1"} }),
+		},
 		"a member was removed, another Node joins": {
-			now: nodes("vm1", "vm2", "vm3"), drift: change(func(r *Item) { r.Members = []string{"vm1"} }), want: []string{"add-members"},
+			now:   nodes("vm1", "vm2", "vm3"),
+			drift: change(func(r *Item) { r.Members = []string{"vm1"} }),
+			want:  []string{"add-members"},
 		},
 		"an algorithm was changed, another is wanted": {
 			now: algorithm, drift: change(func(r *Item) { r.Algorithm = "leastconn" }), want: []string{"update-rule"},
@@ -358,7 +518,8 @@ func TestRepairs(t *testing.T) {
 		"the firewall was closed, which others pass now": {now: ranges("192.0.2.0/24"), drift: closed},
 		"we failed to replace a rule": {
 			now: nodePort, drift: without(443), tried: []Step{
-				{Kind: DeleteRule, On: at, Port: 443}, {Kind: CreateRule, On: at, Port: 443}, {Kind: AddMembers, On: at, Port: 443, Members: before.Members},
+				{Kind: DeleteRule, On: at, Port: 443}, {Kind: CreateRule, On: at, Port: 443},
+				{Kind: AddMembers, On: at, Port: 443, Members: before.Members},
 			},
 		},
 		"we failed to remove a member of a rule that is gone": {
@@ -366,7 +527,8 @@ func TestRepairs(t *testing.T) {
 			tried: []Step{{Kind: RemoveMembers, On: at, Port: 443, Members: []string{"vm2"}}},
 		},
 		"we failed to change who passes the firewall": {
-			drift: closed, tried: []Step{{Kind: CloseFirewall, On: at, Access: built(before).Addresses[0].Firewall[1].Range}},
+			drift: closed,
+			tried: []Step{{Kind: CloseFirewall, On: at, Access: built(before).Addresses[0].Firewall[1].Range}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -393,7 +555,13 @@ func TestRepairs(t *testing.T) {
 
 func TestOpenedPorts(t *testing.T) {
 	t.Parallel()
-	a := Desired{Rules: []Rule{{Protocol: ProtocolTCP, PublicPort: 443}, {Protocol: ProtocolTCPProxy, PublicPort: 80}, {Protocol: "udp", PublicPort: 53}}}.Opened()
+	a := Desired{
+		Rules: []Rule{
+			{Protocol: ProtocolTCP, PublicPort: 443},
+			{Protocol: ProtocolTCPProxy, PublicPort: 80},
+			{Protocol: "udp", PublicPort: 53},
+		},
+	}.Opened()
 	assert.Equal(t, "tcp:80,443 udp:53", a.String())
 	assert.Equal(t, a, annotation.ParsePorts(a.String()))
 	assert.Equal(t, "tcp:80,443,8080 udp:53", a.Union(annotation.PortSet{"tcp": {8080, 80}}).String())
@@ -408,7 +576,8 @@ func TestTextsCount(t *testing.T) {
 	assert.Equal(t, "1 action: tag 1 firewall rule", Text([]Step{one}))
 	assert.Equal(t, "2 actions, the first: tag 1 firewall rule", Text([]Step{one, one}))
 	assert.Equal(t, "tag 2 items in ACL l", Step{Kind: TagACL, On: On{ACLID: "l"}, Items: 2}.Label())
-	assert.Equal(t, "remove 2 members from the rule of port 80", Step{Kind: RemoveMembers, Port: 80, Members: []string{"a", "b"}}.Label())
+	assert.Equal(t, "remove 2 members from the rule of port 80",
+		Step{Kind: RemoveMembers, Port: 80, Members: []string{"a", "b"}}.Label())
 }
 
 // The JSON of csccm plan -o json is read by scripts: kinds, labels and fields stay.
@@ -424,26 +593,46 @@ func TestActionsAsJSON(t *testing.T) {
 		s    Step
 		want string
 	}{
-		{Step{Kind: AllocateAddress, On: On{IP: "203.0.113.60"}, NetworkID: "net", VPCID: "vpc"}, `"kind":"allocate-address","label":"acquire address 203.0.113.60 in VPC vpc","ip":"203.0.113.60","networkID":"net","vpcID":"vpc"`},
-		{Step{Kind: TagAddress, On: on}, `"kind":"tag-address","label":"tag address 203.0.113.50","addressID":"ip","ip":"203.0.113.50"`},
-		{Step{Kind: ReleaseAddress, On: on}, `"kind":"release-address","label":"release address 203.0.113.50","addressID":"ip","ip":"203.0.113.50"`},
-		{Step{Kind: ForgetAddress, On: on, Allocated: true, Keep: true, Note: "why"}, `"kind":"forget-address","label":"leave address 203.0.113.50: why","addressID":"ip","ip":"203.0.113.50","allocated":true,"keep":true,"note":"why"`},
-		{Step{Kind: CreateRule, On: on, Port: 80, Rule: rule(80)}, `"kind":"create-rule","label":"create rule a0123456789abcdef0123456789abcde-tcp-80 on 203.0.113.50 (80 to node port 30080, tcp, roundrobin)","addressID":"ip","ip":"203.0.113.50","port":80,"rule":` + ruleJSON},
-		{Step{Kind: UpdateRule, On: on, ItemID: "r80", Port: 80, Rule: rule(80)}, `"kind":"update-rule","label":"update rule of port 80 on 203.0.113.50 (tcp, roundrobin)","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"rule":` + ruleJSON},
-		{Step{Kind: DeleteRule, On: on, ItemID: "r80", Port: 80, Internal: true, Note: "why"}, `"kind":"delete-rule","label":"delete rule of port 80 on 203.0.113.50: why","addressID":"ip","ip":"203.0.113.50","internal":true,"itemID":"r80","port":80,"note":"why"`},
-		{Step{Kind: TagRules, On: on, Items: 1}, `"kind":"tag-rules","label":"tag 1 rule on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","items":1`},
-		{Step{Kind: AddMembers, On: on, Port: 80, Members: []string{"vm1"}}, `"kind":"add-members","label":"add 1 member to the rule of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","port":80,"members":["vm1"]`},
-		{Step{Kind: RemoveMembers, On: on, ItemID: "r80", Port: 80, Members: []string{"vm1"}}, `"kind":"remove-members","label":"remove 1 member from the rule of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"members":["vm1"]`},
-		{Step{Kind: SetStickiness, On: on, Port: 80, Rule: tls}, `"kind":"set-stickiness","label":"set stickiness SourceBased of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","port":80,"rule":` + tlsJSON},
-		{Step{Kind: DropStickiness, On: on, ItemID: "r80", Port: 80, PolicyID: "p"}, `"kind":"drop-stickiness","label":"remove stickiness of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"policyID":"p"`},
-		{Step{Kind: BindCertificate, On: on, ItemID: "r80", Port: 80, Rule: tls}, `"kind":"bind-certificate","label":"bind certificate c1 to port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"rule":` + tlsJSON},
-		{Step{Kind: CreateForward, On: on, Protocol: "udp", Port: 53, PrivatePort: 30053, Member: "vm1"}, `"kind":"create-forward","label":"forward port 53/udp on 203.0.113.50 to node port 30053 of vm1","addressID":"ip","ip":"203.0.113.50","protocol":"udp","port":53,"privatePort":30053,"member":"vm1"`},
-		{Step{Kind: UpdateForward, On: on, ItemID: "f53", Protocol: "udp", Port: 53, Member: "vm2", From: "vm1"}, `"kind":"update-forward","label":"change the forwarding of port 53/udp on 203.0.113.50 to vm2","addressID":"ip","ip":"203.0.113.50","itemID":"f53","protocol":"udp","port":53,"member":"vm2","from":"vm1"`},
-		{Step{Kind: DeleteForward, On: on, ItemID: "f53", Protocol: "udp", Port: 53}, `"kind":"delete-forward","label":"delete the forwarding of port 53/udp on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"f53","protocol":"udp","port":53`},
-		{Step{Kind: OpenFirewall, On: on, Access: f}, `"kind":"open-firewall","label":"open ports 80-81 on 203.0.113.50 to 10.0.0.0/8","addressID":"ip","ip":"203.0.113.50","firewall":{"protocol":"tcp","startPort":80,"endPort":81,"cidrs":["10.0.0.0/8"]}`},
-		{Step{Kind: CloseFirewall, On: on, ItemID: "f", Access: f}, `"kind":"close-firewall","label":"close ports 80-81 on 203.0.113.50 for 10.0.0.0/8","addressID":"ip","ip":"203.0.113.50","itemID":"f","firewall":{"protocol":"tcp","startPort":80,"endPort":81,"cidrs":["10.0.0.0/8"]}`},
-		{Step{Kind: OpenACL, On: On{ACLID: "acl"}, Access: f}, `"kind":"open-acl","label":"open ports 80-81 in ACL acl to 10.0.0.0/8","aclID":"acl","firewall":{"protocol":"tcp","startPort":80,"endPort":81,"cidrs":["10.0.0.0/8"]}`},
-		{Step{Kind: CloseACL, On: On{ACLID: "acl"}, ItemID: "i", Access: f}, `"kind":"close-acl","label":"close ports 80-81 in ACL acl for 10.0.0.0/8","aclID":"acl","itemID":"i","firewall":{"protocol":"tcp","startPort":80,"endPort":81,"cidrs":["10.0.0.0/8"]}`},
+		{Step{Kind: AllocateAddress, On: On{IP: "203.0.113.60"}, NetworkID: "net", VPCID: "vpc"},
+			`"kind":"allocate-address","label":"acquire address 203.0.113.60 in VPC vpc","ip":"203.0.113.60","networkID":"net","vpcID":"vpc"`},
+		{Step{Kind: TagAddress, On: on},
+			`"kind":"tag-address","label":"tag address 203.0.113.50","addressID":"ip","ip":"203.0.113.50"`},
+		{Step{Kind: ReleaseAddress, On: on},
+			`"kind":"release-address","label":"release address 203.0.113.50","addressID":"ip","ip":"203.0.113.50"`},
+		{Step{Kind: ForgetAddress, On: on, Allocated: true, Keep: true, Note: "why"},
+			`"kind":"forget-address","label":"leave address 203.0.113.50: why","addressID":"ip","ip":"203.0.113.50","allocated":true,"keep":true,"note":"why"`},
+		{Step{Kind: CreateRule, On: on, Port: 80, Rule: rule(80)},
+			`"kind":"create-rule","label":"create rule a0123456789abcdef0123456789abcde-tcp-80 on 203.0.113.50 (80 to node port 30080, tcp, roundrobin)","addressID":"ip","ip":"203.0.113.50","port":80,"rule":` + ruleJSON},
+		{Step{Kind: UpdateRule, On: on, ItemID: "r80", Port: 80, Rule: rule(80)},
+			`"kind":"update-rule","label":"update rule of port 80 on 203.0.113.50 (tcp, roundrobin)","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"rule":` + ruleJSON},
+		{Step{Kind: DeleteRule, On: on, ItemID: "r80", Port: 80, Internal: true, Note: "why"},
+			`"kind":"delete-rule","label":"delete rule of port 80 on 203.0.113.50: why","addressID":"ip","ip":"203.0.113.50","internal":true,"itemID":"r80","port":80,"note":"why"`},
+		{Step{Kind: TagRules, On: on, Items: 1},
+			`"kind":"tag-rules","label":"tag 1 rule on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","items":1`},
+		{Step{Kind: AddMembers, On: on, Port: 80, Members: []string{"vm1"}},
+			`"kind":"add-members","label":"add 1 member to the rule of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","port":80,"members":["vm1"]`},
+		{Step{Kind: RemoveMembers, On: on, ItemID: "r80", Port: 80, Members: []string{"vm1"}},
+			`"kind":"remove-members","label":"remove 1 member from the rule of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"members":["vm1"]`},
+		{Step{Kind: SetStickiness, On: on, Port: 80, Rule: tls},
+			`"kind":"set-stickiness","label":"set stickiness SourceBased of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","port":80,"rule":` + tlsJSON},
+		{Step{Kind: DropStickiness, On: on, ItemID: "r80", Port: 80, PolicyID: "p"},
+			`"kind":"drop-stickiness","label":"remove stickiness of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"policyID":"p"`},
+		{Step{Kind: BindCertificate, On: on, ItemID: "r80", Port: 80, Rule: tls},
+			`"kind":"bind-certificate","label":"bind certificate c1 to port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"rule":` + tlsJSON},
+		{Step{Kind: CreateForward, On: on, Protocol: "udp", Port: 53, PrivatePort: 30053, Member: "vm1"},
+			`"kind":"create-forward","label":"forward port 53/udp on 203.0.113.50 to node port 30053 of vm1","addressID":"ip","ip":"203.0.113.50","protocol":"udp","port":53,"privatePort":30053,"member":"vm1"`},
+		{Step{Kind: UpdateForward, On: on, ItemID: "f53", Protocol: "udp", Port: 53, Member: "vm2", From: "vm1"},
+			`"kind":"update-forward","label":"change the forwarding of port 53/udp on 203.0.113.50 to vm2","addressID":"ip","ip":"203.0.113.50","itemID":"f53","protocol":"udp","port":53,"member":"vm2","from":"vm1"`},
+		{Step{Kind: DeleteForward, On: on, ItemID: "f53", Protocol: "udp", Port: 53},
+			`"kind":"delete-forward","label":"delete the forwarding of port 53/udp on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"f53","protocol":"udp","port":53`},
+		{Step{Kind: OpenFirewall, On: on, Access: f},
+			`"kind":"open-firewall","label":"open ports 80-81 on 203.0.113.50 to 10.0.0.0/8","addressID":"ip","ip":"203.0.113.50","firewall":{"protocol":"tcp","startPort":80,"endPort":81,"cidrs":["10.0.0.0/8"]}`},
+		{Step{Kind: CloseFirewall, On: on, ItemID: "f", Access: f},
+			`"kind":"close-firewall","label":"close ports 80-81 on 203.0.113.50 for 10.0.0.0/8","addressID":"ip","ip":"203.0.113.50","itemID":"f","firewall":{"protocol":"tcp","startPort":80,"endPort":81,"cidrs":["10.0.0.0/8"]}`},
+		{Step{Kind: OpenACL, On: On{ACLID: "acl"}, Access: f},
+			`"kind":"open-acl","label":"open ports 80-81 in ACL acl to 10.0.0.0/8","aclID":"acl","firewall":{"protocol":"tcp","startPort":80,"endPort":81,"cidrs":["10.0.0.0/8"]}`},
+		{Step{Kind: CloseACL, On: On{ACLID: "acl"}, ItemID: "i", Access: f},
+			`"kind":"close-acl","label":"close ports 80-81 in ACL acl for 10.0.0.0/8","aclID":"acl","itemID":"i","firewall":{"protocol":"tcp","startPort":80,"endPort":81,"cidrs":["10.0.0.0/8"]}`},
 	} {
 		tc.s.Wave, tc.s.Replaces = 6, []string{"old"}
 		got, err := json.Marshal(tc.s)

@@ -110,7 +110,8 @@ func Warning(reason Reason, message string) *Notice {
 type EventRow struct {
 	Reason  Reason
 	Warning bool
-	// Condition is set if the condition of the Service has the reason, too: the Service is refused, or no node serves it.
+	// Condition is set if the condition of the Service has the reason, too: the Service is refused, or no node serves
+	// it.
 	Condition bool
 	When      string
 	// Means describes the consequences for clients, Pods and CloudStack.
@@ -124,8 +125,8 @@ type EventRow struct {
 type WaitError struct {
 	Message string
 	After   time.Duration
-	// Ended is closed when a job has ended that is waited for; nil when it is not about a job. A Service that waits for a job has
-	// not failed.
+	// Ended is closed when a job has ended that is waited for; nil when it is not about a job. A Service that waits for
+	// a job has not failed.
 	Ended <-chan struct{}
 }
 
@@ -163,7 +164,8 @@ func NoneEligible(f Facts, d Desired) *Notice {
 		return nil
 	}
 	slices.Sort(why)
-	return Warning(ReasonNoHealthyNode, "no node can serve the forwarded ports, which stay where they are: "+Some(why, 5))
+	return Warning(ReasonNoHealthyNode,
+		"no node can serve the forwarded ports, which stay where they are: "+Some(why, 5))
 }
 
 // Some names a few of many.
@@ -190,6 +192,7 @@ func Moves(done []Step, subject *Subject) []Notice {
 			}
 		}
 	}
+
 	var out []Notice
 	for _, w := range ways {
 		from, why := subject.node(w.from), "so that the nodes share the clients"
@@ -199,8 +202,15 @@ func Moves(done []Step, subject *Subject) []Notice {
 		case !slices.Contains(subject.Desired.Members, w.from):
 			why = "no longer a node that serves the Service"
 		}
-		out = append(out, Notice{Reason: ReasonPortMoved, Message: fmt.Sprintf("moved %s %s from node %s to %s: %s", english.PluralWord(len(ports[w]), "port", ""), strings.Join(ports[w], ", "), from, subject.node(w.to), why)})
+		out = append(out,
+			Notice{
+				Reason: ReasonPortMoved,
+				Message: fmt.Sprintf("moved %s %s from node %s to %s: %s",
+					english.PluralWord(len(ports[w]), "port", ""), strings.Join(ports[w], ", "), from,
+					subject.node(w.to), why),
+			})
 	}
+
 	return out
 }
 
@@ -217,16 +227,26 @@ func (s *Subject) node(member string) string {
 
 // leftACL says what nobody lets in of forwarded ports: they pass the tier's network ACL list with the node port.
 func leftACL(d Desired, n *Network) *Notice {
-	if n == nil || n.VPCID == "" || len(d.Forwards) == 0 || len(d.Ranges) == 0 || d.ACLID != "" || n.ACLName == defaultAllow || n.ACLName == defaultDeny {
+	if n == nil ||
+		n.VPCID == "" ||
+		len(d.Forwards) == 0 ||
+		len(d.Ranges) == 0 ||
+		d.ACLID != "" ||
+		n.ACLName == defaultAllow ||
+		n.ACLName == defaultDeny {
 		return nil
 	}
+
 	var ports []string
 	for _, f := range d.Forwards {
 		ports = append(ports, portText(f.Protocol, f.PrivatePort))
 	}
+
 	return Warning(ReasonDefaultACL, fmt.Sprintf(
-		"the tier's network ACL list %s is left alone (--manage-network-acls): let in %s to %s in it, or nobody reaches the forwarded ports",
-		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(annotation.Canonical(d.Ranges), ","), strings.Join(ports, ", ")))
+		"the tier's network ACL list %s is left alone (--manage-network-acls): let in %s to %s in it, or nobody "+
+			"reaches the forwarded ports",
+		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(annotation.Canonical(d.Ranges), ","),
+		strings.Join(ports, ", ")))
 }
 
 // Announce says, before it happens, what a plan closes for a moment because CloudStack cannot change it in place.
@@ -236,6 +256,7 @@ func Announce(steps []Step, actual Actual) []Notice {
 	for _, s := range steps {
 		gone[s.removes()] = s
 	}
+
 	for _, s := range steps {
 		brief := func(what string) { out = append(out, Notice{Reason: ReasonBriefInterruption, Message: what}) }
 		const switched = ": new clients find it closed for some seconds, and open connections may end"
@@ -245,28 +266,41 @@ func Announce(steps []Step, actual Actual) []Notice {
 				replaced[g.Kind] = g
 			}
 		}
+
 		rule, replacesRule := replaced[DeleteRule]
 		_, replacesForward := replaced[DeleteForward]
 		switch {
 		case s.Kind == CreateRule && replacesRule:
 			text := fmt.Sprintf("the rule %s is replaced: %s", s.ofPort(), rule.Note)
-			// There is no call that changes such a rule in place: updateLoadBalancerRule fails on it, updateLoadBalancer only shows
-			// or hides it.
-			if a := actual.Find(s.AddressID); s.Internal && !slices.ContainsFunc(a.Rules, func(r Item) bool { return gone[r.ID].Kind == "" }) {
-				text += "; CloudStack destroys the internal load balancer's virtual machine with the last rule, and nobody is served until another one has started"
+			// There is no call that changes such a rule in place: updateLoadBalancerRule fails on it,
+			// updateLoadBalancer only shows or hides it.
+			if a := actual.Find(s.AddressID); s.Internal &&
+				!slices.ContainsFunc(a.Rules, func(r Item) bool { return gone[r.ID].Kind == "" }) {
+				text += "; CloudStack destroys the internal load balancer's virtual machine with the last rule, and " +
+					"nobody is served until another one has started"
 			}
 			out = append(out, Notice{Reason: ReasonRuleReplaced, Message: text})
+
 		case s.Kind == CreateRule && replacesForward:
-			brief(fmt.Sprintf("port %d%s is switched from port forwarding to the load balancer%s", s.Port, s.text(), switched))
+			brief(fmt.Sprintf("port %d%s is switched from port forwarding to the load balancer%s", s.Port, s.text(),
+				switched))
 		case s.Kind == CreateForward && replacesRule:
-			brief(fmt.Sprintf("port %s%s is switched from the load balancer to port forwarding%s", s.PortText(), s.text(), switched))
+			brief(fmt.Sprintf("port %s%s is switched from the load balancer to port forwarding%s", s.PortText(),
+				s.text(), switched))
 		case s.Kind == UpdateRule && s.Note != "":
-			out = append(out, Notice{Reason: ReasonRuleReapplied, Message: fmt.Sprintf("the protocol of port %d on %s becomes %s: %s", s.Port, s.IP, s.Rule.Protocol, s.Note)})
+			out = append(out,
+				Notice{
+					Reason: ReasonRuleReapplied,
+					Message: fmt.Sprintf("the protocol of port %d on %s becomes %s: %s", s.Port, s.IP, s.Rule.Protocol,
+						s.Note),
+				})
+
 		case s.Access.Protocol != "" && len(s.Replaces) > 0:
 			brief(s.Access.Ports() + " is closed for a moment for " + strings.Join(s.Access.CIDRs, ",") +
 				": its old rule lets in more than it may now, and CloudStack cannot have both")
 		}
 	}
+
 	return out
 }
 
@@ -286,6 +320,7 @@ func foreignAccess(d Desired, target *Address) []Notice {
 	if target == nil || !d.Firewall {
 		return nil
 	}
+
 	var out []Notice
 	wanted := d.Opened()
 	for _, f := range access.Sorted(rulesOf(target.firewall(false))) {
@@ -295,12 +330,14 @@ func foreignAccess(d Desired, target *Address) []Notice {
 		for _, port := range wanted[f.Protocol] {
 			if f.EndPort == 0 || f.StartPort <= port && port <= f.EndPort {
 				out = append(out, *Warning(ReasonForeignFirewall, fmt.Sprintf(
-					"a firewall rule on %s (%s from %s), which is not of this Service, lets others reach port %d; delete it in CloudStack if that is not meant",
+					"a firewall rule on %s (%s from %s), which is not of this Service, lets others reach port %d; "+
+						"delete it in CloudStack if that is not meant",
 					target.IP, f.Ports(), strings.Join(f.CIDRs, ","), port)))
 				break
 			}
 		}
 	}
+
 	return out
 }
 
@@ -309,14 +346,17 @@ func DefaultACL(d Desired, n *Network) *Notice {
 	if n == nil || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
 		return nil
 	}
-	text := "lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let clients through; "
+	text := "lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let " +
+		"clients through; "
 	switch {
 	case d.Internal:
 		text = "lets nobody from other tiers reach the internal load balancer and cannot be changed; "
 	case len(d.Forwards) > 0:
 		text = "lets nobody reach forwarded ports and cannot be changed; "
 	}
-	return Warning(ReasonDefaultACL, "the tier's network ACL list default_deny "+text+"give the tier a network ACL list of its own, in which the controller can let the Service's sources in")
+	return Warning(ReasonDefaultACL,
+		"the tier's network ACL list default_deny "+text+
+			"give the tier a network ACL list of its own, in which the controller can let the Service's sources in")
 }
 
 // ProjectChanged refuses a Service that names another project than the one that has its address; empty for none.
@@ -329,6 +369,7 @@ func ProjectChanged(named, has string) *RefusalError {
 	if has == "" {
 		in, back = "no project", "remove the annotation"
 	}
-	return Refuse(ReasonProjectChanged, names+", and the Service has an address in "+in+", which CloudStack cannot move",
+	return Refuse(ReasonProjectChanged,
+		names+", and the Service has an address in "+in+", which CloudStack cannot move",
 		back+", or delete and recreate the Service")
 }

@@ -18,14 +18,23 @@ import (
 func (p *planner) reach(target *Address) {
 	if target == nil {
 		d := p.desired
-		p.add(waveAddress, Step{Kind: AllocateAddress, On: On{IP: d.Address}, NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal})
+		p.add(waveAddress,
+			Step{
+				Kind:      AllocateAddress,
+				On:        On{IP: d.Address},
+				NetworkID: d.NetworkID,
+				VPCID:     d.VPCID,
+				Internal:  d.Internal,
+			})
 		target = &Address{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, Recorded: true, Allocated: true}
 	}
+
 	p.tagAddress(target)
 	own := map[int]Item{}
 	for _, r := range target.OwnRules() {
 		own[r.StartPort] = r
 	}
+
 	for _, want := range p.desired.Rules {
 		if have, ok := own[want.PublicPort]; ok {
 			delete(own, want.PublicPort)
@@ -34,12 +43,15 @@ func (p *planner) reach(target *Address) {
 		}
 		p.createRule(target, want)
 	}
+
 	for _, port := range slices.Sorted(maps.Keys(own)) {
 		p.deleteRule(target, own[port], waveDelete, "")
 	}
+
 	if !target.Internal {
 		p.forwards(target)
 	}
+
 	p.tag(TagRules, target.on(), target.OwnRules())
 	p.tag(TagForwards, target.on(), target.OwnForwards())
 	if p.desired.Firewall && !target.Internal && !target.FirewallUnread {
@@ -73,13 +85,15 @@ func (p *planner) firewall(target *Address) {
 			others = append(others, f.Range)
 		}
 	}
-	p.access(access.Plan(p.desired.Opened(), p.desired.Ranges, rulesOf(target.firewall(true)), others, true), target.on())
+	p.access(access.Plan(p.desired.Opened(), p.desired.Ranges, rulesOf(target.firewall(true)), others, true),
+		target.on())
 }
 
 func (p *planner) createRule(target *Address, want Rule) {
 	on, port := target.on(), want.PublicPort
 	if want.CIDRs == nil && !target.Internal {
-		// Nobody is let in elsewhere. A list, even of everybody, shows later that the server has source ranges of rules.
+		// Nobody is let in elsewhere. A list, even of everybody, shows later that the server has source ranges of
+		// rules.
 		want.CIDRs = []string{annotation.Anyone}
 	}
 	p.add(waveBuild, Step{Kind: CreateRule, On: on, Port: port, Internal: target.Internal, Rule: want})
@@ -106,14 +120,23 @@ func (p *planner) extras(on On, want Rule, have Item) {
 }
 
 func (p *planner) deleteRule(target *Address, have Item, wave int, note string) {
-	p.add(wave, Step{Kind: DeleteRule, On: target.on(), ItemID: have.ID, Port: have.StartPort, Internal: target.Internal, Note: note})
+	p.add(wave,
+		Step{
+			Kind:     DeleteRule,
+			On:       target.on(),
+			ItemID:   have.ID,
+			Port:     have.StartPort,
+			Internal: target.Internal,
+			Note:     note,
+		})
 }
 
 // Notes on what a server does differently that changes rules in place.
 const (
 	noteRanges = "its source ranges changed, which cannot be done in place"
-	// Before 4.22 a changed protocol is stored and listed, and the router learns of it with the next algorithm. To replace
-	// the rule would close its port for a moment; this moves no connection but those that are new while it lasts.
+	// Before 4.22 a changed protocol is stored and listed, and the router learns of it with the next algorithm. To
+	// replace the rule would close its port for a moment; this moves no connection but those that are new while it
+	// lasts.
 	noteProtocol = "the router learns of the new protocol with another algorithm, which is changed back at once"
 )
 
@@ -126,17 +149,23 @@ func NeedsInPlace(steps []Step) bool {
 
 // changeRule plans the changes of one rule, in place where CloudStack can.
 func (p *planner) changeRule(target *Address, want Rule, have Item) {
-	// A rule without a list, as older providers made them, is left as it is where a firewall filters. A list that was emptied
-	// filters nothing.
+	// A rule without a list, as older providers made them, is left as it is where a firewall filters. A list that was
+	// emptied filters nothing.
 	haveCIDRs := have.CIDRs
 	if len(haveCIDRs) == 0 && (haveCIDRs != nil || p.desired.CIDRsDecide) {
 		haveCIDRs = []string{annotation.Anyone}
 	}
-	cidrsDiffer := want.CIDRs != nil && haveCIDRs != nil && !target.Internal && !annotation.SameRanges(want.CIDRs, haveCIDRs)
+
+	cidrsDiffer := want.CIDRs != nil &&
+		haveCIDRs != nil &&
+		!target.Internal &&
+		!annotation.SameRanges(want.CIDRs, haveCIDRs)
+
 	inPlace := len(want.CIDRs) <= 1 && p.limits.InPlace
 	if cidrsDiffer && !inPlace && have.Adopted && p.desired.Firewall && annotation.Contain(haveCIDRs, want.CIDRs) {
 		cidrsDiffer = false // the firewall filters: no reason to tear a rule down at takeover
 	}
+
 	note := ""
 	switch {
 	case have.PrivatePort != want.PrivatePort:
@@ -148,16 +177,19 @@ func (p *planner) changeRule(target *Address, want Rule, have Item) {
 	case cidrsDiffer && !inPlace:
 		note = noteRanges
 	}
+
 	if note != "" {
 		p.deleteRule(target, have, waveDelete, note)
 		p.createRule(target, want)
 		return
 	}
+
 	// A rule without protocol, as older providers made them, is a TCP rule.
 	protocolDiffers := cmp.Or(have.Protocol, ProtocolTCP) != want.Protocol
 	if want.Protocol != ProtocolSSL || protocolDiffers {
 		have.Certificate = ""
 	}
+
 	on, port := target.on(), have.StartPort
 	if protocolDiffers || have.Algorithm != want.Algorithm || cidrsDiffer {
 		update := want
@@ -170,10 +202,12 @@ func (p *planner) changeRule(target *Address, want Rule, have Item) {
 			if want.Algorithm == other.Algorithm {
 				other.Algorithm = "roundrobin"
 			}
-			p.add(waveBuild, Step{Kind: UpdateRule, On: on, ItemID: have.ID, Port: port, Rule: other, Note: noteProtocol})
+			p.add(waveBuild,
+				Step{Kind: UpdateRule, On: on, ItemID: have.ID, Port: port, Rule: other, Note: noteProtocol})
 		}
 		p.add(waveBuild, Step{Kind: UpdateRule, On: on, ItemID: have.ID, Port: port, Rule: update})
 	}
+
 	p.extras(on, want, have)
 	p.members(on, have, p.desired.Members)
 }
@@ -210,6 +244,7 @@ func (p *planner) leave(a *Address) {
 	if !a.Ours() || a.FirewallUnread {
 		return
 	}
+
 	// Whether the address has tags, and the role may change them, decides nothing. A guest keeps nothing.
 	keep := p.desired.KeepAddress && !a.Internal && a.GuestOf == "" && (a.Allocated || a.tagged())
 	why := a.foreign()
@@ -218,15 +253,19 @@ func (p *planner) leave(a *Address) {
 		p.add(waveOldRelease, Step{Kind: ReleaseAddress, On: a.on()})
 		return
 	}
+
 	for _, f := range access.Sorted(rulesOf(a.firewall(true))) {
 		p.add(waveOldClose, a.on().closing(f))
 	}
+
 	for _, r := range a.OwnRules() {
 		p.deleteRule(a, r, waveOldDelete, "")
 	}
+
 	for _, f := range a.OwnForwards() {
 		p.add(waveOldDelete, a.onForward(DeleteForward, &f))
 	}
+
 	if a.Recorded || a.Owner == Owned {
 		handOver := !keep && !a.Internal && (a.Allocated || a.Owner == Owned && a.Shared)
 		switch {
@@ -237,8 +276,19 @@ func (p *planner) leave(a *Address) {
 		case keep:
 			why = "annotation " + annotation.KeepIP + " is set"
 		case !a.Allocated:
-			why = "the account had it before, or no tag proves that this controller acquired it; csccm adopt hands such addresses over"
+			why = "the account had it before, or no tag proves that this controller acquired it; csccm adopt hands " +
+				"such addresses over"
 		}
-		p.add(waveOldRelease, Step{Kind: ForgetAddress, On: a.on(), Internal: a.Internal, Allocated: a.Allocated, HandOver: handOver, Keep: keep, Note: why})
+
+		p.add(waveOldRelease,
+			Step{
+				Kind:      ForgetAddress,
+				On:        a.on(),
+				Internal:  a.Internal,
+				Allocated: a.Allocated,
+				HandOver:  handOver,
+				Keep:      keep,
+				Note:      why,
+			})
 	}
 }

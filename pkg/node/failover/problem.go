@@ -28,8 +28,8 @@ const (
 	OutOfOrder Cause = "out-of-service"
 	NotReady   Cause = "not-ready"
 	Suspected  Cause = "suspected"
-	// Left and Spread are causes of moves only: the node is none of those that serve the Service any more, or another one
-	// has joined, which gets its share.
+	// Left and Spread are causes of moves only: the node is none of those that serve the Service any more, or another
+	// one has joined, which gets its share.
 	Left   Cause = "left"
 	Spread Cause = "spread"
 )
@@ -57,8 +57,9 @@ func ExcludedByLabel(n *corev1.Node) bool {
 	return labelled && (err != nil || excluded)
 }
 
-// ProblemOf says why a node must not serve direct traffic, by what the API server knows of it; the zero value means that
-// it may. A cordoned node serves on, as behind Kubernetes' own load balancers: its Pods run, and kube-proxy forwards.
+// ProblemOf says why a node must not serve direct traffic, by what the API server knows of it; the zero value means
+// that it may. A cordoned node serves on, as behind Kubernetes' own load balancers: its Pods run, and kube-proxy
+// forwards.
 func ProblemOf(n *corev1.Node) Problem {
 	switch {
 	case Leaving(n):
@@ -70,6 +71,7 @@ func ProblemOf(n *corev1.Node) Problem {
 	case tainted(n, corev1.TaintNodeOutOfService):
 		return Problem{OutOfOrder, "taint " + corev1.TaintNodeOutOfService}
 	}
+
 	for _, c := range n.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue
@@ -82,6 +84,7 @@ func ProblemOf(n *corev1.Node) Problem {
 		}
 		return Problem{NotReady, fmt.Sprintf("not Ready (%s)", c.Reason)}
 	}
+
 	return Problem{NotReady, "not Ready yet"}
 }
 
@@ -89,8 +92,8 @@ func tainted(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// Problems returns the nodes that must not serve direct traffic now, by name. suspected are names of nodes whose kubelets
-// are silent.
+// Problems returns the nodes that must not serve direct traffic now, by name. suspected are names of nodes whose
+// kubelets are silent.
 func Problems(nodes []*corev1.Node, suspected map[string]string) map[string]Problem {
 	out := map[string]Problem{}
 	for _, n := range nodes {
@@ -192,12 +195,14 @@ func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Tim
 			next = t
 		}
 	}
+
 	old := 0
 	for _, n := range s.nodes {
 		if s.old(n, now) {
 			old++
 		}
 	}
+
 	// Most leases old at once: the API server, or the way to it, is silent, not the nodes.
 	believed := 2*old <= len(s.nodes)+1
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
@@ -205,6 +210,7 @@ func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Tim
 		if n.probing || !n.ready || n.renewed == "" {
 			continue // until a probe ends, or a lease or the Node changes
 		}
+
 		pause := time.Duration(-1)
 		switch {
 		case !n.answered:
@@ -216,9 +222,11 @@ func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Tim
 		default:
 			soonest(now.Add(probePause))
 		}
+
 		if pause < 0 {
 			continue
 		}
+
 		switch at := n.probed.Add(pause); {
 		case !n.probed.IsZero() && now.Before(at):
 			soonest(at)
@@ -229,6 +237,7 @@ func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Tim
 			probe = append(probe, name)
 		}
 	}
+
 	return probe, next
 }
 
@@ -238,7 +247,8 @@ func (s *Suspicion) Suspected(now time.Time) (suspected map[string]string, held 
 	suspected = map[string]string{}
 	for name, n := range s.nodes {
 		if n.silent && n.answered && s.old(n, now) {
-			suspected[name] = fmt.Sprintf("suspected: its lease is older than %s and its kubelet does not answer", s.after)
+			suspected[name] = fmt.Sprintf("suspected: its lease is older than %s and its kubelet does not answer",
+				s.after)
 		}
 	}
 	if n := len(suspected); n > max(1, len(s.nodes)/share) || n == len(s.nodes) {

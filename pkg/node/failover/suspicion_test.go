@@ -29,7 +29,13 @@ type plant struct {
 }
 
 func newPlant(nodes int) *plant {
-	p := &plant{s: NewSuspicion(12 * time.Second), now: time.Unix(1000, 0), dead: map[string]bool{}, mute: map[string]bool{}, shut: map[string]bool{}}
+	p := &plant{
+		s:    NewSuspicion(12 * time.Second),
+		now:  time.Unix(1000, 0),
+		dead: map[string]bool{},
+		mute: map[string]bool{},
+		shut: map[string]bool{},
+	}
 	ready := map[string]bool{}
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
@@ -53,6 +59,7 @@ func (p *plant) run(d time.Duration) {
 				p.s.Probed(name, false, p.now)
 			}
 		}
+
 		probe, _ := p.s.Due(p.now, 100)
 		p.tries += len(probe)
 		for _, name := range probe {
@@ -81,6 +88,7 @@ func TestSuspicion(t *testing.T) {
 			m[n] = is
 		}
 	}
+
 	for name, c := range map[string]struct {
 		nodes  int
 		before func(*plant) // from the start
@@ -88,23 +96,84 @@ func TestSuspicion(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		"nothing happens":           {nodes: 3, after: time.Hour, want: ""},
-		"a node dies":               {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1") }, after: 16 * time.Second, want: "n1"},
-		"not before its lease":      {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1") }, after: 3 * time.Second, want: ""},
-		"a kubelet is replaced":     {nodes: 3, happen: func(p *plant) { set(p.mute, true, "n1") }, after: time.Minute, want: ""},
-		"a port is closed later":    {nodes: 3, happen: func(p *plant) { set(p.shut, true, "n1") }, after: time.Minute, want: ""},
-		"ports that never answer":   {nodes: 3, before: func(p *plant) { set(p.shut, true, "n1") }, happen: func(p *plant) { set(p.mute, true, "n1") }, after: time.Minute, want: ""},
-		"two of three die":          {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n0", "n1") }, after: time.Minute, want: "held n0 n1"},
-		"two of ten die":            {nodes: 10, happen: func(p *plant) { set(p.dead, true, "n0", "n9") }, after: time.Minute, want: "n0 n9"},
-		"three of ten die":          {nodes: 10, happen: func(p *plant) { set(p.dead, true, "n0", "n5", "n9") }, after: time.Minute, want: "held n0 n5 n9"},
-		"the API server is away":    {nodes: 4, happen: func(p *plant) { set(p.mute, true, p.names...) }, after: time.Minute, want: ""},
-		"the controller is cut off": {nodes: 4, happen: func(p *plant) { set(p.mute, true, p.names...); set(p.shut, true, p.names...) }, after: time.Minute, want: "held n2 n3"},
-		"the only node dies":        {nodes: 1, happen: func(p *plant) { set(p.dead, true, "n0") }, after: time.Minute, want: "held n0"},
+		"nothing happens": {nodes: 3, after: time.Hour, want: ""},
+		"a node dies": {
+			nodes:  3,
+			happen: func(p *plant) { set(p.dead, true, "n1") },
+			after:  16 * time.Second,
+			want:   "n1",
+		},
+		"not before its lease": {
+			nodes:  3,
+			happen: func(p *plant) { set(p.dead, true, "n1") },
+			after:  3 * time.Second,
+			want:   "",
+		},
+		"a kubelet is replaced": {
+			nodes:  3,
+			happen: func(p *plant) { set(p.mute, true, "n1") },
+			after:  time.Minute,
+			want:   "",
+		},
+		"a port is closed later": {
+			nodes:  3,
+			happen: func(p *plant) { set(p.shut, true, "n1") },
+			after:  time.Minute,
+			want:   "",
+		},
+		"ports that never answer": {
+			nodes:  3,
+			before: func(p *plant) { set(p.shut, true, "n1") },
+			happen: func(p *plant) { set(p.mute, true, "n1") },
+			after:  time.Minute,
+			want:   "",
+		},
+		"two of three die": {
+			nodes:  3,
+			happen: func(p *plant) { set(p.dead, true, "n0", "n1") },
+			after:  time.Minute,
+			want:   "held n0 n1",
+		},
+		"two of ten die": {
+			nodes:  10,
+			happen: func(p *plant) { set(p.dead, true, "n0", "n9") },
+			after:  time.Minute,
+			want:   "n0 n9",
+		},
+		"three of ten die": {
+			nodes:  10,
+			happen: func(p *plant) { set(p.dead, true, "n0", "n5", "n9") },
+			after:  time.Minute,
+			want:   "held n0 n5 n9",
+		},
+		"the API server is away": {
+			nodes:  4,
+			happen: func(p *plant) { set(p.mute, true, p.names...) },
+			after:  time.Minute,
+			want:   "",
+		},
+		"the controller is cut off": {
+			nodes:  4,
+			happen: func(p *plant) { set(p.mute, true, p.names...); set(p.shut, true, p.names...) },
+			after:  time.Minute,
+			want:   "held n2 n3",
+		},
+		"the only node dies": {
+			nodes:  1,
+			happen: func(p *plant) { set(p.dead, true, "n0") },
+			after:  time.Minute,
+			want:   "held n0",
+		},
 		"Kubernetes knows": {nodes: 3, happen: func(p *plant) {
 			set(p.dead, true, "n1")
 			p.s.Nodes(map[string]bool{"n0": true, "n1": false, "n2": true})
 		}, after: time.Minute, want: ""},
-		"the Node is deleted": {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1"); p.s.Nodes(map[string]bool{"n0": true, "n2": true}) }, after: time.Minute, want: ""},
+		"the Node is deleted": {
+			nodes:  3,
+			happen: func(p *plant) { set(p.dead, true, "n1"); p.s.Nodes(map[string]bool{"n0": true, "n2": true}) },
+			after:  time.Minute,
+			want:   "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,18 +251,21 @@ func TestProblems(t *testing.T) {
 		change func(*corev1.Node)
 		want   Problem
 	}{
-		"ready":             {func(*corev1.Node) {}, Problem{}},
-		"cordoned":          {func(n *corev1.Node) { n.Spec.Unschedulable = true }, Problem{}},
-		"another taint":     {taint("node.kubernetes.io/memory-pressure"), Problem{}},
-		"kubelet stopped":   {ready(corev1.ConditionFalse, "KubeletNotReady"), Problem{NotReady, "not Ready (KubeletNotReady)"}},
-		"kubelet silent":    {ready(corev1.ConditionUnknown, ""), Problem{NotReady, "not Ready"}},
-		"new":               {func(n *corev1.Node) { n.Status.Conditions = nil }, Problem{NotReady, "not Ready yet"}},
-		"VM stopped":        {taint(cpapi.TaintNodeShutdown), Problem{Stopped, "its VM is stopped"}},
-		"out of service":    {taint(corev1.TaintNodeOutOfService), Problem{OutOfOrder, "taint " + corev1.TaintNodeOutOfService}},
+		"ready":         {func(*corev1.Node) {}, Problem{}},
+		"cordoned":      {func(n *corev1.Node) { n.Spec.Unschedulable = true }, Problem{}},
+		"another taint": {taint("node.kubernetes.io/memory-pressure"), Problem{}},
+		"kubelet stopped": {ready(corev1.ConditionFalse, "KubeletNotReady"),
+			Problem{NotReady, "not Ready (KubeletNotReady)"}},
+		"kubelet silent": {ready(corev1.ConditionUnknown, ""), Problem{NotReady, "not Ready"}},
+		"new":            {func(n *corev1.Node) { n.Status.Conditions = nil }, Problem{NotReady, "not Ready yet"}},
+		"VM stopped":     {taint(cpapi.TaintNodeShutdown), Problem{Stopped, "its VM is stopped"}},
+		"out of service": {taint(corev1.TaintNodeOutOfService),
+			Problem{OutOfOrder, "taint " + corev1.TaintNodeOutOfService}},
 		"excluded":          {label(""), Problem{Excluded, "label " + corev1.LabelNodeExcludeBalancers}},
 		"excluded by false": {label("false"), Problem{}},
-		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, Problem{Deleted, "about to be deleted"}},
-		"autoscaler":        {taint(TaintBeingDeleted), Problem{Deleted, "about to be deleted"}},
+		"being deleted": {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+			Problem{Deleted, "about to be deleted"}},
+		"autoscaler": {taint(TaintBeingDeleted), Problem{Deleted, "about to be deleted"}},
 	} {
 		want := map[string]Problem{}
 		if c.want.Cause != "" {
@@ -201,7 +273,10 @@ func TestProblems(t *testing.T) {
 		}
 		assert.Equal(t, want, Problems([]*corev1.Node{readyNode("a", c.change)}, nil), name)
 	}
-	nodes := []*corev1.Node{readyNode("a"), readyNode("b", ready(corev1.ConditionUnknown, "NodeStatusUnknown")), readyNode("c")}
+
+	nodes := []*corev1.Node{readyNode("a"), readyNode("b", ready(corev1.ConditionUnknown, "NodeStatusUnknown")),
+		readyNode("c")}
 	assert.Equal(t, map[string]Problem{"a": {Suspected, "silent"}, "b": {NotReady, "not Ready (NodeStatusUnknown)"}},
-		Problems(nodes, map[string]string{"a": "silent", "b": "silent", "gone": "silent"}), "what Kubernetes knows comes first")
+		Problems(nodes, map[string]string{"a": "silent", "b": "silent", "gone": "silent"}),
+		"what Kubernetes knows comes first")
 }

@@ -77,6 +77,7 @@ func (w *Watch) Run(ctx context.Context) {
 	if w.After <= 0 {
 		return
 	}
+
 	w.mu.Lock()
 	news := w.news()
 	w.mu.Unlock()
@@ -134,7 +135,9 @@ func (w *Watch) watch(ctx context.Context, s *Suspicion, wake chan struct{}) {
 		}
 		return obj, nil
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(w.Kube, 0, informers.WithNamespace(corev1.NamespaceNodeLease), informers.WithTransform(shrink))
+
+	factory := informers.NewSharedInformerFactoryWithOptions(w.Kube, 0,
+		informers.WithNamespace(corev1.NamespaceNodeLease), informers.WithTransform(shrink))
 	leases := factory.Coordination().V1().Leases().Informer()
 	seen := func(obj any) {
 		lease, ok := obj.(*coordinationv1.Lease)
@@ -148,9 +151,15 @@ func (w *Watch) watch(ctx context.Context, s *Suspicion, wake chan struct{}) {
 			signal(wake)
 		}
 	}
+
 	w.look(s) // renewals count for nodes that are known
+
 	// The only error is that of a stopped informer, and this one is new.
-	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: seen, UpdateFunc: func(_, now any) { seen(now) }})
+	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    seen,
+		UpdateFunc: func(_, now any) { seen(now) },
+	})
+
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
 	for {
@@ -176,16 +185,19 @@ func (w *Watch) look(s *Suspicion) (probes map[string]string, next time.Time) {
 	if err != nil {
 		return nil, w.Clock.Now().Add(time.Second) // the cache is not filled yet
 	}
+
 	ready, addresses := make(map[string]bool, len(nodes)), make(map[string]string, len(nodes))
 	for _, n := range nodes {
 		addresses[n.Name] = kubeletAddress(n)
 		ready[n.Name] = ProblemOf(n).Cause == "" && addresses[n.Name] != ""
 	}
+
 	w.mu.Lock()
 	if w.suspicion != s {
 		w.mu.Unlock()
 		return nil, time.Time{} // this run has ended
 	}
+
 	now := w.Clock.Now()
 	s.Nodes(ready)
 	suspected, held := s.Suspected(now)
@@ -194,16 +206,20 @@ func (w *Watch) look(s *Suspicion) (probes map[string]string, next time.Time) {
 	due, next := s.Due(now, probesAtOnce)
 	w.mu.Unlock()
 	if holds {
-		klog.InfoS("Too many nodes seem to be lost at once: none is suspected before Kubernetes says that it is not Ready", "nodes", held)
+		klog.InfoS("Too many nodes seem to be lost at once: none is suspected before Kubernetes says that it "+
+			"is not Ready", "nodes", held)
 	}
+
 	if changed {
 		klog.InfoS("The nodes that are suspected to be lost have changed", "nodes", slices.Sorted(maps.Keys(suspected)))
 		w.Changed()
 	}
+
 	probes = make(map[string]string, len(due))
 	for _, name := range due {
 		probes[name] = addresses[name]
 	}
+
 	return probes, next
 }
 

@@ -30,7 +30,9 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
 		renew := func(node string) {
-			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
+			lease := &coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node},
+			}
 			lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Hour)} // the node's clock is wrong
 			leases := kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 			if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {

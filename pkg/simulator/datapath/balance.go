@@ -30,16 +30,20 @@ type stickyEntry struct {
 
 // pick chooses among the members that are up, except those in not. It returns false if there is none. A client that
 // sticks to a member gets another one only if that member is down or in not.
-func (b *balancer) pick(l *Listener, all []candidate, not map[netip.AddrPort]bool, client netip.Addr, now time.Time) (netip.AddrPort, bool) {
+func (b *balancer) pick(
+	l *Listener, all []candidate, not map[netip.AddrPort]bool, client netip.Addr, now time.Time,
+) (netip.AddrPort, bool) {
 	var up []candidate
 	for _, c := range all {
 		if c.up && !not[c.address] {
 			up = append(up, c)
 		}
 	}
+
 	if len(up) == 0 {
 		return netip.AddrPort{}, false
 	}
+
 	if l.Sticky > 0 {
 		if s, ok := b.sticky[client]; ok && now.Before(s.until) {
 			for _, c := range up {
@@ -50,10 +54,12 @@ func (b *balancer) pick(l *Listener, all []candidate, not map[netip.AddrPort]boo
 			}
 		}
 	}
+
 	chosen := b.balance(l.Algorithm, up, client)
 	if l.Sticky > 0 {
 		b.remember(l, client, chosen, now)
 	}
+
 	return chosen, true
 }
 
@@ -76,6 +82,7 @@ func (b *balancer) balance(algorithm string, up []candidate, client netip.Addr) 
 		}
 		up = equal
 	}
+
 	b.turn++
 	return up[(b.turn-1)%uint64(len(up))].address
 }

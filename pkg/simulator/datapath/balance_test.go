@@ -92,8 +92,10 @@ func TestHealth(t *testing.T) {
 		return ups
 	}
 	require.True(t, newHealth.up())
-	require.Equal(t, "ddUU", run(newHealth, false, true, true, true), "a new member is down after its first failure and up after two successes")
-	require.Equal(t, "UUUd", run(newHealth, true, false, false, false), "a member that was up is down after three failures")
+	require.Equal(t, "ddUU", run(newHealth, false, true, true, true),
+		"a new member is down after its first failure and up after two successes")
+	require.Equal(t, "UUUd", run(newHealth, true, false, false, false),
+		"a member that was up is down after three failures")
 	require.Equal(t, "UUUUU", run(newHealth, true, false, false, true, false))
 	require.Equal(t, "dddd", run(newHealth, false, true, false, true))
 }

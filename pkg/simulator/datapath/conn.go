@@ -46,6 +46,7 @@ func (r *rule) handle(c net.Conn) {
 		return
 	case admitted:
 	}
+
 	r.connections.Add(1)
 	r.active.Add(1)
 	defer r.active.Add(-1)
@@ -56,10 +57,12 @@ func (r *rule) handle(c net.Conn) {
 		}
 		c = t
 	}
+
 	if r.viaHAProxy(&conf) {
 		r.serveHTTP(c, client)
 		return
 	}
+
 	back := r.reach(&conf, client)
 	if back == nil {
 		reset(c)
@@ -88,7 +91,8 @@ func (r *rule) reach(conf *Listener, client netip.AddrPort) *upstream {
 		_ = back.Close()
 	}
 	if conf.ProxyHeader {
-		_, _ = io.WriteString(back, proxyHeader(client, conf.Public)) // a write error shows up in the next read or write
+		// a write error shows up in the next read or write
+		_, _ = io.WriteString(back, proxyHeader(client, conf.Public))
 	}
 	return u
 }
@@ -127,14 +131,17 @@ func (r *rule) connect(conf *Listener, client netip.Addr) (*member, net.Conn) {
 			m.connections.Add(1)
 			return m, back
 		}
+
 		if err == nil {
 			_ = back.Close()
 		}
+
 		m.failed.Add(1)
 		if try >= tries || r.p.ctx.Err() != nil {
 			m.active.Add(-1)
 			return nil, nil
 		}
+
 		if r.worthRetry(m) && try < tries-1 {
 			if !r.p.pause(turnAround) {
 				m.active.Add(-1)
@@ -142,10 +149,12 @@ func (r *rule) connect(conf *Listener, client netip.Addr) (*member, net.Conn) {
 			}
 			continue
 		}
+
 		m.active.Add(-1)
 		not[m.address] = true
 		m = r.choose(conf, client, not)
 	}
+
 	return nil, nil
 }
 

@@ -70,35 +70,45 @@ func Desired(router simulator.Router) ([]Listener, []Refusal) {
 
 func desired(r *simulator.RouterRule) (Listener, error) {
 	l := Listener{
-		ID: r.ID, Name: r.Name, Public: netip.AddrPortFrom(r.Address, uint16(r.Port)), Algorithm: r.Algorithm, // #nosec G115 -- checked by the API
+		// #nosec G115 -- checked by the API
+		ID: r.ID, Name: r.Name, Public: netip.AddrPortFrom(r.Address, uint16(r.Port)), Algorithm: r.Algorithm,
 		Filtered: r.Filtered, Filter: r.Filter,
 	}
+
 	if !slices.Contains([]string{roundRobin, leastConn, bySource}, r.Algorithm) {
-		return l, fmt.Errorf("algorithm %q is not known; HAProxy supports roundrobin, leastconn and source", r.Algorithm)
+		return l, fmt.Errorf("algorithm %q is not known; HAProxy supports roundrobin, leastconn and source",
+			r.Algorithm)
 	}
+
 	switch r.Protocol {
 	case "", "tcp":
 	case "tcp-proxy":
 		l.ProxyHeader = true
 	case "ssl":
 		if l.TLS = r.Certificate; l.TLS == nil {
-			return l, fmt.Errorf("protocol ssl: the rule has no certificate with an RSA key that was uploaded to this simulator")
+			return l,
+				fmt.Errorf("protocol ssl: the rule has no certificate with an RSA key that was uploaded to " +
+					"this simulator")
 		}
 	default:
 		return l, fmt.Errorf("protocol %q: HAProxy forwards TCP only", r.Protocol)
 	}
+
 	var err error
 	if l.Ranges, err = ranges(r.CIDRList); err != nil {
 		return l, err
 	}
+
 	if err := l.applySticky(r.Sticky); err != nil {
 		return l, err
 	}
+
 	l.HTTP = l.Public.Port() == httpPort || l.Cookie != "" || l.TLS != nil
 	for _, m := range r.Members {
 		to := netip.AddrPortFrom(m.Address, uint16(r.PrivatePort)) // #nosec G115 -- checked by the API
 		l.Members = append(l.Members, Member{VM: m.VM, Address: to, Running: m.Running})
 	}
+
 	return l, nil
 }
 
@@ -108,6 +118,7 @@ func ranges(list string) ([]netip.Prefix, error) {
 	if n := len(strings.Fields(list)); n > simulator.RouterRanges {
 		return nil, fmt.Errorf("%d source ranges: HAProxy reads at most %d", n, simulator.RouterRanges)
 	}
+
 	for _, s := range strings.Fields(list) {
 		if strings.Contains(s, ",") {
 			return nil, fmt.Errorf("source ranges %q: HAProxy requires blanks as separators", list)
@@ -121,6 +132,7 @@ func ranges(list string) ([]netip.Prefix, error) {
 		}
 		out = append(out, p.Masked())
 	}
+
 	return out, nil
 }
 

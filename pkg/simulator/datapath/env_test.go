@@ -62,6 +62,7 @@ func newTestEnvOf(t *testing.T, o Options, s simulator.Options) *testEnv {
 	if o.Mode == "" {
 		o.Mode = Loopback
 	}
+
 	// Tests run checks themselves: other checks would connect to the scripted members and change which members are
 	// up.
 	o.CheckInterval = never
@@ -81,6 +82,7 @@ func (b *testEnv) script(member string, serve func(c net.Conn)) {
 	if b.path != nil {
 		require.NoError(b.t, b.path.o.Members.Set(b.to))
 	}
+
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -149,7 +151,8 @@ func (b *testEnv) remove(id string) {
 	b.path.mu.Unlock()
 	require.True(b.t, ok)
 	b.api(true, "deleteLoadBalancerRule", "id", id)
-	b.eventually("the listener is closed", func() bool { return errors.Is(listener.SetDeadline(time.Time{}), net.ErrClosed) })
+	b.eventually("the listener is closed",
+		func() bool { return errors.Is(listener.SetDeadline(time.Time{}), net.ErrClosed) })
 }
 
 // refusing returns an address that refuses connections. A connection uses it, so that no other listener can get it.
@@ -177,7 +180,8 @@ func (b *testEnv) api(done bool, command string, pairs ...string) map[string]any
 		res = b.call("queryAsyncJobResult", "jobid", job)
 		return fmt.Sprint(res["jobstatus"]) != "0"
 	})
-	require.Equal(b.t, map[bool]string{true: "1", false: "2"}[done], fmt.Sprint(res["jobstatus"]), "%s: %v", command, res)
+	require.Equal(b.t, map[bool]string{true: "1", false: "2"}[done], fmt.Sprint(res["jobstatus"]), "%s: %v", command,
+		res)
 	return ans
 }
 

@@ -58,11 +58,13 @@ func (p *Path) forward(forwards []simulator.RouterForward) (refused []Refusal, r
 		}
 		return nil, false
 	}
+
 	if len(forwards) > 0 && !w.warned {
 		w.warned = true
 		p.o.Logger.Warn("port forwarding rules are relayed in user space: VMs do not see the client's address, " +
 			"and clients in the network itself are not told apart; nftables, which needs root, shows both")
 	}
+
 	wanted, refused := byPort(forwards)
 	for key, r := range w.relays {
 		if _, ok := wanted[key]; !ok {
@@ -70,6 +72,7 @@ func (p *Path) forward(forwards []simulator.RouterForward) (refused []Refusal, r
 			p.stopRelay(r)
 		}
 	}
+
 	for key, group := range wanted {
 		if r, ok := w.relays[key]; ok {
 			r.configure(group)
@@ -82,6 +85,7 @@ func (p *Path) forward(forwards []simulator.RouterForward) (refused []Refusal, r
 		}
 		w.relays[key] = r
 	}
+
 	slices.SortFunc(refused, func(a, b Refusal) int { return strings.Compare(a.ID+a.Name, b.ID+b.Name) })
 	return refused, retry
 }

@@ -34,7 +34,8 @@ var cookieFlags = []string{"indirect", "nocache", "postonly"}
 
 // cookieLine returns the directive that CloudStack writes for a policy LbCookie. It checks nothing: HAProxy does.
 func cookieLine(params map[string]string, public netip.AddrPort) string {
-	name, mode, rest := fmt.Sprintf("lbcooki_%d_%d", javaHash(public.Addr().String()), public.Port()), "insert", []string(nil)
+	name, mode, rest := fmt.Sprintf("lbcooki_%d_%d", javaHash(public.Addr().String()),
+		public.Port()), "insert", []string(nil)
 	for k, v := range params {
 		switch k = strings.ToLower(k); {
 		case k == "cookie-name":
@@ -67,8 +68,9 @@ type backend struct {
 	up   bool
 }
 
-// haproxyConfig returns the configuration of HAProxy for a rule, as CloudStack writes it, but for three things: clients come
-// through file descriptor 3, with a header that names them; TLS has ended; and the checks of members are the data path's.
+// haproxyConfig returns the configuration of HAProxy for a rule, as CloudStack writes it, but for three things: clients
+// come through file descriptor 3, with a header that names them; TLS has ended; and the checks of members are the data
+// path's.
 func haproxyConfig(l *Listener, members []backend) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { _, _ = fmt.Fprintf(&b, format+"\n", a...) }
@@ -78,12 +80,15 @@ func haproxyConfig(l *Listener, members []backend) string {
 	if l.TLS != nil {
 		line(" http-request set-header X-Forwarded-Proto https")
 	}
+
 	if l.Sticky > 0 {
 		line(" stick-table type ip size %d expire %ds\n stick on src", l.StickySize, int(l.Sticky.Seconds()))
 	}
+
 	if l.Cookie != "" {
 		line(" %s", l.Cookie)
 	}
+
 	for _, m := range members {
 		name := fmt.Sprintf("%s-%d", strings.ReplaceAll(m.Address.Addr().String(), ".", "_"), m.Address.Port())
 		words := []string{"server", name, m.dial}
@@ -98,11 +103,12 @@ func haproxyConfig(l *Listener, members []backend) string {
 		}
 		line(" %s", strings.Join(words, " "))
 	}
+
 	return b.String()
 }
 
-// haproxy is HAProxy with one configuration of a rule in mode http. After a change another one takes the clients that come,
-// and this one ends with those that it has.
+// haproxy is HAProxy with one configuration of a rule in mode http. After a change another one takes the clients that
+// come, and this one ends with those that it has.
 type haproxy struct {
 	config, dir string
 	program     *exec.Cmd
@@ -131,10 +137,12 @@ func (h *haproxy) start(p *Path) error {
 	if err := os.WriteFile(file, []byte(h.config), 0o600); err != nil {
 		return err
 	}
+
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: h.address(), Net: "unix"})
 	if err != nil {
 		return err
 	}
+
 	socket.SetUnlinkOnClose(false) // HAProxy goes on with it
 	defer func() { _ = socket.Close() }()
 	clients, err := socket.File()
@@ -147,9 +155,11 @@ func (h *haproxy) start(p *Path) error {
 		c.ExtraFiles = []*os.File{clients}
 		return c
 	}
+
 	if out, err := command("-c").CombinedOutput(); err != nil {
 		return refusal(string(out), err)
 	}
+
 	h.program = command("-db", "-q")
 	endWithParent(h.program)
 	started := make(chan error)
@@ -164,6 +174,7 @@ func (h *haproxy) start(p *Path) error {
 			_ = os.RemoveAll(h.dir)
 		}
 	})
+
 	return <-started
 }
 
@@ -192,17 +203,19 @@ func refusal(output string, err error) error {
 // viaHAProxy reports whether HAProxy serves a rule's clients. Without HAProxy, HTTP is forwarded as TCP.
 func (r *rule) viaHAProxy(conf *Listener) bool { return conf.HTTP && r.p.o.HAProxy != "" }
 
-// applyHAProxy makes sure that HAProxy runs with a configuration of the rule and the present state of its members. After an
-// error the configuration before stays in force.
+// applyHAProxy makes sure that HAProxy runs with a configuration of the rule and the present state of its members.
+// After an error the configuration before stays in force.
 func (r *rule) applyHAProxy(conf *Listener) error {
 	if !r.viaHAProxy(conf) {
 		r.useHAProxy(nil)
 		return nil
 	}
+
 	members := make([]backend, len(conf.Members))
 	for i, m := range conf.Members {
 		members[i] = backend{m, r.p.o.Members.dialAddress(m.Address), r.isUp(m.Address)}
 	}
+
 	config := haproxyConfig(conf, members)
 	r.mu.Lock()
 	now := r.haproxy
@@ -210,10 +223,12 @@ func (r *rule) applyHAProxy(conf *Listener) error {
 	if now != nil && now.config == config && !now.ended.Load() {
 		return nil
 	}
+
 	next, err := r.p.startHAProxy(config)
 	if err == nil {
 		r.useHAProxy(next)
 	}
+
 	return err
 }
 
@@ -234,14 +249,17 @@ func (r *rule) serveHTTP(client net.Conn, from netip.AddrPort) {
 		reset(client)
 		return
 	}
+
 	if err := r.applyHAProxy(&conf); err != nil { // a member's health or place has changed
 		r.p.o.Logger.Warn("haproxy", "rule", conf.Name, "error", err)
 	}
+
 	r.mu.Lock()
 	h := r.haproxy
 	if h != nil {
 		h.add(1, false)
 	}
+
 	r.mu.Unlock()
 	if h == nil {
 		reset(client)
@@ -253,6 +271,7 @@ func (r *rule) serveHTTP(client net.Conn, from netip.AddrPort) {
 		reset(client)
 		return
 	}
+
 	if !r.p.track(back) {
 		_ = back.Close()
 	}

@@ -22,7 +22,9 @@ import (
 
 // client returns an HTTP client that tries to reuse connections, like a browser.
 func (b *testEnv) client(public string) *http.Client {
-	t := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return b.open(public, me) }}
+	t := &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return b.open(public, me) },
+	}
 	b.t.Cleanup(t.CloseIdleConnections)
 	return &http.Client{Transport: t, Timeout: patience}
 }
@@ -115,8 +117,8 @@ func TestOneRequestPerConnection(t *testing.T) {
 	})
 }
 
-// TestAnswersOutliveTheirRule checks that an answer continues after its rule is deleted, and that Close ends exchanges without an
-// answer.
+// TestAnswersOutliveTheirRule checks that an answer continues after its rule is deleted, and that Close ends exchanges
+// without an answer.
 func TestAnswersOutliveTheirRule(t *testing.T) {
 	t.Parallel()
 	b := newHTTPEnv(t)
@@ -165,7 +167,8 @@ func TestRefusedByHAProxy(t *testing.T) {
 	t.Parallel()
 	b := newHTTPEnv(t)
 	id := b.rule("80")
-	b.api(true, "createLBStickinessPolicy", "lbruleid", id, "name", "p", "methodname", "LbCookie", "param[0].name", "mode", "param[0].value", "sticky")
+	b.api(true, "createLBStickinessPolicy", "lbruleid", id, "name", "p", "methodname", "LbCookie", "param[0].name",
+		"mode", "param[0].value", "sticky")
 	b.eventually("the rule is refused", func() bool { return len(b.path.Status().Refused) == 1 })
 	require.Contains(t, b.path.Status().Refused[0].Reason, "HAProxy: 'cookie' supports 'rewrite'")
 	resp, _ := b.get(site, "/")
@@ -189,15 +192,35 @@ func TestHAProxyConfig(t *testing.T) {
 	for params, want := range map[*map[string]string]string{
 		{}:                                 "cookie lbcooki_209728400_80 insert",
 		{"cookie-name": "SRV", "mode": ""}: "cookie SRV",
-		{"Cookie-Name": "SRV", "Mode": "prefix", "indirect": "false", "domain": ".example.com"}: "cookie SRV prefix domain .example.com indirect",
+		{
+			"Cookie-Name": "SRV",
+			"Mode":        "prefix",
+			"indirect":    "false",
+			"domain":      ".example.com",
+		}: "cookie SRV prefix domain .example.com indirect",
 	} {
 		require.Equal(t, want, cookieLine(*params, public))
 	}
+
 	member := func(last int, running bool) Member {
 		return Member{Address: netip.MustParseAddrPort(fmt.Sprintf("10.1.1.%d:30080", last)), Running: running}
 	}
-	l := Listener{Algorithm: leastConn, ProxyHeader: true, Sticky: time.Hour, StickySize: 1024, TLS: &tls.Certificate{}, Cookie: "cookie SRV insert"}
-	config := haproxyConfig(&l, []backend{{member(21, true), "127.0.0.1:1", true}, {member(22, false), "10.1.1.22:30080", true}, {member(23, true), "10.1.1.23:30080", false}})
+	l := Listener{
+		Algorithm:   leastConn,
+		ProxyHeader: true,
+		Sticky:      time.Hour,
+		StickySize:  1024,
+		TLS:         &tls.Certificate{},
+		Cookie:      "cookie SRV insert",
+	}
+
+	config := haproxyConfig(&l,
+		[]backend{
+			{member(21, true), "127.0.0.1:1", true},
+			{member(22, false), "10.1.1.22:30080", true},
+			{member(23, true), "10.1.1.23:30080", false},
+		})
+
 	require.Equal(t, `defaults
  mode http
  option forwardfor

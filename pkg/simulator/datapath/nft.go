@@ -43,7 +43,8 @@ func nft(ctx context.Context, text string) error {
 		return errors.New("the program nft (package nftables) is not installed")
 	}
 	if err != nil {
-		return fmt.Errorf("nft needs root, or a network namespace of the user: %w: %s", err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("nft needs root, or a network namespace of the user: %w: %s", err,
+			strings.TrimSpace(string(out)))
 	}
 	return nil
 }

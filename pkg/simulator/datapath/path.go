@@ -60,22 +60,28 @@ func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, err
 	if err != nil {
 		return nil, err
 	}
+
 	forwards, err := newForwarding(o.Forwarding, o.Mode)
 	if err != nil {
 		return nil, err
 	}
+
 	if o.Members == nil {
 		o.Members = &Members{}
 	}
+
 	if o.CheckInterval == 0 {
 		o.CheckInterval = checkInterval
 	}
+
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+
 	p := &Path{o: o, local: local, forwards: forwards, rules: map[string]*rule{}, open: map[net.Conn]struct{}{}}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if forwards.mode == NFTables { // fail now, not at the first rule
@@ -84,6 +90,7 @@ func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, err
 			return nil, err
 		}
 	}
+
 	p.apply(sim.Router()) //nolint:contextcheck // p.ctx is the context of the path
 	p.loops.Go(func() { sim.WatchRouter(p.ctx, p.apply) })
 	p.loops.Go(func() { p.checks(sim) }) //nolint:contextcheck // p.ctx is the context of the path
@@ -116,10 +123,12 @@ func (p *Path) apply(router simulator.Router) {
 	if p.ctx.Err() != nil {
 		return
 	}
+
 	keep := map[string]bool{}
 	for _, f := range refused {
 		keep[f.ID] = true // a refused configuration leaves the previous one in force
 	}
+
 	var fresh []Listener
 	for _, l := range wanted {
 		r, ok := p.rules[l.ID]
@@ -134,12 +143,14 @@ func (p *Path) apply(router simulator.Router) {
 		}
 		fresh = append(fresh, l)
 	}
+
 	for id, r := range p.rules { // close first, because a port may move from one rule to another
 		if !keep[id] {
 			delete(p.rules, id)
 			p.stop(r)
 		}
 	}
+
 	p.retry = false
 	for _, l := range fresh {
 		listener, err := p.local.listen(p.ctx, l.Public)
@@ -156,6 +167,7 @@ func (p *Path) apply(router simulator.Router) {
 		p.rules[l.ID] = r
 		p.conns.Go(r.serve)
 	}
+
 	more, retry := p.forward(router.Forwards)
 	refused, p.retry = append(refused, more...), p.retry || retry
 	if !slices.Equal(refused, p.refused) {
@@ -163,6 +175,7 @@ func (p *Path) apply(router simulator.Router) {
 			p.o.Logger.Warn("a rule is not in force", "rule", f.Name, "id", f.ID, "reason", f.Reason)
 		}
 	}
+
 	p.refused = refused
 }
 
@@ -176,7 +189,8 @@ func (p *Path) confOf(r *rule) Listener {
 // stop closes a rule's listener; its connections continue.
 func (p *Path) stop(r *rule) {
 	r.useHAProxy(nil)
-	if err := errors.Join(r.listener.Close(), p.local.removeAddress(context.WithoutCancel(p.ctx), r.config().Public.Addr())); err != nil {
+	if err := errors.Join(r.listener.Close(),
+		p.local.removeAddress(context.WithoutCancel(p.ctx), r.config().Public.Addr())); err != nil {
 		p.o.Logger.Warn("close the listener of a load balancer rule", "rule", r.config().Name, "error", err)
 	}
 }

@@ -32,7 +32,8 @@ func TestForward(t *testing.T) {
 	b.eventually("the connections end", func() bool { return b.at(web).Active == 0 })
 	s := b.at(web)
 	require.Equal(t, web, s.Public)
-	require.True(t, strings.HasPrefix(s.Listen, "127.64.113.20:"), s.Listen) // port 443, or a free port if that needs root
+	// port 443, or a free port if that needs root
+	require.True(t, strings.HasPrefix(s.Listen, "127.64.113.20:"), s.Listen)
 	require.EqualValues(t, 6, s.Connections)
 	require.EqualValues(t, 6*4, s.BytesOut)
 	require.EqualValues(t, 3, s.Members[0].Connections)
@@ -52,13 +53,17 @@ func TestFirewallAndSourceRanges(t *testing.T) {
 	ip := b.id("publicipaddress", "listPublicIpAddresses", "ipaddress", "203.0.113.20")
 	b.api(true, "deleteFirewallRule", "id", firewall(b, 443))
 	b.eventually("all clients are refused", func() bool { _, err := b.visit(web, me); return err != nil })
-	b.api(true, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "440", "endport", "450", "cidrlist", "127.0.0.2/31")
-	b.eventually("clients in the range are accepted", func() bool { _, err := b.visit(web, "127.0.0.2"); return err == nil })
+	b.api(true, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "440", "endport", "450",
+		"cidrlist", "127.0.0.2/31")
+	b.eventually("clients in the range are accepted",
+		func() bool { _, err := b.visit(web, "127.0.0.2"); return err == nil })
 	_, err := b.visit(web, me)
 	require.Error(t, err)
 
-	b.api(true, "updateLoadBalancerRule", "id", b.rule("443"), "algorithm", "roundrobin", "protocol", "tcp", "cidrlist", "127.0.0.3/32")
-	b.eventually("the CIDR list of the rule applies", func() bool { _, err := b.visit(web, "127.0.0.2"); return err != nil })
+	b.api(true, "updateLoadBalancerRule", "id", b.rule("443"), "algorithm", "roundrobin", "protocol", "tcp", "cidrlist",
+		"127.0.0.3/32")
+	b.eventually("the CIDR list of the rule applies",
+		func() bool { _, err := b.visit(web, "127.0.0.2"); return err != nil })
 	_, err = b.visit(web, "127.0.0.3")
 	require.NoError(t, err)
 	s := b.at(web)
@@ -79,7 +84,8 @@ func TestProxyHeader(t *testing.T) {
 	b.api(true, "updateLoadBalancerRule", "id", b.rule("443"), "algorithm", "roundrobin", "protocol", "tcp-proxy")
 	b.inForce(b.rule("443"), func(l Listener) bool { return l.ProxyHeader })
 	c := b.connect(web, "127.0.0.9")
-	require.Equal(t, fmt.Sprintf("PROXY TCP4 127.0.0.9 203.0.113.20 %d 443\r\n", c.LocalAddr().(*net.TCPAddr).Port), <-first)
+	require.Equal(t, fmt.Sprintf("PROXY TCP4 127.0.0.9 203.0.113.20 %d 443\r\n", c.LocalAddr().(*net.TCPAddr).Port),
+		<-first)
 }
 
 // TestRuleChangesKeepConnections changes and deletes a rule that has a connection.
@@ -96,12 +102,14 @@ func TestRuleChangesKeepConnections(t *testing.T) {
 		require.NoError(t, err, after)
 		require.Equal(t, after, got)
 	}
+
 	id, worker := b.rule("443"), map[string]string{"one": "demo-worker-1", "two": "demo-worker-2"}[name]
 	socket := func() net.Listener {
 		b.path.mu.Lock()
 		defer b.path.mu.Unlock()
 		return b.path.rules[id].listener
 	}
+
 	at := socket()
 	b.api(true, "updateLoadBalancerRule", "id", id, "name", "renamed", "algorithm", "leastconn", "protocol", "tcp")
 	b.eventually("renamed", func() bool { return b.at(web).Name == "renamed" })
@@ -114,22 +122,28 @@ func TestRuleChangesKeepConnections(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, name, other)
 	}
+
 	require.Same(t, at, socket(), "clients lose no connection that is not accepted yet")
 	b.remove(id)
 	alive("the rule has gone")
 }
 
-// TestPendingAndFailedJobsChangeNothing checks that routers keep their configuration while a job is pending and after it fails.
+// TestPendingAndFailedJobsChangeNothing checks that routers keep their configuration while a job is pending and after
+// it fails.
 func TestPendingAndFailedJobsChangeNothing(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, Options{})
 	calls := map[string][]string{
-		"deleteLoadBalancerRule":     {"id", b.rule("443")},
-		"removeFromLoadBalancerRule": {"id", b.rule("443"), "virtualmachineids", b.vm("demo-worker-1") + "," + b.vm("demo-worker-2")},
-		"updateLoadBalancerRule":     {"id", b.rule("443"), "algorithm", "roundrobin", "protocol", "tcp", "cidrlist", "192.0.2.0/24"},
-		"deleteFirewallRule":         {"id", firewall(b, 443)},
-		"disassociateIpAddress":      {"id", b.id("publicipaddress", "listPublicIpAddresses", "ipaddress", "203.0.113.20")},
+		"deleteLoadBalancerRule": {"id", b.rule("443")},
+		"removeFromLoadBalancerRule": {"id", b.rule("443"), "virtualmachineids",
+			b.vm("demo-worker-1") + "," + b.vm("demo-worker-2")},
+		"updateLoadBalancerRule": {"id", b.rule("443"), "algorithm", "roundrobin", "protocol", "tcp", "cidrlist",
+			"192.0.2.0/24"},
+		"deleteFirewallRule": {"id", firewall(b, 443)},
+		"disassociateIpAddress": {"id",
+			b.id("publicipaddress", "listPublicIpAddresses", "ipaddress", "203.0.113.20")},
 	}
+
 	for _, kind := range []string{"job-fails", "router-refuses", "job-never-ends"} {
 		for command, args := range calls {
 			b.arm(command + ":" + kind)
@@ -140,6 +154,7 @@ func TestPendingAndFailedJobsChangeNothing(t *testing.T) {
 			require.NoError(t, err, "%s %s", command, kind)
 		}
 	}
+
 	// A pending member is not in the configuration before its job ends.
 	b.arm("assignToLoadBalancerRule:job-never-ends")
 	b.call("assignToLoadBalancerRule", "id", b.rule("80"), "virtualmachineids", b.vm("demo-cp-1"))
@@ -156,7 +171,8 @@ func TestCompletedJobsTakeEffect(t *testing.T) {
 	profile, err := simulator.Profile("instant")
 	require.NoError(t, err)
 	profile.Job = time.Second
-	b := newTestEnvOf(t, Options{Clock: now}, simulator.Options{World: simulator.ExampleWorld(), Clock: now, Latency: profile})
+	b := newTestEnvOf(t, Options{Clock: now},
+		simulator.Options{World: simulator.ExampleWorld(), Clock: now, Latency: profile})
 	require.Len(t, b.path.Status().Rules, 2)
 	b.call("deleteLoadBalancerRule", "id", b.rule("443"))
 	require.Len(t, b.path.Status().Rules, 2, "the job is still running")
@@ -220,6 +236,7 @@ func TestStoppedVM(t *testing.T) {
 		name, err = s.line()
 		require.NoError(t, err)
 	}
+
 	b.api(true, "stopVirtualMachine", "id", b.vm("demo-worker-1"))
 	_, err := s.line()
 	require.Error(t, err)

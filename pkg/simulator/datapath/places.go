@@ -40,7 +40,13 @@ func newLocalAddresses(mode, link string) (*localAddresses, error) {
 	case mode == Loopback && link != "":
 		return nil, fmt.Errorf("link %s: only the data path %s uses a link", link, Direct)
 	}
-	return &localAddresses{mode: mode, link: link, alias: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]bool{}, users: map[netip.Addr]int{}}, nil
+	return &localAddresses{
+		mode:  mode,
+		link:  link,
+		alias: map[netip.Addr]netip.Addr{},
+		taken: map[netip.Addr]bool{},
+		users: map[netip.Addr]int{},
+	}, nil
 }
 
 // localAddress returns the address of this machine for a public address. A public address always has the same alias,
@@ -66,15 +72,19 @@ func (p *localAddresses) localAddress(public netip.Addr) netip.Addr {
 
 // listen opens a rule's listener. In mode Loopback, it uses a free port if the port needs root or is in use.
 func (p *localAddresses) listen(ctx context.Context, public netip.AddrPort) (net.Listener, error) {
-	return openAt(ctx, p, public, func(lc net.ListenConfig, at string) (net.Listener, error) { return lc.Listen(ctx, "tcp4", at) })
+	return openAt(ctx, p, public,
+		func(lc net.ListenConfig, at string) (net.Listener, error) { return lc.Listen(ctx, "tcp4", at) })
 }
 
 // listenPacket is listen for UDP.
 func (p *localAddresses) listenPacket(ctx context.Context, public netip.AddrPort) (net.PacketConn, error) {
-	return openAt(ctx, p, public, func(lc net.ListenConfig, at string) (net.PacketConn, error) { return lc.ListenPacket(ctx, "udp4", at) })
+	return openAt(ctx, p, public,
+		func(lc net.ListenConfig, at string) (net.PacketConn, error) { return lc.ListenPacket(ctx, "udp4", at) })
 }
 
-func openAt[T any](ctx context.Context, p *localAddresses, public netip.AddrPort, open func(net.ListenConfig, string) (T, error)) (T, error) {
+func openAt[T any](
+	ctx context.Context, p *localAddresses, public netip.AddrPort, open func(net.ListenConfig, string) (T, error),
+) (T, error) {
 	at := netip.AddrPortFrom(p.localAddress(public.Addr()), public.Port())
 	var none T
 	if err := p.addAddress(ctx, public.Addr()); err != nil {
@@ -117,7 +127,9 @@ func (p *localAddresses) removeAddress(ctx context.Context, a netip.Addr) error 
 }
 
 func (p *localAddresses) ip(ctx context.Context, verb string, a netip.Addr) error {
-	out, err := exec.CommandContext(ctx, "ip", "address", verb, netip.PrefixFrom(a, a.BitLen()).String(), "dev", p.link).CombinedOutput() // #nosec G204 -- no shell
+	// #nosec G204 -- no shell
+	out, err := exec.CommandContext(ctx, "ip", "address", verb, netip.PrefixFrom(a, a.BitLen()).String(), "dev",
+		p.link).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ip address %s %s dev %s: %w: %s", verb, a, p.link, err, out)
 	}

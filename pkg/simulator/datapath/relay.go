@@ -34,7 +34,10 @@ func byPort(forwards []simulator.RouterForward) (map[relayKey][]simulator.Router
 	for i := range forwards {
 		f := &forwards[i]
 		if f.EndPort-f.Port >= maxRange || f.Port == 0 {
-			refused = append(refused, Refusal{f.ID, "", fmt.Sprintf("ports %d-%d: without nftables, ranges of up to %d ports from 1 on are forwarded", f.Port, f.EndPort, maxRange)})
+			refused = append(refused,
+				Refusal{f.ID, "",
+					fmt.Sprintf("ports %d-%d: without nftables, ranges of up to %d ports from 1 on are forwarded",
+						f.Port, f.EndPort, maxRange)})
 			continue
 		}
 		for port := f.Port; port <= f.EndPort; port++ {
@@ -46,7 +49,9 @@ func byPort(forwards []simulator.RouterForward) (map[relayKey][]simulator.Router
 }
 
 // forwardFor returns where a client's packets to a public port go: the first forward that takes them decides.
-func forwardFor(forwards []simulator.RouterForward, client netip.Addr, port int) (to netip.AddrPort, f *simulator.RouterForward, v verdict) {
+func forwardFor(
+	forwards []simulator.RouterForward, client netip.Addr, port int,
+) (to netip.AddrPort, f *simulator.RouterForward, v verdict) {
 	for i := range forwards {
 		f := &forwards[i]
 		if len(f.Sources) > 0 && !within(f.Sources, client) {
@@ -62,6 +67,7 @@ func forwardFor(forwards []simulator.RouterForward, client netip.Addr, port int)
 		}
 		return netip.AddrPortFrom(f.Guest, uint16(private)), f, admitted // #nosec G115 -- checked by the API
 	}
+
 	return to, nil, bySourceRange
 }
 
@@ -173,6 +179,7 @@ func (r *relay) handle(c net.Conn) {
 		reset(c)
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(r.p.ctx, connectTimeout)
 	back, err := r.dial(ctx, f, to)
 	cancel()

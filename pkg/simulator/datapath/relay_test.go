@@ -24,26 +24,38 @@ func TestForwardFor(t *testing.T) {
 	})
 	ranged := forward(func(f *simulator.RouterForward) { f.Port, f.EndPort, f.PrivatePort = 50, 60, 50 })
 	filtered := func(f simulator.RouterForward, from, to int) simulator.RouterForward {
-		f.Filtered, f.Filter = true, []simulator.RouterFilter{{Allow: true, Sources: cidrs("10.0.0.0/8"), From: from, To: to}}
+		f.Filtered, f.Filter = true, []simulator.RouterFilter{
+			{Allow: true, Sources: cidrs("10.0.0.0/8"), From: from, To: to},
+		}
 		return f
 	}
+
 	for name, c := range map[string]struct {
 		forwards []simulator.RouterForward
 		client   string
 		want     string
 		verdict  verdict
 	}{
-		"no forward":                          {nil, "10.9.9.9", "", bySourceRange},
-		"the lower half of the sources":       {[]simulator.RouterForward{lower, upper}, "10.9.9.9", "10.1.1.21:30053", admitted},
-		"the upper half":                      {[]simulator.RouterForward{lower, upper}, "192.0.2.1", "10.1.1.22:30053", admitted},
-		"neither":                             {[]simulator.RouterForward{lower}, "192.0.2.1", "", bySourceRange},
-		"a range":                             {[]simulator.RouterForward{ranged}, "10.9.9.9", "10.1.1.21:53", admitted},
-		"a firewall, allowed":                 {[]simulator.RouterForward{filtered(forward(nil), 53, 53)}, "10.9.9.9", "10.1.1.21:30053", admitted},
-		"a firewall, another source":          {[]simulator.RouterForward{filtered(forward(nil), 53, 53)}, "192.0.2.1", "", byFirewall},
-		"a firewall of another port":          {[]simulator.RouterForward{filtered(forward(nil), 54, 99)}, "10.9.9.9", "", byFirewall},
-		"an ACL has the private port":         {[]simulator.RouterForward{filtered(lower, 30053, 30053)}, "10.9.9.9", "10.1.1.21:30053", admitted},
-		"an ACL of the public port":           {[]simulator.RouterForward{filtered(lower, 53, 53)}, "10.9.9.9", "", byFirewall},
-		"the first decides, also if it drops": {[]simulator.RouterForward{filtered(forward(nil), 1, 1), forward(nil)}, "10.9.9.9", "", byFirewall},
+		"no forward": {nil, "10.9.9.9", "", bySourceRange},
+		"the lower half of the sources": {[]simulator.RouterForward{lower, upper}, "10.9.9.9", "10.1.1.21:30053",
+			admitted},
+		"the upper half": {[]simulator.RouterForward{lower, upper}, "192.0.2.1", "10.1.1.22:30053",
+			admitted},
+		"neither": {[]simulator.RouterForward{lower}, "192.0.2.1", "", bySourceRange},
+		"a range": {[]simulator.RouterForward{ranged}, "10.9.9.9", "10.1.1.21:53",
+			admitted},
+		"a firewall, allowed": {[]simulator.RouterForward{filtered(forward(nil), 53, 53)}, "10.9.9.9",
+			"10.1.1.21:30053", admitted},
+		"a firewall, another source": {[]simulator.RouterForward{filtered(forward(nil), 53, 53)}, "192.0.2.1",
+			"", byFirewall},
+		"a firewall of another port": {[]simulator.RouterForward{filtered(forward(nil), 54, 99)}, "10.9.9.9",
+			"", byFirewall},
+		"an ACL has the private port": {[]simulator.RouterForward{filtered(lower, 30053, 30053)}, "10.9.9.9",
+			"10.1.1.21:30053", admitted},
+		"an ACL of the public port": {[]simulator.RouterForward{filtered(lower, 53, 53)}, "10.9.9.9", "",
+			byFirewall},
+		"the first decides, also if it drops": {[]simulator.RouterForward{filtered(forward(nil), 1, 1), forward(nil)},
+			"10.9.9.9", "", byFirewall},
 	} {
 		to, _, v := forwardFor(c.forwards, netip.MustParseAddr(c.client), 53)
 		require.Equal(t, c.verdict, v, name)
@@ -111,15 +123,19 @@ func TestRelay(t *testing.T) {
 	b.backend("10.1.1.21:30054", "one")
 	ip := b.id("publicipaddress", "listPublicIpAddresses", "ipaddress", "203.0.113.20")
 	create := func(protocol string, private string) string {
-		return b.api(true, "createPortForwardingRule", "ipaddressid", ip, "protocol", protocol, "publicport", "53", "privateport", private,
+		return b.api(true, "createPortForwardingRule", "ipaddressid", ip, "protocol", protocol, "publicport", "53",
+			"privateport", private,
 			"virtualmachineid", b.vm("demo-worker-1"), "openfirewall", "false")["id"].(string)
 	}
 	udp, tcp := create("udp", "30053"), create("tcp", "30054")
-	b.eventually("both relays are open", func() bool { return b.forwardOf(udp).Listen != "" && b.forwardOf(tcp).Listen != "" })
+	b.eventually("both relays are open",
+		func() bool { return b.forwardOf(udp).Listen != "" && b.forwardOf(tcp).Listen != "" })
 	_, err := b.visit("203.0.113.20:53/tcp", me)
 	require.Error(t, err, "the firewall is closed")
-	for _, protocol := range []string{"udp", "tcp"} { // when TCP passes, UDP does: a datagram that is refused is lost without a word
-		b.api(true, "createFirewallRule", "ipaddressid", ip, "protocol", protocol, "startport", "53", "cidrlist", "127.0.0.0/8")
+	// when TCP passes, UDP does: a datagram that is refused is lost without a word
+	for _, protocol := range []string{"udp", "tcp"} {
+		b.api(true, "createFirewallRule", "ipaddressid", ip, "protocol", protocol, "startport", "53", "cidrlist",
+			"127.0.0.0/8")
 	}
 	b.eventually("the firewall is open", func() bool {
 		got, _ := b.visit("203.0.113.20:53/tcp", me)

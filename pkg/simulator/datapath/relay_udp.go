@@ -71,15 +71,18 @@ func (r *relay) newFlow(client netip.AddrPort) *flow {
 	if rule == nil {
 		return nil
 	}
+
 	back, err := r.dial(r.p.ctx, rule, to)
 	if err != nil {
 		r.counts.failed.Add(1)
 		return nil
 	}
+
 	if !r.p.track(back) {
 		_ = back.Close()
 		return nil
 	}
+
 	f := &flow{back: back}
 	r.mu.Lock()
 	r.flows[client] = f

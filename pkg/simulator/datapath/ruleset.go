@@ -39,6 +39,7 @@ func Ruleset(forwards []simulator.RouterForward) string {
 			firewall = append(firewall, filterRules(publicMatch(f), f)...)
 		}
 	}
+
 	const tracked = "ct state established,related accept"
 	var b strings.Builder
 	fmt.Fprintf(&b, "table ip %[1]s\nflush table ip %[1]s\ntable ip %[1]s {\n", Table)
@@ -48,7 +49,8 @@ func Ruleset(forwards []simulator.RouterForward) string {
 	}{
 		{"firewall", "filter hook prerouting priority mangle", prepend(tracked, firewall)},
 		{"destination", "nat hook prerouting priority dstnat", destination},
-		{"own", "nat hook output priority -100", destination}, // that of dstnat, a name that nft knows in prerouting alone
+		// that of dstnat, a name that nft knows in prerouting alone
+		{"own", "nat hook output priority -100", destination},
 		{"acl", "filter hook forward priority filter", prepend(tracked, acl)},
 		{"hairpin", "nat hook postrouting priority srcnat", hairpin},
 	} {
@@ -58,6 +60,7 @@ func Ruleset(forwards []simulator.RouterForward) string {
 		}
 		b.WriteString("\t}\n")
 	}
+
 	b.WriteString("}\n")
 	return b.String()
 }
@@ -98,7 +101,8 @@ func publicMatch(f *simulator.RouterForward) string {
 }
 
 func privateMatch(f *simulator.RouterForward) string {
-	return fmt.Sprintf("ip daddr %s %s dport %s ", f.Guest, f.Protocol, ports(f.PrivatePort, f.PrivatePort+f.EndPort-f.Port))
+	return fmt.Sprintf("ip daddr %s %s dport %s ", f.Guest, f.Protocol,
+		ports(f.PrivatePort, f.PrivatePort+f.EndPort-f.Port))
 }
 
 // target returns the new destination. In a range, ports stay as they are.
@@ -126,6 +130,7 @@ func oneOf(field string, ranges []netip.Prefix) string {
 		}
 		return a.Addr().Compare(b.Addr())
 	})
+
 	var texts []string
 	for i, p := range ranges {
 		if p.Bits() == 0 {
@@ -135,11 +140,13 @@ func oneOf(field string, ranges []netip.Prefix) string {
 			texts = append(texts, p.String())
 		}
 	}
+
 	switch len(texts) {
 	case 0:
 		return ""
 	case 1:
 		return "ip " + field + " " + texts[0] + " "
 	}
+
 	return "ip " + field + " { " + strings.Join(texts, ", ") + " } "
 }

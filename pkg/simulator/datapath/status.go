@@ -82,19 +82,40 @@ var modes = map[bool]string{false: "tcp", true: "http"}
 func (r *rule) status() RuleStatus {
 	conf := r.config()
 	s := RuleStatus{
-		ID: conf.ID, Name: conf.Name, Public: conf.Public.String(), Listen: r.listener.Addr().String(), Mode: modes[r.viaHAProxy(&conf)], Algorithm: conf.Algorithm,
-		Connections: r.connections.Load(), Active: r.active.Load(), BytesIn: r.bytesIn.Load(), BytesOut: r.bytesOut.Load(),
-		RefusedByFirewall: r.byFirewall.Load(), RefusedBySourceRanges: r.byRange.Load(), NoMember: r.noMember.Load(), Members: []MemberStatus{},
+		ID:                    conf.ID,
+		Name:                  conf.Name,
+		Public:                conf.Public.String(),
+		Listen:                r.listener.Addr().String(),
+		Mode:                  modes[r.viaHAProxy(&conf)],
+		Algorithm:             conf.Algorithm,
+		Connections:           r.connections.Load(),
+		Active:                r.active.Load(),
+		BytesIn:               r.bytesIn.Load(),
+		BytesOut:              r.bytesOut.Load(),
+		RefusedByFirewall:     r.byFirewall.Load(),
+		RefusedBySourceRanges: r.byRange.Load(),
+		NoMember:              r.noMember.Load(),
+		Members:               []MemberStatus{},
 	}
+
 	for _, m := range r.current() {
 		m.mu.Lock()
 		vm, up, check := m.vm, m.health.up(), m.check
 		m.mu.Unlock()
 		s.Members = append(s.Members, MemberStatus{
-			VM: vm, Address: m.address.String(), Dial: r.p.o.Members.dialAddress(m.address), Up: up, Check: check, Connections: m.connections.Load(),
-			Failed: m.failed.Load(), Active: m.active.Load(), BytesIn: m.bytesIn.Load(), BytesOut: m.bytesOut.Load(),
+			VM:          vm,
+			Address:     m.address.String(),
+			Dial:        r.p.o.Members.dialAddress(m.address),
+			Up:          up,
+			Check:       check,
+			Connections: m.connections.Load(),
+			Failed:      m.failed.Load(),
+			Active:      m.active.Load(),
+			BytesIn:     m.bytesIn.Load(),
+			BytesOut:    m.bytesOut.Load(),
 		})
 	}
+
 	return s
 }
 

@@ -36,14 +36,23 @@ func (w *forwarding) status() []ForwardStatus {
 }
 
 func (w *forwarding) statusOf(f *simulator.RouterForward) ForwardStatus {
-	s := ForwardStatus{ID: f.ID, Public: forwardName(f), To: fmt.Sprintf("%s:%s", f.Guest, ports(f.PrivatePort, f.PrivatePort+f.EndPort-f.Port)), VM: f.VM}
+	s := ForwardStatus{
+		ID:     f.ID,
+		Public: forwardName(f),
+		To:     fmt.Sprintf("%s:%s", f.Guest, ports(f.PrivatePort, f.PrivatePort+f.EndPort-f.Port)),
+		VM:     f.VM,
+	}
+
 	for _, p := range f.Sources {
 		s.Sources = append(s.Sources, p.String())
 	}
-	r, ok := w.relays[relayKey{netip.AddrPortFrom(f.Address, uint16(f.Port)), f.Protocol}] // #nosec G115 -- checked by the API
+
+	// #nosec G115 -- checked by the API
+	r, ok := w.relays[relayKey{netip.AddrPortFrom(f.Address, uint16(f.Port)), f.Protocol}]
 	if !ok {
 		return s
 	}
+
 	c := &r.counts
 	s.Listen, s.Flows, s.BytesIn, s.BytesOut = r.listen(), c.flows.Load(), c.bytesIn.Load(), c.bytesOut.Load()
 	s.RefusedByFirewall, s.RefusedBySourceRanges, s.Failed = c.byFirewall.Load(), c.byRange.Load(), c.failed.Load()

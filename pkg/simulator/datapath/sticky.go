@@ -18,7 +18,8 @@ const (
 	stickySize   = 200 << 10
 )
 
-// applySticky applies a stickiness policy. CloudStack omits policies with unknown methods from the router's configuration.
+// applySticky applies a stickiness policy. CloudStack omits policies with unknown methods from the router's
+// configuration.
 func (l *Listener) applySticky(p *simulator.RouterSticky) error {
 	switch {
 	case p == nil:
@@ -31,6 +32,7 @@ func (l *Listener) applySticky(p *simulator.RouterSticky) error {
 	case !strings.EqualFold(p.Method, "SourceBased"):
 		return nil
 	}
+
 	l.Sticky, l.StickySize = stickyExpire, stickySize
 	for k, v := range p.Params {
 		var err error
@@ -44,6 +46,7 @@ func (l *Listener) applySticky(p *simulator.RouterSticky) error {
 			return fmt.Errorf("stickiness %s %q: %w", k, v, err)
 		}
 	}
+
 	return nil
 }
 

@@ -27,7 +27,8 @@ func TestTLS(t *testing.T) {
 	text := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
-	cert := b.call("uploadSslCert", "name", "web", "account", "k8s", "domainid", b.id("domain", "listDomains", "name", "ROOT"),
+	cert := b.call("uploadSslCert", "name", "web", "account", "k8s", "domainid",
+		b.id("domain", "listDomains", "name", "ROOT"),
 		"certificate", text("CERTIFICATE", certified.Certificate().Raw), "privatekey", text("PRIVATE KEY", private))
 	id := b.rule("80")
 	b.api(true, "updateLoadBalancerRule", "id", id, "algorithm", "roundrobin", "protocol", "ssl")
@@ -50,7 +51,8 @@ func TestTLS(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(certified.Certificate())
-	c := tls.Client(b.connect(site, me).Conn, &tls.Config{RootCAs: pool, ServerName: "example.com", MinVersion: tls.VersionTLS12})
+	c := tls.Client(b.connect(site, me).Conn,
+		&tls.Config{RootCAs: pool, ServerName: "example.com", MinVersion: tls.VersionTLS12})
 	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
 	require.NoError(t, err)
 	resp, err = http.ReadResponse(bufio.NewReader(c), nil)

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Run runs a parallel subtest for each case of a file. A field that T does not have, and a name that occurs twice, fail the test.
+// Run runs a parallel subtest for each case of a file. A field that T does not have, and a name that occurs twice, fail
+// the test.
 func Run[T any](t *testing.T, path string, test func(t *testing.T, name string, c T)) {
 	t.Helper()
 	t.Parallel()

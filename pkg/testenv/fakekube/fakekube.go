@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakekube is client-go's fake clientset for tests, without managed fields: fake.NewClientset builds a REST mapper of
-// all types for each write, which takes a third of the time of a test. As on an API server, an object that is being deleted
-// gets no new finalizer, and is deleted with its last one.
+// Package fakekube is client-go's fake clientset for tests, without managed fields: fake.NewClientset builds a REST
+// mapper of all types for each write, which takes a third of the time of a test. As on an API server, an object that is
+// being deleted gets no new finalizer, and is deleted with its last one.
 package fakekube
 
 import (
@@ -24,8 +24,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// A fake watch has room for so many changes that nobody has read yet, and panics for one more. Where time stands still, there
-// may be many at once.
+// A fake watch has room for so many changes that nobody has read yet, and panics for one more. Where time stands still,
+// there may be many at once.
 func init() { watch.DefaultChanSize = 10_000 }
 
 // Clientset is a fake.Clientset with another tracker.
@@ -39,12 +39,15 @@ func (c *Clientset) Tracker() clienttesting.ObjectTracker { return c.tracker }
 
 // New returns a clientset with these objects. It panics for objects of unknown types, and for two of one name.
 func New(objects ...runtime.Object) *Clientset {
-	tracker := &versioned{ObjectTracker: clienttesting.NewObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder())}
+	tracker := &versioned{
+		ObjectTracker: clienttesting.NewObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder()),
+	}
 	for _, o := range objects {
 		if err := tracker.Add(o); err != nil {
 			panic(err)
 		}
 	}
+
 	kube := fake.NewClientset() // with discovery
 	kube.ReactionChain, kube.WatchReactionChain = nil, nil
 	kube.AddReactor("update", "*", change(tracker))
@@ -54,6 +57,7 @@ func New(objects ...runtime.Object) *Clientset {
 		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
 		return true, w, err
 	})
+
 	return &Clientset{kube, tracker}
 }
 
@@ -76,15 +80,21 @@ func (v *versioned) next(obj runtime.Object) runtime.Object {
 
 func (v *versioned) Add(obj runtime.Object) error { return v.ObjectTracker.Add(v.next(obj)) }
 
-func (v *versioned) Create(gvr schema.GroupVersionResource, obj runtime.Object, ns string, o ...metav1.CreateOptions) error {
+func (v *versioned) Create(
+	gvr schema.GroupVersionResource, obj runtime.Object, ns string, o ...metav1.CreateOptions,
+) error {
 	return v.ObjectTracker.Create(gvr, v.next(obj), ns, o...)
 }
 
-func (v *versioned) Update(gvr schema.GroupVersionResource, obj runtime.Object, ns string, o ...metav1.UpdateOptions) error {
+func (v *versioned) Update(
+	gvr schema.GroupVersionResource, obj runtime.Object, ns string, o ...metav1.UpdateOptions,
+) error {
 	return v.ObjectTracker.Update(gvr, v.next(obj), ns, o...)
 }
 
-func (v *versioned) Patch(gvr schema.GroupVersionResource, obj runtime.Object, ns string, o ...metav1.PatchOptions) error {
+func (v *versioned) Patch(
+	gvr schema.GroupVersionResource, obj runtime.Object, ns string, o ...metav1.PatchOptions,
+) error {
 	return v.ObjectTracker.Patch(gvr, v.next(obj), ns, o...)
 }
 
@@ -98,30 +108,44 @@ func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 		if was == nil {
 			return do(a)
 		}
+
 		if patch, ok := a.(clienttesting.PatchAction); ok {
 			var want struct{ Metadata metav1.ObjectMeta }
-			if json.Unmarshal(patch.GetPatch(), &want) == nil && want.Metadata.UID != "" && want.Metadata.UID != was.GetUID() {
-				return true, nil, apierrors.NewConflict(resource.GroupResource(), was.GetName(), errors.New("the UID differs"))
+			if json.Unmarshal(patch.GetPatch(), &want) == nil &&
+				want.Metadata.UID != "" &&
+				want.Metadata.UID != was.GetUID() {
+				return true, nil, apierrors.NewConflict(resource.GroupResource(), was.GetName(),
+					errors.New("the UID differs"))
 			}
+
 			if want.Metadata.ResourceVersion != "" && want.Metadata.ResourceVersion != was.GetResourceVersion() {
-				return true, nil, apierrors.NewConflict(resource.GroupResource(), was.GetName(), errors.New("the version differs"))
+				return true, nil, apierrors.NewConflict(resource.GroupResource(), was.GetName(),
+					errors.New("the version differs"))
 			}
 		}
+
 		handled, changed, err := do(a)
 		if stored, _ := before(tracker, a); err == nil && handled && stored != nil {
 			changed = stored // with its new version
 		}
+
 		is, _ := meta.Accessor(changed)
 		if err != nil || !handled || is == nil || is.GetDeletionTimestamp() == nil {
 			return handled, changed, err
 		}
-		if was.GetDeletionTimestamp() != nil && slices.ContainsFunc(is.GetFinalizers(), func(f string) bool { return !slices.Contains(was.GetFinalizers(), f) }) {
+
+		if was.GetDeletionTimestamp() != nil &&
+			slices.ContainsFunc(is.GetFinalizers(), func(f string) bool {
+				return !slices.Contains(was.GetFinalizers(), f)
+			}) {
 			_ = tracker.Update(resource, object, is.GetNamespace())
 			return true, nil, apierrors.NewForbidden(resource.GroupResource(), is.GetName(), nil)
 		}
+
 		if len(is.GetFinalizers()) == 0 {
 			err = tracker.Delete(resource, is.GetNamespace(), is.GetName())
 		}
+
 		return true, changed, err
 	}
 }

@@ -204,6 +204,7 @@ func (p *Process) request(a clienttesting.Action) (handled bool, obj runtime.Obj
 	if write && p.Fenced() {
 		return true, nil, ErrFenced
 	}
+
 	err = p.Call(strings.Join([]string{"kube", verb, resource}, " "), func() error {
 		if err := p.fails(a, write, Conflict, Broken); err != nil {
 			return err
@@ -220,6 +221,7 @@ func (p *Process) request(a clienttesting.Action) (handled bool, obj runtime.Obj
 		}
 		return p.fails(a, write, Lost)
 	})
+
 	return true, obj, err
 }
 

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recordings reads answers that were recorded from real management servers, in pkg/simulator/testdata: a folder per
-// server, in it a file per command with a list of exchanges (the polls of a job with the command that began it), and index.json,
-// the names of the cases in the order in which they were made.
+// Package recordings reads answers that were recorded from real management servers, in pkg/simulator/testdata: a folder
+// per server, in it a file per command with a list of exchanges (the polls of a job with the command that began it),
+// and index.json, the names of the cases in the order in which they were made.
 package recordings
 
 import (
@@ -39,7 +39,8 @@ func (r Recording) Body() []byte {
 // Case returns the recording of a name. testdata is the path of pkg/simulator/testdata.
 func Case(t testing.TB, testdata, name string) Recording {
 	t.Helper()
-	all, err := Read(testdata+"/golden", testdata+"/golden-forwards", testdata+"/golden-tags", testdata+"/golden-clusters", testdata+"/golden-cks")
+	all, err := Read(testdata+"/golden", testdata+"/golden-forwards", testdata+"/golden-tags",
+		testdata+"/golden-clusters", testdata+"/golden-cks")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +62,7 @@ func Read(dirs ...string) (all []Recording, err error) {
 			all = append(all, known...)
 			continue
 		}
+
 		here := map[string]Recording{}
 		var names []string
 		files, _ := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -82,13 +84,16 @@ func Read(dirs ...string) (all []Recording, err error) {
 				here[r.Case] = r
 			}
 		}
+
 		for _, name := range names {
 			seen[dir] = append(seen[dir], here[name])
 		}
+
 		all = append(all, seen[dir]...)
 		if len(here) == 0 || len(names) != len(here) {
 			return nil, fmt.Errorf("%s: %d recordings, index.json names %d", dir, len(here), len(names))
 		}
 	}
+
 	return all, nil
 }

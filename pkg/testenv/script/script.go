@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package script reads and plays scenarios: what users, operators and CloudStack do, and what must be seen then. A scenario is
-// written once, in table/*.txt, and is played by a driver of each layer: the controller on the simulator in virtual time
-// (pkg/provider) and the product on any CloudStack (test/cloud).
+// Package script reads and plays scenarios: what users, operators and CloudStack do, and what must be seen then. A
+// scenario is written once, in table/*.txt, and is played by a driver of each layer: the controller on the simulator in
+// virtual time (pkg/provider) and the product on any CloudStack (test/cloud).
 //
 //	== NAME                      begins a scenario; # begins a comment
 //	each X a b "c d"             plays it for each value of {X}
@@ -83,6 +83,7 @@ func Load() ([]Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var all []Scenario
 	for _, e := range entries {
 		raw, err := table.ReadFile(path.Join("table", e.Name()))
@@ -98,6 +99,7 @@ func Load() ([]Scenario, error) {
 		}
 		all = append(all, list...)
 	}
+
 	return all, nil
 }
 
@@ -168,13 +170,16 @@ func expand(name, body string) ([]Scenario, error) {
 			lines = append(lines, line)
 		}
 	}
+
 	if len(cases) > 0 {
 		rows = combine(rows, cases)
 	}
+
 	names := map[string]string{}
 	for _, r := range rows {
 		maps.Copy(names, r.values)
 	}
+
 	var all []Scenario
 	for _, r := range rows {
 		s := Scenario{Name: r.name, About: about}
@@ -192,6 +197,7 @@ func expand(name, body string) ([]Scenario, error) {
 		}
 		all = append(all, s)
 	}
+
 	return all, nil
 }
 
@@ -240,6 +246,7 @@ func (s *Scenario) add(line string) error {
 		}
 		return nil
 	}
+
 	for strings.HasPrefix(line, "[") {
 		condition, rest, _ := strings.Cut(line, "] ")
 		left, right, _ := strings.Cut(condition[1:], "=")
@@ -249,6 +256,7 @@ func (s *Scenario) add(line string) error {
 		}
 		line = rest
 	}
+
 	for text := range strings.SplitSeq(line, " ; ") {
 		words := Split(text)
 		if len(words) == 0 {
@@ -268,6 +276,7 @@ func (s *Scenario) add(line string) error {
 		step.Verb, step.Words = words[0], words[1:]
 		s.Steps = append(s.Steps, step)
 	}
+
 	return nil
 }
 
@@ -293,5 +302,6 @@ func Split(s string) []string {
 			some = true
 		}
 	}
+
 	return out
 }

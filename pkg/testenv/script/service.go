@@ -52,6 +52,7 @@ func changeOne(s *corev1.Service, key, value string, set bool, port Port) error 
 			key = value
 		}
 		return setPorts(s, key, port)
+
 	case key[0] == '+':
 		return setPorts(s, portsOf(s, "")+","+key[1:], port)
 	case !set && key[0] == '-' && len(key) > 1 && key[1] <= '9':
@@ -59,29 +60,35 @@ func changeOne(s *corev1.Service, key, value string, set bool, port Port) error 
 	case strings.HasPrefix(key, "nodeport"):
 		n, err := strconv.Atoi(value)
 		for i := range s.Spec.Ports {
-			if number := strings.TrimPrefix(key, "nodeport"); number == "" && i == 0 || number == fmt.Sprintf(":%d", s.Spec.Ports[i].Port) {
+			if number := strings.TrimPrefix(key, "nodeport"); number == "" && i == 0 ||
+				number == fmt.Sprintf(":%d", s.Spec.Ports[i].Port) {
 				s.Spec.Ports[i].NodePort = int32(n) // #nosec G109 G115 -- written in a scenario
 			}
 		}
 		return err
+
 	case key == "ip":
 		s.Spec.LoadBalancerIP = value
 	case key == "ranges":
 		if s.Spec.LoadBalancerSourceRanges = nil; value != "" {
 			s.Spec.LoadBalancerSourceRanges = strings.Split(value, ",")
 		}
+
 	case key == "policy":
 		if s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicy(value); value != "Local" {
 			s.Spec.HealthCheckNodePort = 0
 		}
+
 	case key == "affinity":
 		if s.Spec.SessionAffinity = corev1.ServiceAffinity(value); value == "None" {
 			s.Spec.SessionAffinityConfig = nil
 		}
+
 	case key == "class":
 		if s.Spec.LoadBalancerClass = nil; value != "" {
 			s.Spec.LoadBalancerClass = &value
 		}
+
 	case key == "type":
 		s.Spec.Type = corev1.ServiceType(value)
 	case key == "shows":
@@ -102,6 +109,7 @@ func changeOne(s *corev1.Service, key, value string, set bool, port Port) error 
 	default:
 		s.Annotations[annotation.Prefix+key] = value
 	}
+
 	return nil
 }
 
@@ -135,15 +143,18 @@ func setPorts(s *corev1.Service, list string, port Port) error {
 		if text == "" {
 			continue
 		}
+
 		protocol := corev1.ProtocolTCP
 		numbers, udp := strings.CutPrefix(text, "udp:")
 		if udp {
 			protocol = corev1.ProtocolUDP
 		}
+
 		first, last, step := int32(0), int32(0), int32(1)
 		if n, err := fmt.Sscanf(numbers, "%d-%d/%d", &first, &last, &step); n == 0 {
 			return err
 		}
+
 		for number := first; number <= max(first, last); number += step {
 			var old *corev1.ServicePort
 			for i := range was {
@@ -154,6 +165,7 @@ func setPorts(s *corev1.Service, list string, port Port) error {
 			s.Spec.Ports = append(s.Spec.Ports, port(protocol, number, old))
 		}
 	}
+
 	return nil
 }
 

@@ -23,7 +23,8 @@ func Files(t *testing.T, dirs ...string) map[string]*ast.File {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
-			out[filepath.ToSlash(path)], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			out[filepath.ToSlash(path)], err = parser.ParseFile(token.NewFileSet(), path, nil,
+				parser.SkipObjectResolution)
 			return err
 		})
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Sorted returns s with its lists in the order in which they are sent, so that equal states are equal JSON: it holds for
-// objects and links that there is a list, even if empty. It changes nothing of s.
+// Sorted returns s with its lists in the order in which they are sent, so that equal states are equal JSON: it holds
+// for objects and links that there is a list, even if empty. It changes nothing of s.
 func (s Snapshot) Sorted() Snapshot {
 	s.Objects = sorted(s.Objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
 	s.Links = sorted(s.Links, func(a, b Link) int {
@@ -20,12 +20,15 @@ func (s Snapshot) Sorted() Snapshot {
 	s.Plans = sorted(s.Plans, func(a, b Plan) int { return cmp.Compare(a.Service, b.Service) })
 	s.Nodes = sorted(s.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	s.Timeline = sorted(s.Timeline, func(a, b Entry) int {
-		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason),
+			cmp.Compare(a.Message, b.Message))
 	})
+
 	s.Calls = sorted(s.Calls, func(a, b Calls) int {
 		return cmp.Or(cmp.Compare(a.Command, b.Command), cmp.Compare(a.Code, b.Code))
 	})
-	s.Faults = sorted(s.Faults, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name)) })
+	s.Faults = sorted(s.Faults,
+		func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name)) })
 	s.Missing = sorted(s.Missing, func(a, b Missing) int { return cmp.Compare(a.Part, b.Part) })
 	return s
 }
@@ -45,9 +48,11 @@ func Diff(before, after Snapshot) (Patch, bool) {
 	if !reflect.DeepEqual(before.Controller, after.Controller) {
 		p.Controller, changed = cmp.Or(after.Controller, &Controller{}), true
 	}
+
 	if after.Story != nil && !reflect.DeepEqual(before.Story, after.Story) {
 		p.Story, changed = after.Story, true
 	}
+
 	parts(&p, func(name string, part reflect.Value) {
 		was, is := reflect.ValueOf(before).FieldByName(name), reflect.ValueOf(after).FieldByName(name)
 		list := is.Kind() == reflect.Slice
@@ -60,13 +65,15 @@ func Diff(before, after Snapshot) (Patch, bool) {
 		}
 		part.Elem().Set(is)
 	})
+
 	return p, changed
 }
 
 // parts calls do for each field of a patch that is a pointer to what the snapshot has under the same name.
 func parts(p *Patch, do func(name string, part reflect.Value)) {
 	for field, part := range reflect.ValueOf(p).Elem().Fields() {
-		if of, ok := reflect.TypeFor[Snapshot]().FieldByName(field.Name); ok && field.Type == reflect.PointerTo(of.Type) {
+		if of, ok := reflect.TypeFor[Snapshot]().FieldByName(field.Name); ok &&
+			field.Type == reflect.PointerTo(of.Type) {
 			do(field.Name, part)
 		}
 	}
@@ -98,20 +105,24 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 			s.Controller = nil
 		}
 	}
+
 	s.Story = cmp.Or(p.Story, s.Story)
 	gone := map[string]bool{}
 	for _, id := range p.Removed {
 		gone[id] = true
 	}
+
 	for i := range p.Objects {
 		gone[p.Objects[i].ID] = true
 	}
+
 	objects := make([]Object, 0, len(s.Objects)+len(p.Objects))
 	for i := range s.Objects {
 		if !gone[s.Objects[i].ID] {
 			objects = append(objects, s.Objects[i])
 		}
 	}
+
 	objects = append(objects, p.Objects...)
 	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
 	s.Objects = objects
@@ -120,5 +131,6 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 			reflect.ValueOf(&s).Elem().FieldByName(name).Set(part.Elem())
 		}
 	})
+
 	return s
 }

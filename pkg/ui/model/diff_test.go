@@ -24,10 +24,16 @@ func TestDiff(t *testing.T) {
 	t.Parallel()
 	base := func() Snapshot {
 		return Snapshot{
-			SchemaVersion: SchemaVersion, At: time.Unix(1, 0).UTC(), Title: "t", Objects: []Object{{ID: "b", Why: []string{"x"}}, {ID: "a"}, {ID: "c"}},
-			Links: []Link{{From: "b", To: "c"}, {From: "a", To: "b"}}, Plans: []Plan{{Service: "a"}}, Missing: []Missing{{Part: "calls"}},
+			SchemaVersion: SchemaVersion,
+			At:            time.Unix(1, 0).UTC(),
+			Title:         "t",
+			Objects:       []Object{{ID: "b", Why: []string{"x"}}, {ID: "a"}, {ID: "c"}},
+			Links:         []Link{{From: "b", To: "c"}, {From: "a", To: "b"}},
+			Plans:         []Plan{{Service: "a"}},
+			Missing:       []Missing{{Part: "calls"}},
 		}
 	}
+
 	for name, c := range map[string]struct {
 		change func(*Snapshot)
 		want   string // the patch without its time; "" for none
@@ -36,15 +42,18 @@ func TestDiff(t *testing.T) {
 		"only the time":     {func(s *Snapshot) { s.At = time.Unix(2, 0).UTC() }, ""},
 		"the order":         {func(s *Snapshot) { s.Objects[0], s.Objects[1] = s.Objects[1], s.Objects[0] }, ""},
 		"empty, not absent": {func(s *Snapshot) { s.Checks = []Check{} }, ""},
-		"an object changed": {func(s *Snapshot) { s.Objects[0].Why = []string{"y"} }, `{"objects":[{"id":"b","kind":"","name":"","health":"","why":["y"]}]}`},
-		"an object more":    {func(s *Snapshot) { s.Objects = append(s.Objects, Object{ID: "aa"}) }, `{"objects":[{"id":"aa","kind":"","name":"","health":""}]}`},
-		"an object less":    {func(s *Snapshot) { s.Objects = s.Objects[:2] }, `{"removed":["c"]}`},
-		"no objects":        {func(s *Snapshot) { s.Objects = nil }, `{"removed":["a","b","c"]}`},
-		"a link":            {func(s *Snapshot) { s.Links = s.Links[:1] }, `{"links":[{"from":"b","to":"c"}]}`},
-		"a part ends":       {func(s *Snapshot) { s.Plans, s.Missing = nil, nil }, `{"plans":[],"missing":[]}`},
-		"a part begins":     {func(s *Snapshot) { s.Calls = []Calls{{Command: "list"}} }, `{"calls":[{"command":"list","code":"","perMinute":0}]}`},
-		"the speed":         {func(s *Snapshot) { s.Speed = 0.5 }, `{"speed":0.5}`},
-		"the title":         {func(s *Snapshot) { s.Title = "new" }, `{"title":"new"}`},
+		"an object changed": {func(s *Snapshot) { s.Objects[0].Why = []string{"y"} },
+			`{"objects":[{"id":"b","kind":"","name":"","health":"","why":["y"]}]}`},
+		"an object more": {func(s *Snapshot) { s.Objects = append(s.Objects, Object{ID: "aa"}) },
+			`{"objects":[{"id":"aa","kind":"","name":"","health":""}]}`},
+		"an object less": {func(s *Snapshot) { s.Objects = s.Objects[:2] }, `{"removed":["c"]}`},
+		"no objects":     {func(s *Snapshot) { s.Objects = nil }, `{"removed":["a","b","c"]}`},
+		"a link":         {func(s *Snapshot) { s.Links = s.Links[:1] }, `{"links":[{"from":"b","to":"c"}]}`},
+		"a part ends":    {func(s *Snapshot) { s.Plans, s.Missing = nil, nil }, `{"plans":[],"missing":[]}`},
+		"a part begins": {func(s *Snapshot) { s.Calls = []Calls{{Command: "list"}} },
+			`{"calls":[{"command":"list","code":"","perMinute":0}]}`},
+		"the speed": {func(s *Snapshot) { s.Speed = 0.5 }, `{"speed":0.5}`},
+		"the title": {func(s *Snapshot) { s.Title = "new" }, `{"title":"new"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

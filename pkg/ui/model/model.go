@@ -14,7 +14,8 @@ import (
 // that changes its meaning or goes needs a new one.
 const SchemaVersion = 1
 
-// Snapshot is everything that the page shows at one moment. Lists are sorted by ID, so that equal states are equal JSON.
+// Snapshot is everything that the page shows at one moment. Lists are sorted by ID, so that equal states are equal
+// JSON.
 type Snapshot struct {
 	SchemaVersion int       `json:"schemaVersion"`
 	At            time.Time `json:"at"`
@@ -24,7 +25,8 @@ type Snapshot struct {
 	Links   []Link   `json:"links"`
 	// Views are the views that apply beside the map: checks, plan, timeline, nodes, faults. The page hides the others.
 	Views []string `json:"views,omitempty"`
-	// Sources are the systems that the snapshot was read from. What a source does not answer is shown as it was last read.
+	// Sources are the systems that the snapshot was read from. What a source does not answer is shown as it was last
+	// read.
 	Sources []Source `json:"sources,omitempty"`
 	// Controller is the controller manager; nil where there is none to look at.
 	Controller *Controller `json:"controller,omitempty"`
@@ -36,7 +38,8 @@ type Snapshot struct {
 	Calls    []Calls `json:"calls,omitempty"`    // only the simulator knows them
 	// Faults can be switched on the simulator's page only.
 	Faults []Fault `json:"faults,omitempty"`
-	// Speed is the multiple of real time at which the simulator's time passes. It is absent where there is no simulator.
+	// Speed is the multiple of real time at which the simulator's time passes. It is absent where there is no
+	// simulator.
 	Speed float64 `json:"speed,omitempty"`
 	// Story is what the reader is to see: the chapter of a lesson.
 	Story *Story `json:"story,omitempty"`
@@ -48,13 +51,15 @@ type Snapshot struct {
 type Source struct {
 	Name  string `json:"name"`  // Kubernetes or CloudStack
 	State string `json:"state"` // ok, failing or connecting
-	// Answered is when the source last answered; the zero time for never. All that is shown of a source that fails is of then.
+	// Answered is when the source last answered; the zero time for never. All that is shown of a source that fails is
+	// of then.
 	Answered time.Time `json:"answered,omitempty,omitzero"`
 	// Kinds are the kinds of objects that are read from this source.
 	Kinds  []Kind `json:"kinds"`
 	Reason string `json:"reason,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
-	// Addresses is how many public addresses the account has, of MaxAddresses; 0 of 0 where the limit is unknown or there is none.
+	// Addresses is how many public addresses the account has, of MaxAddresses; 0 of 0 where the limit is unknown or
+	// there is none.
 	Addresses    int `json:"addresses,omitempty"`
 	MaxAddresses int `json:"maxAddresses,omitempty"`
 }
@@ -73,7 +78,8 @@ type Controller struct {
 	Leader   string `json:"leader,omitempty"`
 	// Version is that of the Pods' image; several where they differ.
 	Version string `json:"version,omitempty"`
-	// Renewed is when the leader last renewed its lease: one that is older than the lease's duration means that nobody leads.
+	// Renewed is when the leader last renewed its lease: one that is older than the lease's duration means that nobody
+	// leads.
 	Renewed  time.Time `json:"renewed,omitempty,omitzero"`
 	Duration int       `json:"leaseSeconds,omitempty"`
 }
@@ -244,7 +250,8 @@ type Fault struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	Group string `json:"group,omitempty"`
-	// Command is the only command that the fault hits, or a pattern with *; empty for all. Hits is how often it has hit.
+	// Command is the only command that the fault hits, or a pattern with *; empty for all. Hits is how often it has
+	// hit.
 	Command string `json:"command,omitempty"`
 	Hits    int    `json:"hits,omitempty"`
 	Enabled bool   `json:"enabled"`

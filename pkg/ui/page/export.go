@@ -26,7 +26,8 @@ var (
 	exportStyle string
 )
 
-// shownLinks is how many ends of an object's links are listed, so that a rule that leads to a thousand nodes is one line.
+// shownLinks is how many ends of an object's links are listed, so that a rule that leads to a thousand nodes is one
+// line.
 const shownLinks = 10
 
 // Export writes s as one HTML file that needs no script, no other file and no connection.
@@ -35,6 +36,7 @@ func Export(w io.Writer, s model.Snapshot) error {
 	for i := range s.Objects {
 		counts[s.Objects[i].Health]++
 	}
+
 	groups := e.groups()
 	sum := sha256.Sum256([]byte(exportStyle))
 	page, err := template.New("page").Funcs(template.FuncMap{
@@ -50,6 +52,8 @@ func Export(w io.Writer, s model.Snapshot) error {
 	if err != nil {
 		return err
 	}
+
+	style := template.CSS(exportStyle) //nolint:gosec // our own
 	return page.Execute(w, struct {
 		model.Snapshot
 		Style    template.CSS
@@ -57,12 +61,19 @@ func Export(w io.Writer, s model.Snapshot) error {
 		Counts   map[model.Health]int
 		Groups   []itemGroup
 		Drawing  *drawing
-	}{s, template.CSS(exportStyle), "sha256-" + base64.StdEncoding.EncodeToString(sum[:]), counts, groups, e.draw(groups)}) //nolint:gosec // our own style
+	}{s, style, "sha256-" + base64.StdEncoding.EncodeToString(sum[:]), counts, groups,
+		e.draw(groups)})
 }
 
 var healthSymbols = map[string]string{
-	string(model.HealthOK): "✓", string(model.HealthPending): "…", string(model.HealthWarning): "!", string(model.HealthError): "✕",
-	string(model.HealthOrphan): "○", string(model.HealthForeign): "◇", string(model.HealthPlanned): "+", "skipped": "–",
+	string(model.HealthOK):      "✓",
+	string(model.HealthPending): "…",
+	string(model.HealthWarning): "!",
+	string(model.HealthError):   "✕",
+	string(model.HealthOrphan):  "○",
+	string(model.HealthForeign): "◇",
+	string(model.HealthPlanned): "+",
+	"skipped":                   "–",
 }
 
 var kindNames = map[model.Kind]string{
@@ -99,7 +110,8 @@ type export struct {
 }
 
 func newExport(s model.Snapshot) *export {
-	e := &export{s, map[string]model.Object{}, map[string]string{}, map[string][]model.Link{}, map[string]*model.Plan{}, map[string]bool{}}
+	e := &export{s, map[string]model.Object{}, map[string]string{}, map[string][]model.Link{}, map[string]*model.Plan{},
+		map[string]bool{}}
 	for i, o := range s.Objects {
 		e.objects[o.ID], e.anchors[o.ID] = o, fmt.Sprintf("o%d", i)
 	}
@@ -123,6 +135,7 @@ func (e *export) item(o model.Object) item {
 	if e.shown[o.ID] {
 		return item{Object: o, Again: true, Open: out.Open}
 	}
+
 	e.shown[o.ID] = true
 	for _, l := range e.links[o.ID] {
 		other, ok := e.objects[l.To]
@@ -139,6 +152,7 @@ func (e *export) item(o model.Object) item {
 			out.Elsewhere = append(out.Elsewhere, end{Group: groupName(l.To), Label: l.Label})
 		}
 	}
+
 	return out
 }
 
@@ -168,10 +182,12 @@ func (e *export) groups() []itemGroup {
 			out = append(out, g)
 		}
 	}
+
 	add(model.KindService, "Services of")
 	for _, kind := range []model.Kind{model.KindAddress, model.KindRule, model.KindForward} {
 		add(kind, "Without a Service: "+kindNames[kind])
 	}
+
 	add(model.KindNode, "Nodes")
 	add(model.KindVM, "VMs without a Node")
 	add(model.KindNetwork, "Networks")
@@ -180,5 +196,6 @@ func (e *export) groups() []itemGroup {
 			add(o.Kind, "Others")
 		}
 	}
+
 	return out
 }

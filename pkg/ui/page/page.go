@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page is what a browser loads from `csccm ui` and from the simulator: one HTML page with its style and scripts,
-// and the same content as one file without scripts.
+// Package page is what a browser loads from `csccm ui` and from the simulator: one HTML page with its style and
+// scripts, and the same content as one file without scripts.
 package page
 
 import (
@@ -15,8 +15,8 @@ import (
 //go:embed files/index.html files/app.css files/*.js files/vendor
 var files embed.FS
 
-// Files returns the files of the page; index.html is the page itself. Nothing in them is loaded from another origin, and
-// there is no script and no style in HTML.
+// Files returns the files of the page; index.html is the page itself. Nothing in them is loaded from another origin,
+// and there is no script and no style in HTML.
 func Files() fs.FS {
 	out, err := fs.Sub(files, "files")
 	if err != nil {

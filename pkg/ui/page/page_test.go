@@ -18,20 +18,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestVendoredFiles compares what others wrote with its pinned sums. Every file is pinned and every package has a licence.
+// TestVendoredFiles compares what others wrote with its pinned sums. Every file is pinned and every package has a
+// licence.
 func TestVendoredFiles(t *testing.T) {
 	t.Parallel()
 	var vendored []struct {
 		Package, Version, Licence string
 		Files                     []struct{ File, From, SHA256 string }
 	}
+
 	content, err := fs.ReadFile(Files(), "vendor/vendor.json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(content, &vendored))
 	pinned := []string{"vendor.json"}
 	for _, p := range vendored {
 		require.NotEmpty(t, p.Licence, p.Package)
-		require.True(t, slices.ContainsFunc(p.Files, func(f struct{ File, From, SHA256 string }) bool { return f.File == p.Package+".LICENSE" }), p.Package)
+		require.True(t,
+			slices.ContainsFunc(p.Files,
+				func(f struct{ File, From, SHA256 string }) bool { return f.File == p.Package+".LICENSE" }), p.Package)
 		for _, f := range p.Files {
 			content, err := fs.ReadFile(Files(), "vendor/"+f.File)
 			require.NoError(t, err)
@@ -41,6 +45,7 @@ func TestVendoredFiles(t *testing.T) {
 			pinned = append(pinned, f.File)
 		}
 	}
+
 	entries, err := fs.ReadDir(Files(), "vendor")
 	require.NoError(t, err)
 	for _, e := range entries {
@@ -63,12 +68,14 @@ func TestFilesAreSafe(t *testing.T) {
 		if d.IsDir() {
 			return nil
 		}
+
 		content, err := fs.ReadFile(Files(), name)
 		require.NoError(t, err)
 		total += len(content)
 		if strings.HasPrefix(name, "vendor/") {
 			return nil
 		}
+
 		require.NotRegexp(t, unsafe, string(content), name)
 		require.LessOrEqual(t, strings.Count(string(content), "\n"), 400, name)
 		for _, m := range loads.FindAllStringSubmatch(string(content), -1) {
@@ -80,17 +87,21 @@ func TestFilesAreSafe(t *testing.T) {
 			require.NoError(t, err, "%s loads %s", name, m[1])
 			loaded[other] = true
 		}
+
 		return nil
 	}))
+
 	names, err := fs.Glob(Files(), "*.*")
 	require.NoError(t, err)
 	for _, name := range names {
 		require.True(t, loaded[name], "nothing loads %s", name)
 	}
+
 	require.Less(t, total, 144<<10, "the binaries grow by all of it")
 }
 
-// TestContrast: text is readable on every background, dark and light (WCAG 2.2, 1.4.3). The audit in a browser is of light pages.
+// TestContrast: text is readable on every background, dark and light (WCAG 2.2, 1.4.3). The audit in a browser is of
+// light pages.
 func TestContrast(t *testing.T) {
 	t.Parallel()
 	css, err := fs.ReadFile(Files(), "app.css")
@@ -112,14 +123,17 @@ func TestContrast(t *testing.T) {
 				luminance[m[1]] += weight * c
 			}
 		}
+
 		pairs := []string{"accent card", "accent back", "text card", "text back", "soft card", "soft back"}
 		for _, tone := range []string{"ok", "pending", "warning", "error", "orphan", "foreign"} {
 			pairs = append(pairs, tone+" "+tone+"-back", tone+" card", tone+" back", "text "+tone+"-back")
 		}
+
 		for _, p := range pairs {
 			a, b, _ := strings.Cut(p, " ")
 			require.True(t, luminance[a] > 0 && luminance[b] > 0, "%s has no %s", name, p)
-			require.GreaterOrEqual(t, (max(luminance[a], luminance[b])+0.05)/(min(luminance[a], luminance[b])+0.05), 4.5, "%s: %s", name, p)
+			require.GreaterOrEqual(t, (max(luminance[a], luminance[b])+0.05)/(min(luminance[a], luminance[b])+0.05),
+				4.5, "%s: %s", name, p)
 		}
 	}
 }

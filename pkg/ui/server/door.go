@@ -15,7 +15,8 @@ import (
 )
 
 // contentPolicy lets the page load its own files and nothing else.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+	"connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // door decides who may come in. What can reach a port on 127.0.0.1 is every program of the machine, and every page in
@@ -69,15 +70,18 @@ func (d *door) guard(next http.Handler) http.Handler {
 			refuse(w, "this page is at "+d.origin+" only")
 			return
 		}
+
 		inside, known := strings.CutPrefix(r.URL.Path, d.path)
 		r.URL.Path, r.URL.RawPath = inside, strings.TrimPrefix(r.URL.RawPath, d.path)
 		if known && r.Method == http.MethodGet && inside == "/" && r.URL.Query().Has("token") {
 			d.enter(w, r)
 			return
 		}
+
 		switch {
 		case !known || !d.invited(r):
-			refuse(w, "the address that was printed at the start is valid once; start the command again for another browser")
+			refuse(w,
+				"the address that was printed at the start is valid once; start the command again for another browser")
 		case !d.ownPage(r):
 			refuse(w, "another page sent this request")
 		default:
@@ -108,13 +112,16 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 			Name: cookie, Value: d.session, Path: d.path + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		})
 	}
+
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		// A link on another page, or in a file, led here. The browser takes a redirect for that page's request, which
 		// has no cookie; what this page loads is its own.
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(w, `<!doctype html><meta http-equiv="refresh" content="0; url=./"><title>csccm</title><a href="./">Open the page</a>`)
+		_, _ = io.WriteString(w,
+			`<!doctype html><meta http-equiv="refresh" content="0; url=./"><title>csccm</title><a href="./">Open the page</a>`)
 		return
 	}
+
 	http.Redirect(w, r, d.path+"/", http.StatusSeeOther)
 }
 

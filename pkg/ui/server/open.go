@@ -19,14 +19,19 @@ func Open(ctx context.Context, url string) (remove func(), err error) {
 	if err != nil {
 		return func() {}, err
 	}
+
 	remove = func() { _ = os.Remove(file.Name()) }
-	_, err = fmt.Fprintf(file, "<!doctype html><meta charset=utf-8><title>csccm ui</title><meta http-equiv=refresh content=\"0; url=%[1]s\"><a href=\"%[1]s\">csccm ui</a>\n", html.EscapeString(url))
+	_, err = fmt.Fprintf(file,
+		"<!doctype html><meta charset=utf-8><title>csccm ui</title><meta http-equiv=refresh content=\"0; "+
+			"url=%[1]s\"><a href=\"%[1]s\">csccm ui</a>\n", html.EscapeString(url))
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
+
 	if err != nil {
 		return remove, err
 	}
+
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {
 	case "darwin":
@@ -34,6 +39,8 @@ func Open(ctx context.Context, url string) (remove func(), err error) {
 	case "windows":
 		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
 	}
+
 	// These programs end as soon as the browser has the address; the browser goes on when csccm ends.
-	return remove, exec.CommandContext(ctx, command[0], append(command[1:], file.Name())...).Start() //nolint:gosec // of this list
+	return remove,
+		exec.CommandContext(ctx, command[0], append(command[1:], file.Name())...).Start() //nolint:gosec // of this list
 }

@@ -46,20 +46,24 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	if name == "" {
 		name = "index.html"
 	}
+
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "this page is read only", http.StatusMethodNotAllowed)
 		return
 	}
+
 	content, err := fs.ReadFile(s.o.Files, name)
 	if err != nil { // also for a folder
 		http.NotFound(w, r)
 		return
 	}
+
 	kind, ok := kinds[path.Ext(name)]
 	if !ok {
 		kind = "text/plain; charset=utf-8" // licences
 	}
+
 	w.Header().Set("Content-Type", kind)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
 }
@@ -80,6 +84,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
+
 	stream := &stream{w: w, control: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "text/event-stream")
 	stream.write("retry: 1000\n\n") // the headers go out before the first snapshot is read
@@ -91,12 +96,14 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
+
 		if first {
 			stream.event("snapshot", shown)
 			first = false
 		} else if patch, differs := model.Diff(last, shown); differs {
 			stream.event("patch", patch)
 		}
+
 		last = shown
 		for waiting := true; waiting && stream.err == nil; {
 			select {
@@ -178,6 +185,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, in any, do func(con
 		http.Error(w, "the body must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
+
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime))
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10))
 	body.DisallowUnknownFields()
@@ -187,6 +195,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, in any, do func(con
 	} else {
 		err = do(r.Context())
 	}
+
 	switch {
 	case errors.Is(err, ErrUnknown):
 		http.Error(w, err.Error(), http.StatusNotFound)

@@ -35,7 +35,8 @@ type Source interface {
 
 // Actions are what a page can do that is more than looking.
 type Actions interface {
-	// SetFault switches a fault on or off; ErrUnknown if there is none of this name. A command other than "" is the only one that it hits.
+	// SetFault switches a fault on or off; ErrUnknown if there is none of this name. A command other than "" is the
+	// only one that it hits.
 	SetFault(ctx context.Context, name, command string, enabled bool) error
 	// Do does one of an object's deeds; ErrUnknown if it has none of this name.
 	Do(ctx context.Context, object, deed string) error
@@ -108,6 +109,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		defer close(read)
 		s.read(ctx)
 	}()
+
 	web := &http.Server{
 		Handler:           s.door.guard(s.routes()),
 		ReadHeaderTimeout: readTime, // a time for the whole request would end streams of events
@@ -117,6 +119,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends the streams of events
 		ErrorLog:          log.New(io.Discard, "", 0),                        // it may hold addresses with the token
 	}
+
 	stopped := context.AfterFunc(ctx, func() { _ = web.Close() })
 	defer stopped()
 	err := web.Serve(s.listener)
@@ -126,6 +129,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if ended || errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
+
 	return err
 }
 
@@ -137,6 +141,7 @@ func (s *Server) read(ctx context.Context) {
 		defer ticker.Stop()
 		tick = ticker.C()
 	}
+
 	for {
 		snapshot, err := s.o.Source.Snapshot(ctx)
 		if ctx.Err() != nil {

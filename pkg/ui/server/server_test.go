@@ -90,14 +90,21 @@ type env struct {
 func newEnv(t *testing.T, actions bool) *env {
 	t.Helper()
 	e := &env{world: &world{changed: make(chan struct{}, 1)}, clock: clocktesting.NewFakeClock(time.Now())}
-	e.world.snapshot = model.Snapshot{SchemaVersion: model.SchemaVersion, Title: "test", Objects: []model.Object{{ID: "b"}, {ID: "a"}}}
+	e.world.snapshot = model.Snapshot{
+		SchemaVersion: model.SchemaVersion,
+		Title:         "test",
+		Objects:       []model.Object{{ID: "b"}, {ID: "a"}},
+	}
+
 	o := Options{Source: e.world, Clock: e.clock, Files: fstest.MapFS{
 		"index.html": {Data: []byte("<!doctype html><title>page</title>")}, "app.js": {Data: []byte("go()")},
 		"vendor/lib.js": {Data: []byte("lib()")}, "vendor/LICENSE": {Data: []byte("free")},
 	}}
+
 	if actions {
 		o.Actions = e.world
 	}
+
 	s, err := Listen(t.Context(), o)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -106,12 +113,18 @@ func newEnv(t *testing.T, actions bool) *env {
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
 	e.Server, e.base = s, s.door.origin+s.door.path
-	e.browser = &http.Client{Transport: &http.Transport{}, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	e.browser = &http.Client{
+		Transport:     &http.Transport{},
+		Jar:           jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+
 	t.Cleanup(func() {
 		cancel()
 		assert.NoError(t, <-done)
 		e.browser.CloseIdleConnections()
 	})
+
 	return e
 }
 
@@ -152,7 +165,9 @@ func TestToken(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "127.0.0.1", host)
 
-	for _, url := range []string{e.door.origin + "/", e.door.origin + "/?token=" + e.door.token, e.base, e.base + "/", e.base + "/app.js", e.base + "/api/snapshot", e.base + "/api/events", e.base + "/?token=", e.base + "/?token=" + strings.Repeat("A", 43), e.base + "/app.js?token=" + e.door.token} {
+	for _, url := range []string{e.door.origin + "/", e.door.origin + "/?token=" + e.door.token, e.base, e.base + "/",
+		e.base + "/app.js", e.base + "/api/snapshot", e.base + "/api/events", e.base + "/?token=",
+		e.base + "/?token=" + strings.Repeat("A", 43), e.base + "/app.js?token=" + e.door.token} {
 		resp, _ := e.send(t, http.MethodGet, url, "")
 		assert.Equal(t, http.StatusForbidden, resp.StatusCode, url)
 		assert.Empty(t, resp.Cookies(), url)
@@ -185,7 +200,9 @@ func TestOtherPortsDoNotGetTheCookie(t *testing.T) {
 	e := newEnv(t, false)
 	e.enter(t)
 	got := make(chan string, 3)
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Cookie") }))
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("Cookie")
+	}))
 	t.Cleanup(other.Close)
 	for _, path := range []string{"/", "/app.js", "/api/snapshot"} {
 		_, _ = e.send(t, http.MethodGet, other.URL+path, "")
@@ -195,8 +212,8 @@ func TestOtherPortsDoNotGetTheCookie(t *testing.T) {
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
-// TestLinkFromAFile follows the file that csccm opens: the browser takes a redirect for the request of another site, which has no
-// cookie of ours.
+// TestLinkFromAFile follows the file that csccm opens: the browser takes a redirect for the request of another site,
+// which has no cookie of ours.
 func TestLinkFromAFile(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, false)
@@ -222,43 +239,94 @@ func TestHostilePage(t *testing.T) {
 		headers            []string
 		want               int
 	}{
-		"the page itself":                 {path: "/api/snapshot", headers: []string{"Sec-Fetch-Site: same-origin"}, want: 200},
-		"a program":                       {path: "/api/snapshot", want: 200},
-		"fetch of another site":           {path: "/api/snapshot", headers: []string{"Sec-Fetch-Site: cross-site", "Origin: https://evil.example"}, want: 403},
-		"script element of another site":  {path: "/app.js", headers: []string{"Sec-Fetch-Site: cross-site"}, want: 403},
-		"another port of this machine":    {path: "/api/snapshot", headers: []string{"Sec-Fetch-Site: same-site"}, want: 403},
-		"its origin alone":                {path: "/api/events", headers: []string{"Origin: http://127.0.0.1:1"}, want: 403},
-		"origin null, of a sandbox":       {path: "/api/snapshot", headers: []string{"Origin: null"}, want: 403},
-		"a link to the page":              {path: "/", headers: []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, want: 403},
-		"a typed address of data":         {path: "/api/snapshot", headers: []string{"Sec-Fetch-Site: none"}, want: 403},
-		"DNS rebinding":                   {path: "/api/snapshot", headers: []string{"Host: evil.example", "Sec-Fetch-Site: same-origin"}, want: 403},
-		"DNS rebinding with the port":     {path: "/", headers: []string{"Host: evil.example" + strings.TrimPrefix(e.door.origin, "http://127.0.0.1")}, want: 403},
-		"DNS rebinding with the token":    {path: "/?token=" + e.door.token, headers: []string{"Host: evil.example"}, want: 403},
-		"no port":                         {path: "/api/snapshot", headers: []string{"Host: 127.0.0.1"}, want: 403},
-		"localhost":                       {path: "/api/snapshot", headers: []string{"Host: " + e.door.hosts[1], "Origin: " + e.door.localhost, "Cookie: " + cookie + "=" + e.door.session}, want: 200},
+		"the page itself": {
+			path:    "/api/snapshot",
+			headers: []string{"Sec-Fetch-Site: same-origin"},
+			want:    200,
+		},
+		"a program": {path: "/api/snapshot", want: 200},
+		"fetch of another site": {
+			path:    "/api/snapshot",
+			headers: []string{"Sec-Fetch-Site: cross-site", "Origin: https://evil.example"},
+			want:    403,
+		},
+		"script element of another site": {
+			path:    "/app.js",
+			headers: []string{"Sec-Fetch-Site: cross-site"},
+			want:    403,
+		},
+		"another port of this machine": {
+			path:    "/api/snapshot",
+			headers: []string{"Sec-Fetch-Site: same-site"},
+			want:    403,
+		},
+		"its origin alone": {
+			path:    "/api/events",
+			headers: []string{"Origin: http://127.0.0.1:1"},
+			want:    403,
+		},
+		"origin null, of a sandbox": {path: "/api/snapshot", headers: []string{"Origin: null"}, want: 403},
+		"a link to the page": {
+			path:    "/",
+			headers: []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"},
+			want:    403,
+		},
+		"a typed address of data": {
+			path:    "/api/snapshot",
+			headers: []string{"Sec-Fetch-Site: none"},
+			want:    403,
+		},
+		"DNS rebinding": {
+			path:    "/api/snapshot",
+			headers: []string{"Host: evil.example", "Sec-Fetch-Site: same-origin"},
+			want:    403,
+		},
+		"DNS rebinding with the port": {
+			path:    "/",
+			headers: []string{"Host: evil.example" + strings.TrimPrefix(e.door.origin, "http://127.0.0.1")},
+			want:    403,
+		},
+		"DNS rebinding with the token": {
+			path:    "/?token=" + e.door.token,
+			headers: []string{"Host: evil.example"},
+			want:    403,
+		},
+		"no port": {path: "/api/snapshot", headers: []string{"Host: 127.0.0.1"}, want: 403},
+		"localhost": {
+			path: "/api/snapshot",
+			headers: []string{"Host: " + e.door.hosts[1], "Origin: " + e.door.localhost,
+				"Cookie: " + cookie + "=" + e.door.session},
+			want: 200,
+		},
 		"post of the page":                {post, fault, body, []string{own, json, "Sec-Fetch-Site: same-origin"}, 204},
 		"post of an older browser":        {post, fault, body, []string{own, json}, 204},
 		"post without a sign of its page": {post, fault, body, []string{json}, 403},
-		"post of another site":            {post, fault, body, []string{json, "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"}, 403},
-		"post typed by nobody":            {post, fault, body, []string{own, json, "Sec-Fetch-Site: none"}, 403},
-		"form of another site":            {post, fault, body, []string{"Content-Type: text/plain", "Origin: https://evil.example"}, 403},
-		"form without origin":             {post, fault, "enabled=true", []string{"Content-Type: application/x-www-form-urlencoded"}, 403},
-		"form of the own page":            {post, fault, "enabled=true", []string{own, "Content-Type: application/x-www-form-urlencoded", "Sec-Fetch-Site: same-origin"}, 415},
-		"unknown field":                   {post, fault, `{"enabled":true,"x":1}`, []string{own, json}, 400},
-		"no field":                        {post, fault, `{}`, []string{own, json}, 400},
-		"long body":                       {post, fault, `{"enabled":` + strings.Repeat(" ", 5000) + `true}`, []string{own, json}, 400},
-		"unknown fault":                   {post, "/api/faults/none", body, []string{own, json}, 404},
-		"clock":                           {post, "/api/clock", `{"speed":0.1}`, []string{own, json}, 204},
-		"clock that stands":               {post, "/api/clock", `{"speed":0}`, []string{own, json}, 400},
-		"clock that the world refuses":    {post, "/api/clock", `{"speed":2}`, []string{own, json}, 400},
-		"post to what is only read":       {post, "/api/snapshot", body, []string{own, json}, 404},
-		"post to the page":                {post, "/", body, []string{own, json}, 405},
-		"preflight of another site":       {http.MethodOptions, fault, "", []string{"Origin: https://evil.example", "Access-Control-Request-Method: POST"}, 403},
-		"file in a folder":                {path: "/vendor/lib.js", want: 200},
-		"a folder":                        {path: "/vendor/", want: 404},
-		"out of the folder":               {path: "/..%2f..%2fgo.mod", want: 404},
-		"no such file":                    {path: "/none.js", want: 404},
-		"no such part of the API":         {path: "/api/secrets", want: 404},
+		"post of another site": {post, fault, body,
+			[]string{json, "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"}, 403},
+		"post typed by nobody": {post, fault, body, []string{own, json, "Sec-Fetch-Site: none"}, 403},
+		"form of another site": {post, fault, body,
+			[]string{"Content-Type: text/plain", "Origin: https://evil.example"}, 403},
+		"form without origin": {post, fault, "enabled=true",
+			[]string{"Content-Type: application/x-www-form-urlencoded"}, 403},
+		"form of the own page": {post, fault, "enabled=true",
+			[]string{own, "Content-Type: application/x-www-form-urlencoded", "Sec-Fetch-Site: same-origin"}, 415},
+		"unknown field": {post, fault, `{"enabled":true,"x":1}`, []string{own, json}, 400},
+		"no field":      {post, fault, `{}`, []string{own, json}, 400},
+		"long body": {post, fault, `{"enabled":` + strings.Repeat(" ", 5000) + `true}`,
+			[]string{own, json}, 400},
+		"unknown fault":                {post, "/api/faults/none", body, []string{own, json}, 404},
+		"clock":                        {post, "/api/clock", `{"speed":0.1}`, []string{own, json}, 204},
+		"clock that stands":            {post, "/api/clock", `{"speed":0}`, []string{own, json}, 400},
+		"clock that the world refuses": {post, "/api/clock", `{"speed":2}`, []string{own, json}, 400},
+		"post to what is only read":    {post, "/api/snapshot", body, []string{own, json}, 404},
+		"post to the page":             {post, "/", body, []string{own, json}, 405},
+		"preflight of another site": {http.MethodOptions, fault, "",
+			[]string{"Origin: https://evil.example", "Access-Control-Request-Method: POST"}, 403},
+		"file in a folder":        {path: "/vendor/lib.js", want: 200},
+		"a folder":                {path: "/vendor/", want: 404},
+		"out of the folder":       {path: "/..%2f..%2fgo.mod", want: 404},
+		"no such file":            {path: "/none.js", want: 404},
+		"no such part of the API": {path: "/api/secrets", want: 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -266,8 +334,10 @@ func TestHostilePage(t *testing.T) {
 			assert.Equal(t, c.want, resp.StatusCode, text)
 			assert.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
 			for name, value := range map[string]string{
-				"Content-Security-Policy": contentPolicy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-				"Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin",
+				"Content-Security-Policy": contentPolicy,
+				"X-Content-Type-Options":  "nosniff",
+				"Referrer-Policy":         "no-referrer",
+				"Cache-Control":           "no-store", "Cross-Origin-Resource-Policy": "same-origin",
 			} {
 				assert.Equal(t, value, resp.Header.Get(name))
 			}
@@ -275,6 +345,7 @@ func TestHostilePage(t *testing.T) {
 			assert.NotContains(t, text, e.door.session)
 		})
 	}
+
 	t.Run("no actions", func(t *testing.T) {
 		t.Parallel()
 		looking := newEnv(t, false)
@@ -307,6 +378,7 @@ func (e *env) listen(t *testing.T) (next func() (event, data string)) {
 				return "comment", value
 			}
 		}
+
 		require.NoError(t, lines.Err())
 		return "", ""
 	}
@@ -339,12 +411,14 @@ func TestEvents(t *testing.T) {
 	}
 	const at = `"at":"0001-01-01T00:00:00Z"`
 	e.world.set(nil, model.Object{ID: "b", Name: "new"}, model.Object{ID: "c"})
-	follow(`{` + at + `,"objects":[{"id":"b","kind":"","name":"new","health":""},{"id":"c","kind":"","name":"","health":""}],"removed":["a"]}`)
+	follow(`{` + at +
+		`,"objects":[{"id":"b","kind":"","name":"new","health":""},{"id":"c","kind":"","name":"","health":""}],"removed":["a"]}`)
 	e.world.set(remedied{errors.New("the API server does not answer")}, model.Object{ID: "b", Name: "lost"})
 	follow(`{` + at + `,"missing":[{"part":"objects","reason":"the API server does not answer","remedy":"start it"}]}`)
 	e.world.set(nil, model.Object{ID: "b", Name: "new"}, model.Object{ID: "c"})
 	follow(`{` + at + `,"missing":[]}`)
-	resp, _ := e.send(t, http.MethodPost, e.base+"/api/faults/down", `{"enabled":true}`, "Origin: "+e.door.origin, "Content-Type: application/json")
+	resp, _ := e.send(t, http.MethodPost, e.base+"/api/faults/down", `{"enabled":true}`, "Origin: "+e.door.origin,
+		"Content-Type: application/json")
 	require.Equal(t, http.StatusNoContent, resp.StatusCode)
 	follow(`{` + at + `,"faults":[{"name":"down","title":"","enabled":true}]}`)
 	assert.Len(t, shown.Objects, 2)
@@ -375,5 +449,7 @@ func TestFirstError(t *testing.T) {
 	require.NoError(t, err)
 	text, err := json.Marshal(shown)
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"schemaVersion":1,"at":"`+time.Unix(1, 0).Format(time.RFC3339)+`","title":"","objects":[],"links":[],"missing":[{"part":"objects","reason":"no route"}]}`, string(text))
+	assert.JSONEq(t,
+		`{"schemaVersion":1,"at":"`+time.Unix(1, 0).Format(time.RFC3339)+
+			`","title":"","objects":[],"links":[],"missing":[{"part":"objects","reason":"no route"}]}`, string(text))
 }

@@ -67,29 +67,37 @@ func (p *Page) limit(ctx context.Context, network string, full bool) error {
 			name = n.Owner
 		}
 	}
+
 	content, err := p.call(ctx, "listAccounts", url.Values{"listall": {"true"}, "name": {name}})
 	if err != nil {
 		return err
 	}
+
 	var answer struct {
 		Account []struct {
 			DomainID string
 			IPTotal  int
 		}
 	}
+
 	if err := json.Unmarshal(content, &answer); err != nil {
 		return err
 	}
+
 	if len(answer.Account) == 0 {
 		return fmt.Errorf("network %s has no account: limits of projects are not set here", network)
 	}
+
 	most := -1
 	if a := &answer.Account[0]; full {
 		most = a.IPTotal
 	}
+
 	_, err = p.call(ctx, "updateResourceLimit", url.Values{
-		"account": {name}, "domainid": {answer.Account[0].DomainID}, "resourcetype": {"1"}, "max": {fmt.Sprint(most)}, // 1: public addresses
+		// 1: public addresses
+		"account": {name}, "domainid": {answer.Account[0].DomainID}, "resourcetype": {"1"}, "max": {fmt.Sprint(most)},
 	})
+
 	return err
 }
 
@@ -102,7 +110,8 @@ type answer struct {
 func (a *answer) Header() http.Header { return a.header }
 func (*answer) WriteHeader(int)       {}
 
-// call makes a call as the operator of the cloud and returns the content of its answer. Faults that are switched on hit it, too.
+// call makes a call as the operator of the cloud and returns the content of its answer. Faults that are switched on hit
+// it, too.
 func (p *Page) call(ctx context.Context, command string, params url.Values) (content json.RawMessage, err error) {
 	params.Set("command", command)
 	params.Set("response", "json")
@@ -115,12 +124,14 @@ func (p *Page) call(ctx context.Context, command string, params url.Values) (con
 			err = errors.New(command + ": the connection was cut")
 		}
 	}()
+
 	a := &answer{header: http.Header{}}
 	p.sim.IntegrationHandler().ServeHTTP(a, r)
 	var envelope map[string]json.RawMessage
 	if err := json.Unmarshal(a.Bytes(), &envelope); err != nil {
 		return nil, fmt.Errorf("%s: %s", command, a.String())
 	}
+
 	for _, content = range envelope {
 		var failed struct {
 			ErrorCode int
@@ -130,5 +141,6 @@ func (p *Page) call(ctx context.Context, command string, params url.Values) (con
 			return nil, fmt.Errorf("%s: error %d: %s", command, failed.ErrorCode, cmp.Or(failed.ErrorText, "no text"))
 		}
 	}
+
 	return content, nil
 }

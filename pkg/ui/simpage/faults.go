@@ -19,26 +19,29 @@ var switches = []struct{ group, name, fault, title string }{
 	{"Answers", "delay", ":delay:delay=2s", "Every call takes 2 seconds longer"},
 	{"Connections", "cut-before", ":cut-before", "Connections break before the call has had its effect"},
 	{"Connections", "cut-after", ":cut-after", "Connections break after the call has had its effect"},
-	{"Connections", "restart", ":restart:count=1,delay=10s", "After the next call the management server restarts, and is away for 10 seconds"},
+	{"Connections", "restart", ":restart:count=1,delay=10s",
+		"After the next call the management server restarts, and is away for 10 seconds"},
 	{"Jobs", "job-fails", ":job-fails", "Every job fails"},
 	{"Jobs", "job-never-ends", ":job-never-ends", "No job ends"},
 	{"Resources", "quota", ":quota", "Resource limits are exhausted"},
 	{"Resources", "capacity", ":capacity", "No public address is free, and no host has room"},
 	{"Resources", "router-refuses", ":router-refuses", "The virtual router refuses every change"},
 	{"Kubernetes clusters", "nodes-not-ready", ":nodes-not-ready", "Nodes of new Kubernetes clusters do not join"},
-	{"Kubernetes clusters", "api-unreachable", ":api-unreachable", "The API of new Kubernetes clusters does not answer"},
+	{"Kubernetes clusters", "api-unreachable", ":api-unreachable",
+		"The API of new Kubernetes clusters does not answer"},
 }
 
 // armedPrefix begins the names of faults that were not armed on the page.
 const armedPrefix = "armed-"
 
-// faults returns the switches, and then the faults that were armed elsewhere. own are the IDs of the faults that the page has armed, by
-// the names of their switches.
+// faults returns the switches, and then the faults that were armed elsewhere. own are the IDs of the faults that the
+// page has armed, by the names of their switches.
 func faults(armed []simulator.ArmedFault, own map[string]int) []model.Fault {
 	byID := map[int]simulator.ArmedFault{}
 	for _, a := range armed {
 		byID[a.ID] = a
 	}
+
 	var out []model.Fault
 	for _, s := range switches {
 		a, on := byID[own[s.name]]
@@ -50,11 +53,20 @@ func faults(armed []simulator.ArmedFault, own map[string]int) []model.Fault {
 		}
 		out = append(out, f)
 	}
+
 	for _, a := range armed {
 		if _, others := byID[a.ID]; others && !spent(a) {
-			out = append(out, model.Fault{Name: armedPrefix + strconv.Itoa(a.ID), Title: a.Fault, Group: "Armed elsewhere", Hits: a.Hits, Enabled: true})
+			out = append(out,
+				model.Fault{
+					Name:    armedPrefix + strconv.Itoa(a.ID),
+					Title:   a.Fault,
+					Group:   "Armed elsewhere",
+					Hits:    a.Hits,
+					Enabled: true,
+				})
 		}
 	}
+
 	return out
 }
 

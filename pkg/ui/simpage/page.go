@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simpage is the simulator's page: its networks, addresses, rules and VMs as a model.Snapshot, its calls as they come, and its
-// faults and its speed as actions.
+// Package simpage is the simulator's page: its networks, addresses, rules and VMs as a model.Snapshot, its calls as
+// they come, and its faults and its speed as actions.
 package simpage
 
 import (
@@ -58,6 +58,7 @@ func (p *Page) SetFault(_ context.Context, name, command string, enabled bool) e
 		}
 		return nil
 	}
+
 	for _, s := range switches {
 		if s.name != name {
 			continue
@@ -75,6 +76,7 @@ func (p *Page) SetFault(_ context.Context, name, command string, enabled bool) e
 		}
 		return nil
 	}
+
 	return fmt.Errorf("fault %q: %w", name, server.ErrUnknown)
 }
 

@@ -114,10 +114,12 @@ func TestNoSecrets(t *testing.T) {
 		{"command": {"uploadSslCert"}, "apikey": {e.key}, "privatekey": {private}},
 	} {
 		form.Set("response", "json")
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testenv.URL, strings.NewReader(form.Encode()))
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testenv.URL,
+			strings.NewReader(form.Encode()))
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		e.Handler().ServeHTTP(httptest.NewRecorder(), req)
 	}
+
 	s := e.shown()
 	require.Len(t, s.Timeline, 5)
 	text, err := json.Marshal(s)

@@ -36,29 +36,39 @@ func snapshot(s state) model.Snapshot {
 		m.vms[vm.ID] = vm
 		m.owned[vm.Owner]++
 	}
+
 	for i := range s.objects.Networks {
 		m.network(&s.objects.Networks[i])
 	}
+
 	for i := range s.objects.VMs {
 		m.vm(&s.objects.VMs[i])
 	}
+
 	for i := range s.objects.Addresses {
 		m.address(&s.objects.Addresses[i])
 	}
+
 	for i := range s.objects.Rules {
 		m.rule(&s.objects.Rules[i])
 	}
+
 	for i := range s.objects.Forwards {
 		m.forward(&s.objects.Forwards[i])
 	}
+
 	title := "Simulated CloudStack " + s.objects.Version
 	if s.speed != 1 {
 		title += fmt.Sprintf(", at %g of its speed", s.speed)
 	}
+
 	return model.Snapshot{
 		SchemaVersion: model.SchemaVersion, At: s.now.UTC(), Title: title, Objects: m.objects, Links: m.linked(),
-		Timeline: timeline(s.calls, m.ids), Calls: perMinute(s.calls, s.now), Faults: faults(s.armed, s.own), Speed: s.speed,
-		Views: []string{"timeline"},
+		Timeline: timeline(s.calls, m.ids),
+		Calls:    perMinute(s.calls, s.now),
+		Faults:   faults(s.armed, s.own),
+		Speed:    s.speed,
+		Views:    []string{"timeline"},
 	}.Sorted()
 }
 
@@ -98,7 +108,8 @@ func cmk(command, id string) []string { return []string{"cmk " + command + " lis
 func (m *mapping) network(n *simulator.NetworkInfo) {
 	o := model.Object{
 		Kind: model.KindNetwork, Name: n.Name, Group: n.Owner, Health: model.HealthOK, Label: n.CIDR,
-		Facts:    model.Facts("id", n.ID, "owner", n.Owner, "type", n.Type, "state", n.State, "CIDR", n.CIDR, "offering", n.Offering, "VPC", n.VPC, "ACL list", n.ACL),
+		Facts: model.Facts("id", n.ID, "owner", n.Owner, "type", n.Type, "state", n.State, "CIDR", n.CIDR,
+			"offering", n.Offering, "VPC", n.VPC, "ACL list", n.ACL),
 		Commands: cmk("list networks", n.ID),
 	}
 	if n.VPC != "" {
@@ -113,14 +124,17 @@ func (m *mapping) network(n *simulator.NetworkInfo) {
 func (m *mapping) vm(vm *simulator.VMInfo) {
 	o := model.Object{
 		Kind: model.KindVM, Name: vm.Name, Group: vm.Owner,
-		Facts: model.Facts("id", vm.ID, "owner", vm.Owner, "state", vm.State, "offering", vm.Offering, "template", vm.Template, "zone", vm.Zone,
+		Facts: model.Facts("id", vm.ID, "owner", vm.Owner, "state", vm.State, "offering", vm.Offering, "template",
+			vm.Template, "zone", vm.Zone,
 			"host", vm.Host, "tags", strings.Join(vm.Tags, ", ")),
 		Commands: cmk("list virtualmachines", vm.ID),
 	}
+
 	o.Health = vmHealth(vm.State)
 	if o.Health != model.HealthOK {
 		o.Why = []string{"the VM is in state " + vm.State}
 	}
+
 	var addresses []string
 	for _, n := range vm.NICs {
 		if n.Address != "" {
@@ -128,6 +142,7 @@ func (m *mapping) vm(vm *simulator.VMInfo) {
 		}
 		m.link(vm.ID, n.Network, n.Address, "")
 	}
+
 	o.Label = strings.Join(addresses, " ")
 	m.add(vm.ID, o)
 }
@@ -147,13 +162,16 @@ func vmHealth(state string) model.Health {
 func (m *mapping) address(a *simulator.AddressInfo) {
 	o := model.Object{
 		Kind: model.KindAddress, Name: a.Address, Group: a.Owner, Health: model.HealthOK,
-		Facts: append(model.Facts("id", a.ID, "owner", a.Owner, "state", a.State, "VPC", a.VPC, "tags", strings.Join(a.Tags, ", ")),
+		Facts: append(model.Facts("id", a.ID, "owner", a.Owner, "state", a.State, "VPC", a.VPC, "tags",
+			strings.Join(a.Tags, ", ")),
 			model.Facts("firewall", strings.Join(a.Open, "; "))...),
 		Commands: cmk("list publicipaddresses", a.ID),
 	}
+
 	if a.State != "Allocated" {
 		o.Health, o.Why = model.HealthPending, []string{"the address is in state " + a.State}
 	}
+
 	switch {
 	case a.SourceNAT:
 		o.Label = "source NAT"
@@ -164,16 +182,23 @@ func (m *mapping) address(a *simulator.AddressInfo) {
 	case len(a.Open) > 0:
 		o.Label = "open: " + strings.Join(a.Open, "; ")
 	}
+
 	m.add(a.ID, o)
 }
 
 func (m *mapping) rule(r *simulator.RuleInfo) {
 	o := model.Object{
-		Kind: model.KindRule, Name: model.Ports(fmt.Sprint(r.Port), r.Protocol, fmt.Sprint(r.PrivatePort)), Group: r.Owner, Health: model.HealthOK, Label: r.Name,
-		Facts: model.Facts("Rule", r.Name, "id", r.ID, "owner", r.Owner, "state", r.State, "protocol", r.Protocol, "algorithm", r.Algorithm,
+		Kind:   model.KindRule,
+		Name:   model.Ports(fmt.Sprint(r.Port), r.Protocol, fmt.Sprint(r.PrivatePort)),
+		Group:  r.Owner,
+		Health: model.HealthOK,
+		Label:  r.Name,
+		Facts: model.Facts("Rule", r.Name, "id", r.ID, "owner", r.Owner, "state", r.State, "protocol", r.Protocol,
+			"algorithm", r.Algorithm,
 			"sources", cmp.Or(r.Sources, "all"), "internal address", r.Internal, "tags", strings.Join(r.Tags, ", ")),
 		Commands: cmk("list loadbalancerrules", r.ID),
 	}
+
 	m.link(r.Address, r.ID, fmt.Sprint(r.Port), "")
 	running := 0
 	for _, id := range r.Members {
@@ -181,6 +206,7 @@ func (m *mapping) rule(r *simulator.RuleInfo) {
 			running++
 		}
 	}
+
 	switch {
 	case r.State == "Deleting":
 		o.Health, o.Why = model.HealthPending, []string{"the rule is being deleted"}
@@ -191,8 +217,10 @@ func (m *mapping) rule(r *simulator.RuleInfo) {
 	case r.State == "Add":
 		o.Health, o.Why = model.HealthPending, []string{"the rule is not on the router yet"}
 	case running < len(r.Members):
-		o.Health, o.Why = model.HealthWarning, []string{fmt.Sprintf("%d of %s run", running, english.Plural(len(r.Members), "member", ""))}
+		o.Health, o.Why = model.HealthWarning, []string{fmt.Sprintf("%d of %s run", running,
+			english.Plural(len(r.Members), "member", ""))}
 	}
+
 	m.add(r.ID, o)
 	m.members(r)
 }
@@ -208,12 +236,14 @@ func (m *mapping) members(r *simulator.RuleInfo) {
 			owner = vm.Owner
 		}
 	}
+
 	if all && m.owned[owner] == len(r.Members) {
 		group := model.GroupID(model.KindVM, owner)
 		m.ids[group] = group
 		m.link(r.ID, group, fmt.Sprint(r.PrivatePort), "")
 		return
 	}
+
 	for _, id := range r.Members {
 		health := model.Health("")
 		if vm := m.vms[id]; vm != nil && vm.State != "Running" {
@@ -225,17 +255,24 @@ func (m *mapping) members(r *simulator.RuleInfo) {
 
 func (m *mapping) forward(f *simulator.ForwardInfo) {
 	o := model.Object{
-		Kind: model.KindForward, Name: model.Ports(f.PublicPorts, f.Protocol, f.VMPorts), Group: f.Owner, Health: model.HealthOK, Label: "to " + f.Target,
+		Kind:   model.KindForward,
+		Name:   model.Ports(f.PublicPorts, f.Protocol, f.VMPorts),
+		Group:  f.Owner,
+		Health: model.HealthOK,
+		Label:  "to " + f.Target,
 		Facts: model.Facts("id", f.ID, "owner", f.Owner, "state", f.State, "protocol", f.Protocol, "to", f.Target,
 			"sources", cmp.Or(strings.Join(f.Sources, ","), "all")),
 		Commands: cmk("list portforwardingrules", f.ID),
 	}
+
 	if f.State != "Active" {
 		o.Health, o.Why = model.HealthPending, []string{"the rule is in state " + f.State}
 	}
+
 	if vm := m.vms[f.VM]; f.State == "Active" && (vm == nil || vm.State != "Running") {
 		o.Health, o.Why = model.HealthError, []string{"the VM does not run"}
 	}
+
 	m.add(f.ID, o)
 	m.link(f.Address, f.ID, f.PublicPorts, "")
 	m.link(f.ID, f.VM, f.VMPorts, "")

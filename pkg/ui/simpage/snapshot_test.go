@@ -43,28 +43,35 @@ func TestExample(t *testing.T) {
 		assert.Equal(t, model.HealthOK, o.Health, o.Name)
 		assert.NotEmpty(t, o.Commands, o.Name)
 	}
+
 	for _, l := range s.Links {
 		links = append(links, fmt.Sprintf("%s - %s: %s", names[l.From], names[l.To], l.Label))
 	}
+
 	assert.ElementsMatch(t, []string{
-		"network k8s-net 10.1.1.0/24", "vm demo-cp-1 10.1.1.11", "vm demo-worker-1 10.1.1.21", "vm demo-worker-2 10.1.1.22",
+		"network k8s-net 10.1.1.0/24", "vm demo-cp-1 10.1.1.11", "vm demo-worker-1 10.1.1.21",
+		"vm demo-worker-2 10.1.1.22",
 		"address 203.0.113.10 source NAT", "address 203.0.113.20 open: tcp 80 from 0.0.0.0/0; tcp 443 from 0.0.0.0/0",
 		"rule 80 → 30080 a0123456789abcdef0123456789abcde-80", "rule 443 → 30443 a0123456789abcdef0123456789abcde-443",
 	}, objects)
+
 	assert.ElementsMatch(t, []string{
 		"203.0.113.10 - k8s-net: source NAT", "203.0.113.20 - 80 → 30080: 80", "203.0.113.20 - 443 → 30443: 443",
 		"80 → 30080 - demo-worker-1: 30080", "80 → 30080 - demo-worker-2: 30080", "443 → 30443 - demo-worker-1: 30443",
 		"443 → 30443 - demo-worker-2: 30443", "demo-cp-1 - k8s-net: 10.1.1.11", "demo-worker-1 - k8s-net: 10.1.1.21",
 		"demo-worker-2 - k8s-net: 10.1.1.22",
 	}, links)
+
 	assert.True(t, slices.IsSortedFunc(s.Objects, func(a, b model.Object) int { return strings.Compare(a.ID, b.ID) }))
 }
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	vms := []simulator.VMInfo{
-		{ID: "up", State: "Running", Owner: "k8s"}, {ID: "down", State: "Stopped", Owner: "k8s"}, {ID: "starts", State: "Starting"}, {ID: "bad", State: "Error"},
+		{ID: "up", State: "Running", Owner: "k8s"}, {ID: "down", State: "Stopped", Owner: "k8s"},
+		{ID: "starts", State: "Starting"}, {ID: "bad", State: "Error"},
 	}
+
 	network := func(state string) func(*simulator.Objects) {
 		return func(o *simulator.Objects) { o.Networks = []simulator.NetworkInfo{{ID: "n", State: state}} }
 	}
@@ -78,17 +85,22 @@ func TestHealth(t *testing.T) {
 		health model.Health
 		why    string
 	}{
-		"stopped VM":                  {nil, "vm/down", model.HealthWarning, "the VM is in state Stopped"},
-		"starting VM":                 {nil, "vm/starts", model.HealthPending, "the VM is in state Starting"},
-		"failed VM":                   {nil, "vm/bad", model.HealthError, "the VM is in state Error"},
-		"network without VMs":         {network("Allocated"), "network/n", model.HealthPending, "the network is in state Allocated"},
-		"shared network":              {network("Setup"), "network/n", model.HealthOK, ""},
-		"address that goes":           {leaves, "address/a", model.HealthPending, "the address is in state Releasing"},
-		"rule without members":        {rule("Add"), "rule/r", model.HealthWarning, "the rule has no members, and is not on the router"},
-		"rule that is new":            {rule("Add", "up"), "rule/r", model.HealthPending, "the rule is not on the router yet"},
-		"rule that goes":              {rule("Deleting", "up"), "rule/r", model.HealthPending, "the rule is being deleted"},
-		"rule that works":             {rule("Active", "up"), "rule/r", model.HealthOK, ""},
-		"rule with a stopped member":  {rule("Active", "up", "down"), "rule/r", model.HealthWarning, "1 of 2 members run"},
+		"stopped VM":  {nil, "vm/down", model.HealthWarning, "the VM is in state Stopped"},
+		"starting VM": {nil, "vm/starts", model.HealthPending, "the VM is in state Starting"},
+		"failed VM":   {nil, "vm/bad", model.HealthError, "the VM is in state Error"},
+		"network without VMs": {network("Allocated"), "network/n", model.HealthPending,
+			"the network is in state Allocated"},
+		"shared network":    {network("Setup"), "network/n", model.HealthOK, ""},
+		"address that goes": {leaves, "address/a", model.HealthPending, "the address is in state Releasing"},
+		"rule without members": {rule("Add"), "rule/r", model.HealthWarning,
+			"the rule has no members, and is not on the router"},
+		"rule that is new": {rule("Add", "up"), "rule/r", model.HealthPending,
+			"the rule is not on the router yet"},
+		"rule that goes": {rule("Deleting", "up"), "rule/r", model.HealthPending,
+			"the rule is being deleted"},
+		"rule that works": {rule("Active", "up"), "rule/r", model.HealthOK, ""},
+		"rule with a stopped member": {rule("Active", "up", "down"), "rule/r", model.HealthWarning,
+			"1 of 2 members run"},
 		"rule whose members are down": {rule("Active", "down"), "rule/r", model.HealthError, "no member runs"},
 		"forward to a stopped VM":     {forward("down"), "forward/f", model.HealthError, "the VM does not run"},
 		"forward to a running VM":     {forward("up"), "forward/f", model.HealthOK, ""},
@@ -109,33 +121,51 @@ func rule(ruleState string, members ...string) func(*simulator.Objects) {
 	}
 }
 
-// TestLinksLead: both ends of each link exist, also where CloudStack's answer names an object that is gone; a rule for all VMs of a large
-// account has one link.
+// TestLinksLead: both ends of each link exist, also where CloudStack's answer names an object that is gone; a rule for
+// all VMs of a large account has one link.
 func TestLinksLead(t *testing.T) {
 	t.Parallel()
 	o := simulator.Objects{
 		Networks:  []simulator.NetworkInfo{{ID: "tier", VPC: "vpc", State: "Implemented", CIDR: "10.0.0.0/24"}},
 		Addresses: []simulator.AddressInfo{{ID: "a", StaticNAT: "gone"}, {ID: "b", StaticNAT: "vm0"}},
-		Rules:     []simulator.RuleInfo{{ID: "internal", Internal: "10.0.0.9", Network: "tier", Members: []string{"vm0", "gone"}}, {ID: "all", Address: "b", PrivatePort: 30080}},
-		Forwards:  []simulator.ForwardInfo{{ID: "f", Address: "b", VM: "vm0", PublicPorts: "53", VMPorts: "30053", Protocol: "udp"}},
+		Rules: []simulator.RuleInfo{
+			{ID: "internal", Internal: "10.0.0.9", Network: "tier", Members: []string{"vm0", "gone"}},
+			{ID: "all", Address: "b", PrivatePort: 30080},
+		},
+		Forwards: []simulator.ForwardInfo{
+			{ID: "f", Address: "b", VM: "vm0", PublicPorts: "53", VMPorts: "30053", Protocol: "udp"},
+		},
 	}
+
 	for i := range manyMembers {
 		id := fmt.Sprintf("vm%d", i)
-		o.VMs = append(o.VMs, simulator.VMInfo{ID: id, Owner: "k8s", State: "Running", NICs: []simulator.NICInfo{{Network: "tier"}, {Network: "gone"}}})
+		o.VMs = append(o.VMs,
+			simulator.VMInfo{
+				ID:    id,
+				Owner: "k8s",
+				State: "Running",
+				NICs:  []simulator.NICInfo{{Network: "tier"}, {Network: "gone"}},
+			})
 		o.Rules[1].Members = append(o.Rules[1].Members, id)
 	}
+
 	s := snapshot(state{now: now, objects: o, speed: 1})
 	exists := map[string]bool{model.GroupID(model.KindVM, "k8s"): true}
 	for _, o := range s.Objects {
 		exists[o.ID] = true
 	}
+
 	for _, l := range s.Links {
 		assert.True(t, exists[l.From] && exists[l.To], "%v", l)
 	}
+
 	want := []model.Link{
-		{From: "address/b", To: "forward/f", Label: "53"}, {From: "address/b", To: "rule/all", Label: "0"}, {From: "address/b", To: "vm/vm0", Label: "static NAT"},
-		{From: "forward/f", To: "vm/vm0", Label: "30053"}, {From: "rule/all", To: "group/vm/k8s", Label: "30080"}, {From: "rule/internal", To: "vm/vm0", Label: "0"},
+		{From: "address/b", To: "forward/f", Label: "53"}, {From: "address/b", To: "rule/all", Label: "0"},
+		{From: "address/b", To: "vm/vm0", Label: "static NAT"},
+		{From: "forward/f", To: "vm/vm0", Label: "30053"}, {From: "rule/all", To: "group/vm/k8s", Label: "30080"},
+		{From: "rule/internal", To: "vm/vm0", Label: "0"},
 	}
+
 	assert.Equal(t, want, s.Links[:len(want)])
 	assert.Len(t, s.Links, len(want)+manyMembers)
 	assert.Equal(t, "10.0.0.0/24 in VPC vpc", find(t, s, "network/tier").Label)
@@ -147,22 +177,54 @@ func TestTimeline(t *testing.T) {
 		c.At = now.Add(-age)
 		return c
 	}
-	ok := simulator.Call{Command: "queryAsyncJobResult", Caller: "ccm", Status: 200, Params: map[string]string{"jobid": "j"}}
+
+	ok := simulator.Call{
+		Command: "queryAsyncJobResult",
+		Caller:  "ccm",
+		Status:  200,
+		Params:  map[string]string{"jobid": "j"},
+	}
+
 	calls := []simulator.Call{
 		at(time.Second, ok), at(2*time.Second, ok), at(3*time.Second, ok),
 		at(4*time.Second, simulator.Call{
-			Command: "createLoadBalancerRule", Caller: "ccm", Status: 200, JobID: "j", JobStatus: 2, JobCode: 530, Took: 250 * time.Millisecond,
-			Params: map[string]string{"publicipid": "a", "publicport": "80", "privatekey": "secret", "userdata": "secret"},
+			Command:   "createLoadBalancerRule",
+			Caller:    "ccm",
+			Status:    200,
+			JobID:     "j",
+			JobStatus: 2,
+			JobCode:   530,
+			Took:      250 * time.Millisecond,
+			Params: map[string]string{
+				"publicipid": "a",
+				"publicport": "80",
+				"privatekey": "secret",
+				"userdata":   "secret",
+			},
 		}),
 		at(5*time.Second, simulator.Call{Command: "listZones", Status: 401, ErrorCode: 401}),
 		at(6*time.Second, simulator.Call{Command: "listZones", Caller: "ccm"}),
 		at(2*time.Minute, simulator.Call{Status: 200, JobID: "j", JobStatus: 1}),
 		at(2*time.Minute, simulator.Call{Status: 200, JobID: "j"}),
 	}
-	s := snapshot(state{now: now, speed: 1, calls: calls, objects: simulator.Objects{Addresses: []simulator.AddressInfo{{ID: "a"}}}})
+
+	s := snapshot(state{
+		now:     now,
+		speed:   1,
+		calls:   calls,
+		objects: simulator.Objects{Addresses: []simulator.AddressInfo{{ID: "a"}}},
+	})
+
 	for i, want := range []model.Entry{
 		{Reason: "queryAsyncJobResult", Caller: "ccm", Message: "answered", Count: 3},
-		{Reason: "createLoadBalancerRule", Caller: "ccm", Message: "the job failed with 530, publicipid=a, publicport=80", Object: "address/a", Warning: true, Milliseconds: 250},
+		{
+			Reason:       "createLoadBalancerRule",
+			Caller:       "ccm",
+			Message:      "the job failed with 530, publicipid=a, publicport=80",
+			Object:       "address/a",
+			Warning:      true,
+			Milliseconds: 250,
+		},
 		{Reason: "listZones", Caller: "nobody", Message: "refused with 401", Warning: true},
 		{Reason: "listZones", Caller: "ccm", Message: "the connection was cut", Warning: true},
 		{Reason: "(no command)", Caller: "nobody", Message: "the job runs"},
@@ -172,10 +234,12 @@ func TestTimeline(t *testing.T) {
 		want.At, want.Kind = have.At, "call"
 		assert.Equal(t, want, have)
 	}
+
 	assert.Len(t, s.Timeline, 6)
 	assert.Equal(t, now.Add(-time.Second), s.Timeline[0].At)
 	assert.Equal(t, []model.Calls{
-		{Command: "createLoadBalancerRule", Code: "200", PerMinute: 1}, {Command: "listZones", Code: "401", PerMinute: 1},
+		{Command: "createLoadBalancerRule", Code: "200", PerMinute: 1},
+		{Command: "listZones", Code: "401", PerMinute: 1},
 		{Command: "listZones", Code: "cut", PerMinute: 1}, {Command: "queryAsyncJobResult", Code: "200", PerMinute: 3},
 	}, s.Calls)
 }

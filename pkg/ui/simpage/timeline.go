@@ -19,21 +19,30 @@ import (
 const timelineCalls = 300
 
 // subjects are the parameters that name the object of a call, the most telling first.
-var subjects = []string{"id", "lbruleid", "publicipid", "ipaddressid", "virtualmachineid", "networkid", "associatednetworkid"}
+var subjects = []string{"id", "lbruleid", "publicipid", "ipaddressid", "virtualmachineid", "networkid",
+	"associatednetworkid"}
 
-// shown are the parameters that the time line shows. The ledger has no keys and passwords; others, such as user data, are not shown either.
+// shown are the parameters that the time line shows. The ledger has no keys and passwords; others, such as user data,
+// are not shown either.
 var shown = []string{
-	"name", "id", "ids", "ipaddress", "publicipid", "ipaddressid", "lbruleid", "publicport", "privateport", "startport", "endport", "protocol", "algorithm",
-	"cidrlist", "virtualmachineid", "virtualmachineids", "networkid", "vpcid", "zoneid", "resourceids", "resourcetype", "max", "account", "projectid",
+	"name", "id", "ids", "ipaddress", "publicipid", "ipaddressid", "lbruleid", "publicport", "privateport", "startport",
+	"endport", "protocol", "algorithm",
+	"cidrlist", "virtualmachineid", "virtualmachineids", "networkid", "vpcid", "zoneid", "resourceids", "resourcetype",
+	"max", "account", "projectid",
 }
 
-// timeline turns calls, the newest first, into entries. The same call with the same result several times in a row is one entry.
+// timeline turns calls, the newest first, into entries. The same call with the same result several times in a row is
+// one entry.
 func timeline(calls []simulator.Call, ids map[string]string) []model.Entry {
 	var out []model.Entry
 	for i := range min(len(calls), timelineCalls) {
 		c := &calls[i]
 		e := entry(c, ids)
-		if n := len(out); n > 0 && out[n-1].Reason == e.Reason && out[n-1].Message == e.Message && out[n-1].Object == e.Object && out[n-1].Caller == e.Caller {
+		if n := len(out); n > 0 &&
+			out[n-1].Reason == e.Reason &&
+			out[n-1].Message == e.Message &&
+			out[n-1].Object == e.Object &&
+			out[n-1].Caller == e.Caller {
 			out[n-1].Count, out[n-1].Milliseconds = max(out[n-1].Count, 1)+1, max(out[n-1].Milliseconds, e.Milliseconds)
 			continue
 		}
@@ -43,13 +52,20 @@ func timeline(calls []simulator.Call, ids map[string]string) []model.Entry {
 }
 
 func entry(c *simulator.Call, ids map[string]string) model.Entry {
-	e := model.Entry{At: c.At, Kind: "call", Reason: cmp.Or(c.Command, "(no command)"), Milliseconds: c.Took.Milliseconds()}
+	e := model.Entry{
+		At:           c.At,
+		Kind:         "call",
+		Reason:       cmp.Or(c.Command, "(no command)"),
+		Milliseconds: c.Took.Milliseconds(),
+	}
+
 	for _, name := range subjects {
 		if id := ids[c.Params[name]]; id != "" {
 			e.Object = id
 			break
 		}
 	}
+
 	result, failed := outcome(c)
 	e.Warning = failed
 	e.Caller = cmp.Or(c.Caller, "nobody")
@@ -59,6 +75,7 @@ func entry(c *simulator.Call, ids map[string]string) model.Entry {
 			parts = append(parts, name+"="+v)
 		}
 	}
+
 	e.Message = strings.Join(parts, ", ")
 	return e
 }
@@ -94,10 +111,12 @@ func perMinute(calls []simulator.Call, now time.Time) []model.Calls {
 		}
 		counts[model.Calls{Command: c.Command, Code: code}]++
 	}
+
 	out := make([]model.Calls, 0, len(counts))
 	for c, n := range counts {
 		c.PerMinute = float64(n)
 		out = append(out, c)
 	}
+
 	return out
 }

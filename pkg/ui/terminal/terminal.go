@@ -22,17 +22,18 @@ import (
 // mark encloses control sequences of the program itself. Text from outside cannot contain it.
 var mark = "\x00" + rand.Text() + "\x00"
 
-// Own marks a control sequence of the program itself, such as a colour, which a Writer lets through. It must not contain
-// text from outside.
+// Own marks a control sequence of the program itself, such as a colour, which a Writer lets through. It must not
+// contain text from outside.
 func Own(sequence string) string { return mark + sequence + mark }
 
-// Plain replaces what does not print by escapes: control characters except newline and tab, marks of direction and other
-// invisible characters, line separators. An escape is that of JSON, so that JSON keeps its meaning. Bytes that are not
-// UTF-8 become U+FFFD.
+// Plain replaces what does not print by escapes: control characters except newline and tab, marks of direction and
+// other invisible characters, line separators. An escape is that of JSON, so that JSON keeps its meaning. Bytes that
+// are not UTF-8 become U+FFFD.
 func Plain(s string) string {
 	if strings.IndexFunc(s, escapes) < 0 {
 		return s
 	}
+
 	var b strings.Builder
 	for _, r := range s {
 		switch {
@@ -47,6 +48,7 @@ func Plain(s string) string {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
 	}
+
 	return b.String()
 }
 
@@ -123,7 +125,9 @@ func (w *writer) write(out *strings.Builder, text []byte) {
 
 // begun returns how many bytes at the end may be the beginning of a mark or character.
 func begun(text []byte) int {
-	if i := bytes.LastIndexByte(text, 0); i >= 0 && len(text)-i < len(mark) && strings.HasPrefix(mark, string(text[i:])) {
+	if i := bytes.LastIndexByte(text, 0); i >= 0 &&
+		len(text)-i < len(mark) &&
+		strings.HasPrefix(mark, string(text[i:])) {
 		return len(text) - i
 	}
 	for n := 1; n <= min(len(text), utf8.UTFMax-1); n++ {

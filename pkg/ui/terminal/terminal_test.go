@@ -95,7 +95,8 @@ func FuzzWriter(f *testing.F) {
 			require.NoError(t, err)
 		}
 		require.True(t, utf8.ValidString(b.String()))
-		require.Equal(t, -1, strings.IndexFunc(b.String(), func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }))
+		require.Equal(t, -1,
+			strings.IndexFunc(b.String(), func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }))
 	})
 }
 

@@ -26,14 +26,17 @@ func wrapLine(line string, width int) []string {
 	if width <= 0 || utf8.RuneCountInString(line) <= width {
 		return []string{line}
 	}
+
 	if width < MinWrap {
 		width = MinWrap
 	}
+
 	var (
 		out []string
 		cur strings.Builder
 		n   int
 	)
+
 	for _, word := range strings.Fields(line) {
 		l := utf8.RuneCountInString(word)
 		if n > 0 && n+1+l > width {
@@ -48,6 +51,7 @@ func wrapLine(line string, width int) []string {
 		cur.WriteString(word)
 		n += l
 	}
+
 	return append(out, cur.String())
 }
 

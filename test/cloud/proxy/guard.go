@@ -68,24 +68,27 @@ func reads(command string) bool {
 	return slices.Contains(others, command) || strings.HasPrefix(command, "list") && !slices.Contains(changing, command)
 }
 
-// The commands that change something and that a run may send; any other is refused. Every parameter that names objects must name objects
-// of the run.
+// The commands that change something and that a run may send; any other is refused. Every parameter that names objects
+// must name objects of the run.
 var (
 	// named are the commands that create an object with a name, which must have the run's prefix. All other commands
 	// must name an object of the run.
 	named  = strings.Fields(`createDomain createAccount createProject createRole createNetwork createVPC deployVirtualMachine uploadSslCert`)
 	others = strings.Fields(`associateIpAddress createFirewallRule createLoadBalancerRule assignToLoadBalancerRule removeFromLoadBalancerRule
-		createLoadBalancer createPortForwardingRule createUser registerUserKeys getUserKeys updateUser deleteUser createRolePermission deleteRole addAccountToProject
-		deleteDomain deleteAccount deleteProject updateResourceLimit deleteNetwork restartNetwork deleteVPC createNetworkACLList
-		deleteNetworkACLList replaceNetworkACLList createNetworkACL deleteNetworkACL startVirtualMachine stopVirtualMachine
-		destroyVirtualMachine expungeVirtualMachine addNicToVirtualMachine removeNicFromVirtualMachine disassociateIpAddress
-		deleteFirewallRule updateLoadBalancerRule deleteLoadBalancerRule createLBStickinessPolicy deleteLBStickinessPolicy
+		createLoadBalancer createPortForwardingRule createUser registerUserKeys getUserKeys updateUser deleteUser
+		createRolePermission deleteRole addAccountToProject deleteDomain deleteAccount deleteProject updateResourceLimit
+		deleteNetwork restartNetwork deleteVPC createNetworkACLList deleteNetworkACLList replaceNetworkACLList
+		createNetworkACL deleteNetworkACL startVirtualMachine stopVirtualMachine destroyVirtualMachine
+		expungeVirtualMachine addNicToVirtualMachine removeNicFromVirtualMachine disassociateIpAddress
+		deleteFirewallRule updateLoadBalancerRule deleteLoadBalancerRule createLBStickinessPolicy
+		deleteLBStickinessPolicy
 		deleteLoadBalancer assignCertToLoadBalancer removeCertFromLoadBalancer deleteSslCert updatePortForwardingRule
 		deletePortForwardingRule createTags deleteTags`)
 	// free are, by command, the parameters that may name objects of others: what the cloud offers to all users, or a
 	// default ACL list. A parameter without a command names nothing that a call could change.
 	free = map[string][]string{
-		"":                      {"zoneid", "serviceofferingid", "templateid", "networkofferingid", "vpcofferingid", "jobid", "customjobid"},
+		"": {"zoneid", "serviceofferingid", "templateid", "networkofferingid", "vpcofferingid",
+			"jobid", "customjobid"},
 		"createDomain":          {"parentdomainid"},
 		"createAccount":         {"roleid"},
 		"createNetwork":         {"aclid", "physicalnetworkid"},
@@ -99,10 +102,12 @@ func (g *Guard) judge(command string, params url.Values) error {
 	if reads(command) {
 		return nil
 	}
+
 	makesNamed := slices.Contains(named, command)
 	if !makesNamed && !slices.Contains(others, command) {
 		return fmt.Errorf("%s: the guard has no rule for this command, and so refuses it", command)
 	}
+
 	owned := false
 	for name, values := range params {
 		match := reference.FindStringSubmatch(strings.ToLower(name))
@@ -114,32 +119,41 @@ func (g *Guard) judge(command string, params url.Values) error {
 			case id == "":
 			case g.mine[id]:
 				owned = true
-			case makesNamed && match[2] == "domainid" && id == g.home.domainID && params.Get("account") == g.home.account:
+			case makesNamed &&
+				match[2] == "domainid" &&
+				id == g.home.domainID &&
+				params.Get("account") == g.home.account:
 			default:
 				return fmt.Errorf("%s: %s=%s was not made by run %s", command, name, id, g.prefix)
 			}
 		}
 	}
+
 	if name := cmp.Or(params.Get("name"), params.Get("account")); makesNamed && !strings.HasPrefix(name, g.prefix) {
 		return fmt.Errorf("%s: name %q does not start with %s", command, name, g.prefix)
 	}
+
 	if !makesNamed && !owned {
 		return fmt.Errorf("%s names no object of run %s", command, g.prefix)
 	}
+
 	return nil
 }
 
 // owners are the members of an object in an answer that name its container. An object in a container of the run belongs
 // to the run.
 var owners = []string{
-	"domainid", "projectid", "parentdomainid", "networkid", "associatednetworkid", "vpcid", "publicipid", "publicipaddressid", "ipaddressid",
+	"domainid", "projectid", "parentdomainid", "networkid", "associatednetworkid", "vpcid", "publicipid",
+	"publicipaddressid", "ipaddressid",
 	"virtualmachineid", "accountid", "aclid", "sourceipaddressnetworkid",
 }
 
 // Learn adds the run's objects in an answer: the object that a call created, and objects in a container of the run.
 func (g *Guard) Learn(command string, answer any) {
 	known := slices.Contains(named, command) || slices.Contains(others, command)
-	made := known && (strings.HasPrefix(command, "create") || slices.Contains([]string{"associateIpAddress", "deployVirtualMachine", "uploadSslCert"}, command))
+	made := known &&
+		(strings.HasPrefix(command, "create") ||
+			slices.Contains([]string{"associateIpAddress", "deployVirtualMachine", "uploadSslCert"}, command))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.learn(answer, made)

@@ -94,9 +94,11 @@ func New(o Options) (_ *Proxy, err error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: idlePerHost, Proxy: http.ProxyFromEnvironment}
 	if o.CAFile != "" {
 		pool := x509.NewCertPool()
-		must.Be(pool.AppendCertsFromPEM(must.Get(os.ReadFile(o.CAFile))), "CLOUD_CA_FILE %s holds no PEM certificate", o.CAFile)
+		must.Be(pool.AppendCertsFromPEM(must.Get(os.ReadFile(o.CAFile))), "CLOUD_CA_FILE %s holds no PEM certificate",
+			o.CAFile)
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
+
 	p := &Proxy{o: o}
 	p.upstream = &httputil.ReverseProxy{
 		Transport: transport, ModifyResponse: p.answered, ErrorLog: log.New(io.Discard, "", 0),
@@ -108,6 +110,7 @@ func New(o Options) (_ *Proxy, err error) {
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { cut() }, // as the product would have seen it
 	}
+
 	return p, nil
 }
 
@@ -115,7 +118,10 @@ func New(o Options) (_ *Proxy, err error) {
 func (p *Proxy) Listen(ctx context.Context, who string) (_ string, err error) {
 	defer must.Return(&err)
 	l := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
-	s := &http.Server{ReadHeaderTimeout: headerLimit, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(who, w, r) })}
+	s := &http.Server{
+		ReadHeaderTimeout: headerLimit,
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(who, w, r) }),
+	}
 	p.servers = append(p.servers, s)
 	go func() { _ = s.Serve(l) }()
 	return "http://" + l.Addr().String() + "/client/api", nil
@@ -141,10 +147,12 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 			err = errors.New(name + " is there twice")
 		}
 	}
+
 	if err != nil {
 		http.Error(w, "the request cannot be read", http.StatusBadRequest)
 		return
 	}
+
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	call := &Call{Who: who, Command: r.Form.Get("command"), params: r.Form}
 	if err := p.o.Guard.Judge(call.Command, call.params); err != nil {
@@ -152,9 +160,11 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "the guard of this test run refuses the call: "+err.Error())
 		return
 	}
+
 	if f := p.fault.Load(); f != nil && who == Product {
 		call.Fault = (*f)(call)
 	}
+
 	p.note(call)
 	switch call.Fault {
 	case FailBefore:
@@ -164,6 +174,7 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 		cut()
 	case None, LoseAnswer: // CloudStack does its work
 	}
+
 	// Learn what CloudStack has done even if the caller does not wait for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), upstreamLimit)
 	defer cancel()
@@ -180,21 +191,27 @@ func (p *Proxy) answered(resp *http.Response) error {
 	if err != nil {
 		return err
 	}
+
 	resp.Body = io.NopCloser(bytes.NewReader(body))
+
 	// A browser would not send cookies for https only over this proxy's http.
 	for i, c := range resp.Header["Set-Cookie"] {
 		resp.Header["Set-Cookie"][i] = strings.NewReplacer("; Secure", "", ";Secure", "", "; secure", "").Replace(c)
 	}
+
 	var content any
 	if json.Unmarshal(body, &content) == nil {
 		p.learn(call, resp, content)
 	}
+
 	if call.after != nil {
 		call.after()
 	}
+
 	if call.Fault == LoseAnswer {
 		return errors.New("the answer is lost")
 	}
+
 	return nil
 }
 
@@ -212,7 +229,8 @@ func (p *Proxy) learn(call *Call, resp *http.Response, content any) {
 	p.unknown = append(p.unknown, unknown...)
 	if len(unknown) > 0 && p.o.Recorder != nil {
 		p.failed = errors.Join(p.failed,
-			p.o.Recorder.Write(call.Command, call.Who, call.params, resp.StatusCode, resp.Header.Get("Content-Type"), content))
+			p.o.Recorder.Write(call.Command, call.Who, call.params, resp.StatusCode, resp.Header.Get("Content-Type"),
+				content))
 	}
 }
 
@@ -220,7 +238,9 @@ func (p *Proxy) learn(call *Call, resp *http.Response, content any) {
 func refuse(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "application/json;charset=utf-8")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"errorresponse": map[string]any{"uuidList": []any{}, "errorcode": code, "cserrorcode": 9999, "errortext": text}})
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"errorresponse": map[string]any{"uuidList": []any{}, "errorcode": code, "cserrorcode": 9999, "errortext": text},
+	})
 }
 
 // cut ends the connection without an answer.
@@ -262,7 +282,8 @@ type Calls []Call
 
 // WithoutPolls returns the calls without queries for jobs.
 func (c Calls) WithoutPolls() Calls {
-	return slices.DeleteFunc(slices.Clone(c), func(c Call) bool { return c.Command == "queryAsyncJobResult" || c.Command == "listAsyncJobs" })
+	return slices.DeleteFunc(slices.Clone(c),
+		func(c Call) bool { return c.Command == "queryAsyncJobResult" || c.Command == "listAsyncJobs" })
 }
 
 // String returns the counts by command, the highest first.
@@ -272,7 +293,8 @@ func (c Calls) String() string {
 		counts[it.Command]++
 	}
 	var parts []string
-	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) }) {
+	for _, name := range slices.SortedFunc(maps.Keys(counts),
+		func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) }) {
 		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
 	}
 	return strings.Join(parts, ", ")

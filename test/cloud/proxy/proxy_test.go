@@ -79,15 +79,21 @@ func TestForeignObjectsAreNotReached(t *testing.T) {
 			t.Errorf("%v: %v %q %v", c, resp, body, err)
 		}
 	}
+
 	if reached.Load() != 0 || len(g.Refused()) != 3 {
 		t.Errorf("%d calls came through, refused %q", reached.Load(), g.Refused())
 	}
+
 	// A read in the body does not hide a deletion in the URL.
-	if resp, _, err := post(t.Context(), to+"?command=deleteNetwork&id=somebody-elses", "command", "listZones"); err != nil || resp.StatusCode != http.StatusBadRequest {
+	if resp, _, err := post(t.Context(), to+
+		"?command=deleteNetwork&id=somebody-elses", "command", "listZones"); err != nil ||
+		resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("two commands: %v, %v", resp, err)
 	}
+
 	// By GET, too.
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to+"?command=deleteNetwork&id=somebody-elses", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to+"?command=deleteNetwork&id=somebody-elses",
+		nil)
 	require.NoError(t, err)
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
@@ -95,6 +101,7 @@ func TestForeignObjectsAreNotReached(t *testing.T) {
 	if resp.StatusCode != http.StatusForbidden || reached.Load() != 0 {
 		t.Errorf("a deletion by GET: %s", resp.Status)
 	}
+
 	assert.Len(t, p.Since(0), 4)
 }
 
@@ -108,14 +115,20 @@ func TestFaults(t *testing.T) {
 	require.NoError(t, err, "%v %q", resp, body)
 	assert.Equal(t, "JSESSIONID=x; Path=/client; HttpOnly", resp.Header.Get("Set-Cookie"))
 	undo := p.SetFault(func(*Call) Fault { return FailBefore })
-	if resp, body, err := post(t.Context(), to, "command", "createDomain", "name", ours); err != nil || resp.StatusCode != 530 || reached.Load() != 1 {
+	if resp, body, err := post(t.Context(), to, "command", "createDomain", "name", ours); err != nil ||
+		resp.StatusCode != 530 ||
+		reached.Load() != 1 {
 		t.Errorf("a failing call: %v %q %v", resp, body, err)
 	}
+
 	undo()
 	undo = p.SetFault(func(*Call) Fault { return LoseAnswer })
-	if _, _, err := post(t.Context(), to, "command", "createDomain", "name", ours); err == nil || reached.Load() != 2 || g.Judge("deleteDomain", url.Values{"id": {"d2"}}) != nil {
+	if _, _, err := post(t.Context(), to, "command", "createDomain", "name", ours); err == nil ||
+		reached.Load() != 2 ||
+		g.Judge("deleteDomain", url.Values{"id": {"d2"}}) != nil {
 		t.Errorf("a lost answer: %v, %d calls", err, reached.Load())
 	}
+
 	undo()
 	var crashed atomic.Int32
 	at := ""
@@ -128,6 +141,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: %v, cut is to be %v", c.command, err, c.cut)
 		}
 	}
+
 	if crashed.Load() != 1 || at != "createDomain" || reached.Load() != 5 {
 		t.Errorf("%d crashes at %q, %d calls came through", crashed.Load(), at, reached.Load())
 	}
@@ -158,18 +172,26 @@ func learned(t *testing.T) *Guard {
 	t.Helper()
 	g := NewGuard(run)
 	for _, a := range [][2]string{
-		{"createDomain", `{"createdomainresponse":{"domain":{"id":"` + domain + `","parentdomainid":"` + foreign + `","owner":{"id":"` + foreign + `"}}}}`},
+		{"createDomain",
+			`{"createdomainresponse":{"domain":{"id":"` + domain + `","parentdomainid":"` + foreign +
+				`","owner":{"id":"` + foreign + `"}}}}`},
 		{"createNetwork", `{"createnetworkresponse":{"network":{"id":"` + network + `","domainid":"` + domain + `"}}}`},
 		{"associateIpAddress", `{"associateipaddressresponse":{"id":"` + address + `","jobid":"x"}}`},
 		{"deployVirtualMachine", `{"deployvirtualmachineresponse":{"id":"` + vm + `","jobid":"x"}}`},
-		{"listVirtualMachines", `{"listvirtualmachinesresponse":{"count":2,"virtualmachine":[{"id":"` + vm + `","domainid":"` + domain + `","nic":[{"id":"` + nic + `","networkid":"` + network + `"}]},` +
-			`{"id":"` + foreign2 + `","domainid":"` + foreign + `","nic":[{"id":"` + foreign + `","networkid":"` + foreign + `"}]}]}}`},
-		{"listLoadBalancerRules", `{"listloadbalancerrulesresponse":{"count":1,"loadbalancerrule":[{"id":"` + rule1 + `","publicipid":"` + address + `"}]}}`},
+		{"listVirtualMachines",
+			`{"listvirtualmachinesresponse":{"count":2,"virtualmachine":[{"id":"` + vm + `","domainid":"` + domain +
+				`","nic":[{"id":"` + nic + `","networkid":"` + network + `"}]},` +
+				`{"id":"` + foreign2 + `","domainid":"` + foreign + `","nic":[{"id":"` + foreign + `","networkid":"` +
+				foreign + `"}]}]}}`},
+		{"listLoadBalancerRules",
+			`{"listloadbalancerrulesresponse":{"count":1,"loadbalancerrule":[{"id":"` + rule1 + `","publicipid":"` +
+				address + `"}]}}`},
 	} {
 		var answer any
 		require.NoError(t, json.Unmarshal([]byte(a[1]), &answer))
 		g.Learn(a[0], answer)
 	}
+
 	return g
 }
 
@@ -181,31 +203,43 @@ func TestGuardRefusesForeignObjects(t *testing.T) {
 		params  url.Values
 		refused string
 	}{
-		"a list":                             {"listVirtualMachines", values("id", foreign2), ""},
-		"our VM":                             {"destroyVirtualMachine", values("id", vm, "expunge", "true"), ""},
-		"a foreign VM":                       {"destroyVirtualMachine", values("id", foreign2, "expunge", "true"), foreign2},
-		"a member of ours":                   {"assignToLoadBalancerRule", values("id", rule1, "virtualmachineids", vm), ""},
-		"a foreign member among ours":        {"assignToLoadBalancerRule", values("id", rule1, "virtualmachineids", vm+","+foreign2), foreign2},
-		"a foreign member by address":        {"assignToLoadBalancerRule", values("id", rule1, "vmidipmap[0].vmid", foreign2, "vmidipmap[0].vmip", "10.1.1.2"), foreign2},
-		"a foreign rule":                     {"deleteLoadBalancerRule", values("id", foreign), foreign},
-		"our network interface":              {"removeNicFromVirtualMachine", values("virtualmachineid", vm, "nicid", nic), ""},
-		"a foreign network interface":        {"removeNicFromVirtualMachine", values("virtualmachineid", vm, "nicid", foreign), foreign},
-		"an address for our network":         {"associateIpAddress", values("networkid", network, "customjobid", foreign), ""},
-		"an address for a foreign network":   {"associateIpAddress", values("networkid", foreign), foreign},
-		"an address for nothing of ours":     {"associateIpAddress", values("zoneid", foreign), "names no object"},
-		"a domain of another run":            {"createDomain", values("name", "csccm-cloud-zzzzzz"), "does not start with"},
-		"a domain of this run":               {"createDomain", values("name", run, "parentdomainid", foreign), ""},
-		"a VM with the prefix, elsewhere":    {"deployVirtualMachine", values("name", run+"-vm", "networkids", foreign), foreign},
-		"a foreign network by number":        {"deployVirtualMachine", values("name", run+"-vm", "networkids[0]", foreign), foreign},
-		"a VM with the prefix":               {"deployVirtualMachine", values("name", run+"-vm", "networkids", network, "zoneid", foreign), ""},
-		"an account in a foreign domain":     {"createAccount", values("account", run, "domainid", foreign), foreign},
-		"keys of a foreign user":             {"registerUserKeys", values("id", foreign), foreign},
-		"secret keys of a foreign user":      {"getUserKeys", values("id", foreign), foreign},
-		"a get that makes a template":        {"getUploadParamsForTemplate", values("name", run), "no rule"},
-		"tags of ours and others":            {"createTags", values("resourceids", address+","+foreign), foreign},
-		"a command that the guard knows not": {"updateConfiguration", values("name", "expunge.delay", "value", "1"), "no rule"},
-		"a network that others use":          {"restartNetwork", values("id", foreign), foreign},
-		"deletion of the parent domain":      {"deleteDomain", values("id", foreign, "cleanup", "true"), foreign},
+		"a list": {"listVirtualMachines", values("id", foreign2), ""},
+		"our VM": {"destroyVirtualMachine", values("id", vm, "expunge", "true"), ""},
+		"a foreign VM": {"destroyVirtualMachine", values("id", foreign2, "expunge", "true"),
+			foreign2},
+		"a member of ours": {"assignToLoadBalancerRule", values("id", rule1, "virtualmachineids", vm),
+			""},
+		"a foreign member among ours": {"assignToLoadBalancerRule",
+			values("id", rule1, "virtualmachineids", vm+","+foreign2), foreign2},
+		"a foreign member by address": {"assignToLoadBalancerRule",
+			values("id", rule1, "vmidipmap[0].vmid", foreign2, "vmidipmap[0].vmip", "10.1.1.2"), foreign2},
+		"a foreign rule": {"deleteLoadBalancerRule", values("id", foreign), foreign},
+		"our network interface": {"removeNicFromVirtualMachine",
+			values("virtualmachineid", vm, "nicid", nic), ""},
+		"a foreign network interface": {"removeNicFromVirtualMachine",
+			values("virtualmachineid", vm, "nicid", foreign), foreign},
+		"an address for our network": {"associateIpAddress",
+			values("networkid", network, "customjobid", foreign), ""},
+		"an address for a foreign network": {"associateIpAddress", values("networkid", foreign), foreign},
+		"an address for nothing of ours":   {"associateIpAddress", values("zoneid", foreign), "names no object"},
+		"a domain of another run": {"createDomain", values("name", "csccm-cloud-zzzzzz"),
+			"does not start with"},
+		"a domain of this run": {"createDomain", values("name", run, "parentdomainid", foreign), ""},
+		"a VM with the prefix, elsewhere": {"deployVirtualMachine", values("name", run+"-vm", "networkids", foreign),
+			foreign},
+		"a foreign network by number": {"deployVirtualMachine",
+			values("name", run+"-vm", "networkids[0]", foreign), foreign},
+		"a VM with the prefix": {"deployVirtualMachine",
+			values("name", run+"-vm", "networkids", network, "zoneid", foreign), ""},
+		"an account in a foreign domain": {"createAccount", values("account", run, "domainid", foreign), foreign},
+		"keys of a foreign user":         {"registerUserKeys", values("id", foreign), foreign},
+		"secret keys of a foreign user":  {"getUserKeys", values("id", foreign), foreign},
+		"a get that makes a template":    {"getUploadParamsForTemplate", values("name", run), "no rule"},
+		"tags of ours and others":        {"createTags", values("resourceids", address+","+foreign), foreign},
+		"a command that the guard knows not": {"updateConfiguration", values("name", "expunge.delay", "value", "1"),
+			"no rule"},
+		"a network that others use":     {"restartNetwork", values("id", foreign), foreign},
+		"deletion of the parent domain": {"deleteDomain", values("id", foreign, "cleanup", "true"), foreign},
 	} {
 		g := learned(t)
 		err := g.Judge(c.command, c.params)
@@ -230,12 +264,16 @@ func TestGuardOfAPlainUser(t *testing.T) {
 	if g.Judge("createNetwork", values("name", "other", "account", "k8s", "domainid", foreign)) == nil {
 		t.Error("a name without the prefix passes")
 	}
+
 	if g.Judge("createNetwork", values("name", run+"-net", "account", "other", "domainid", foreign)) == nil {
 		t.Error("another account passes")
 	}
+
 	// What is in the account already is not the run's.
 	var list any
-	require.NoError(t, json.Unmarshal([]byte(`{"x":{"network":[{"id":"`+foreign2+`","domainid":"`+foreign+`","account":"k8s"}]}}`), &list))
+	require.NoError(t,
+		json.Unmarshal([]byte(`{"x":{"network":[{"id":"`+foreign2+`","domainid":"`+foreign+`","account":"k8s"}]}}`),
+			&list))
 	g.Learn("listNetworks", list)
 	if g.Judge("deleteNetwork", values("id", foreign2)) == nil {
 		t.Error("a network that was there before may be deleted")

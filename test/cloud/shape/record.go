@@ -28,11 +28,17 @@ type Recorder struct {
 
 // NewRecorder returns a recorder that writes to a folder, which it creates.
 func NewRecorder(dir string) (*Recorder, error) {
-	return &Recorder{dir: dir, count: map[string]int{}, seen: map[*regexp.Regexp]map[string]string{}}, os.MkdirAll(dir, 0o750)
+	return &Recorder{
+		dir:   dir,
+		count: map[string]int{},
+		seen:  map[*regexp.Regexp]map[string]string{},
+	}, os.MkdirAll(dir, 0o750)
 }
 
 // Write writes an exchange.
-func (r *Recorder) Write(command, caller string, params url.Values, status int, contentType string, answer any) (err error) {
+func (r *Recorder) Write(
+	command, caller string, params url.Values, status int, contentType string, answer any,
+) (err error) {
 	defer must.Return(&err)
 	of, end := command, ""
 	if envelope, _ := answer.(map[string]any); command == "queryAsyncJobResult" { // as the recordings of jobs are named
@@ -44,20 +50,25 @@ func (r *Recorder) Write(command, caller string, params url.Values, status int, 
 			}
 		}
 	}
+
 	r.count[of+end]++
 	p := map[string]any{}
 	for k, v := range params {
 		p[k] = strings.Join(v, ",")
 	}
-	for _, k := range []string{"command", "response", "apikey", "signature", "sessionkey"} { // like the existing recordings
+
+	// like the existing recordings
+	for _, k := range []string{"command", "response", "apikey", "signature", "sessionkey"} {
 		delete(p, k)
 	}
+
 	name := fmt.Sprintf("%s.new-%d%s", of, r.count[of+end], end)
 	clean, _ := r.clean("", p).(map[string]any)
 	text := must.Get(json.MarshalIndent(recordings.Recording{
 		Case: name, Command: command, Caller: caller, Params: clean, HTTPStatus: status, ContentType: contentType,
 		Response: must.Get(json.Marshal(r.clean("", answer))),
 	}, "", " "))
+
 	return os.WriteFile(filepath.Join(r.dir, name+".json"), append(text, '\n'), 0o600)
 }
 
@@ -72,7 +83,8 @@ var (
 	// machines and sites.
 	secrets = strings.Fields(`apikey secretkey signature sessionkey password privatekey userapikey certificate certchain jsessionid username email
 		sshkey userdata publickey`)
-	places = strings.Fields("zonename hostname podname clustername instancename domain domainpath domainname networkdomain firstname lastname")
+	places = strings.Fields("zonename hostname podname clustername instancename domain domainpath domainname " +
+		"networkdomain firstname lastname")
 )
 
 const redacted = "REDACTED"
@@ -94,6 +106,7 @@ func (r *Recorder) clean(key string, v any) any {
 		}
 		return list
 	}
+
 	s, text := v.(string)
 	switch {
 	case v == nil || text && s == "":
@@ -105,12 +118,14 @@ func (r *Recorder) clean(key string, v any) any {
 	case slices.Contains(places, key):
 		return "removed"
 	}
+
 	s = r.replace(uuid, s, "00000000-0000-4000-8000-%012d")
 	s = r.replace(mac, s, "02:00:00:00:00:%02x")
 	s = r.replace(ipv4, s, "203.0.113.%d")
 	if !strings.Contains(s, "-0000-4000-8000-") {
 		s = keyLike.ReplaceAllString(s, redacted)
 	}
+
 	return s
 }
 
@@ -119,6 +134,7 @@ func (r *Recorder) replace(what *regexp.Regexp, s, format string) string {
 	if r.seen[what] == nil {
 		r.seen[what] = map[string]string{}
 	}
+
 	return what.ReplaceAllStringFunc(s, func(found string) string {
 		ip, err := netip.ParseAddr(found)
 		if what == ipv4 && (err != nil || ip.IsUnspecified() || ip.IsLoopback() || strings.HasPrefix(found, "255.")) {

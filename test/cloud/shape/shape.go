@@ -98,6 +98,7 @@ func (c *Contract) Check(command string, answer any) (unknown []string) {
 			unknown, reported = append(unknown, text), append(reported, inside...)
 		}
 	})
+
 	return unknown
 }
 
@@ -122,6 +123,7 @@ func walk(command, path string, v any, f func(command, path, kind string)) {
 	if path != "" {
 		f(command, path, kindOf(v))
 	}
+
 	switch v := v.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {

@@ -103,7 +103,8 @@ func (p *place) makeNetwork(ctx context.Context) {
 	w, short := p.world, map[string]string{isolated: "iso", vpc: "vpc", project: "prj"}[p.kind]
 	switch p.kind {
 	case vpc: // with a tier, which has its own ACL list
-		p.vpcID = w.New(ctx, "createVPC", short, world.Params{"zoneid": w.Offers.ZoneID, "vpcofferingid": w.Offers.VPC, "cidr": "10.64.0.0/16"})
+		p.vpcID = w.New(ctx, "createVPC", short,
+			world.Params{"zoneid": w.Offers.ZoneID, "vpcofferingid": w.Offers.VPC, "cidr": "10.64.0.0/16"})
 		p.aclID = w.ACLList(ctx, short+"-acl", p.vpcID)
 		p.networkName = short + "-tier"
 		p.networkID = w.Tier(ctx, p.networkName, p.vpcID, p.aclID, w.Offers.Tier, 1)
@@ -114,11 +115,13 @@ func (p *place) makeNetwork(ctx context.Context) {
 		p.networkName = short + "-net"
 		p.networkID = w.Network(ctx, p.networkName, w.Offers.Isolated, world.Params{}.Set("projectid", p.projectID))
 	}
+
 	p.networkName = w.Name(p.networkName)
 	var names []string
 	for i := range nodesOfPlace {
 		names = append(names, fmt.Sprintf("%s-n%d", short, i+1))
 	}
+
 	p.vms = w.VMs(ctx, p.projectID, p.networkID, names...)
 }
 
@@ -156,8 +159,10 @@ func (e *env) csccm(args ...string) {
 
 // csccmCode is like csccm but returns the exit code.
 func (e *env) csccmCode(args ...string) (out string, code int) {
-	cmd := exec.CommandContext(e.ctx, e.Programs.CLI, args...) // #nosec G204 -- the product, with arguments of this suite
-	cmd.Env = []string{"KUBECONFIG=" + e.cluster.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + e.dir}
+	// #nosec G204 -- the product, with arguments of this suite
+	cmd := exec.CommandContext(e.ctx, e.Programs.CLI, args...)
+	cmd.Env = []string{"KUBECONFIG=" + e.cluster.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH"),
+		"TMPDIR=" + e.dir}
 	cmd.Dir = e.home
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = interruptFor
@@ -208,7 +213,8 @@ func (e *env) install(how string, more ...string) {
 func (p *place) login(how string) []string {
 	w := p.world
 	if how == byKeys || !w.Root {
-		return []string{"--api-key-file", p.secretFile("api.key", w.Keys.APIKey), "--secret-key-file", p.secretFile("secret.key", w.Keys.SecretKey)}
+		return []string{"--api-key-file", p.secretFile("api.key", w.Keys.APIKey), "--secret-key-file",
+			p.secretFile("secret.key", w.Keys.SecretKey)}
 	}
 	account := []string{"--account", w.Account}
 	who := p.Who
@@ -218,7 +224,8 @@ func (p *place) login(how string) []string {
 		account = append(account, "--domain", w.DomainPath)
 	}
 	if p.projectID != "" {
-		account = []string{"--account", w.Name("prj"), "--create-account", "--role-name", w.Name("role"), "--domain", w.DomainPath}
+		account = []string{"--account", w.Name("prj"), "--create-account", "--role-name", w.Name("role"), "--domain",
+			w.DomainPath}
 	}
 	return append(p.adminFlags(who), account...)
 }
@@ -226,7 +233,8 @@ func (p *place) login(how string) []string {
 // adminFlags returns the flags for an administrator's keys or login.
 func (p *place) adminFlags(who world.Credentials) []string {
 	if who.APIKey != "" {
-		return []string{"--admin-api-key-file", p.secretFile("admin-api.key", who.APIKey), "--admin-secret-key-file", p.secretFile("admin-secret.key", who.SecretKey)}
+		return []string{"--admin-api-key-file", p.secretFile("admin-api.key", who.APIKey), "--admin-secret-key-file",
+			p.secretFile("admin-secret.key", who.SecretKey)}
 	}
 	flags := []string{"--admin-user", who.User, "--admin-password-file", p.secretFile("admin-password", who.Password)}
 	if who.Domain != "" {
@@ -255,7 +263,8 @@ func (e *env) initialized(names ...string) {
 		e.until("node "+name+" to be initialised", func() {
 			n := e.node(name)
 			zone := n.Labels[corev1.LabelTopologyZone]
-			must.Be(!slices.Contains(taints(n), taint) && n.Spec.ProviderID != "" && zone != "", "taints %v, provider ID %q, zone %q", n.Spec.Taints, n.Spec.ProviderID, zone)
+			must.Be(!slices.Contains(taints(n), taint) && n.Spec.ProviderID != "" && zone != "",
+				"taints %v, provider ID %q, zone %q", n.Spec.Taints, n.Spec.ProviderID, zone)
 		})
 	}
 }

@@ -84,14 +84,20 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 		if r.URL == "" { // a CloudStack right after its installation
 			fresh := simulator.FreshWorld()
 			fresh.Version = r.Version
-			r.simulator = must.Get(testenv.StartCloudStackWith(simulator.Options{World: fresh, Latency: must.Get(simulator.Profile(r.Profile))})) //nolint:contextcheck // it outlives this call
+			//nolint:contextcheck // it outlives this call
+			r.simulator = must.Get(testenv.StartCloudStackWith(simulator.Options{
+				World:   fresh,
+				Latency: must.Get(simulator.Profile(r.Profile)),
+			}))
 			r.URL, r.Who = r.simulator.URL, simulatorLogin
 		}
+
 		r.startProxy(ctx)
 		r.journal = &world.Journal{URL: r.URL, Dir: r.dir}
 		must.OK(r.journal.Write(o.JournalDir, r.id))
 		r.Say("run %s on %s", r.id, r.Cloud())
-		r.world, err = world.New(ctx, world.Options{Run: r.id, URL: r.suiteURL, Who: r.Who, Zone: r.Zone, Guard: r.guard})
+		r.world, err = world.New(ctx,
+			world.Options{Run: r.id, URL: r.suiteURL, Who: r.Who, Zone: r.Zone, Guard: r.guard})
 		must.OK(err)
 	})
 }
@@ -101,7 +107,8 @@ func (r *Run) startProxy(ctx context.Context) {
 	recorded := func(name string) string {
 		return filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "pkg", "simulator", "testdata", name)
 	}
-	r.contract = must.Get(shape.Load(r.Shapes == "", recorded("golden"), recorded("golden-tags"), recorded("golden-cloud")))
+	r.contract = must.Get(shape.Load(r.Shapes == "", recorded("golden"), recorded("golden-tags"),
+		recorded("golden-cloud")))
 	if o.Contract = r.contract; r.Record != "" {
 		o.Recorder = must.Get(shape.NewRecorder(r.Record))
 	}
@@ -131,29 +138,36 @@ func (r *Run) Stop(ctx context.Context) error {
 	for _, p := range r.places {
 		wg.Go(p.stop)
 	}
+
 	wg.Wait()
 	var err error
 	if r.world != nil {
 		if err = r.clean(ctx); err != nil && r.simulator == nil {
 			r.Say("%v", err)
-			r.Say("remove it by: make cloud CLOUDFLAGS=--clean CLOUD_RUN=%s (with the same CLOUD_URL and credentials)", r.id)
+			r.Say("remove it by: make cloud CLOUDFLAGS=--clean CLOUD_RUN=%s (with the same CLOUD_URL and credentials)",
+				r.id)
 		}
 	}
+
 	if r.journal != nil && (err == nil && !r.Keep || r.simulator != nil) {
 		err = errors.Join(err, r.journal.Remove())
 	}
+
 	if r.proxy != nil {
 		err = errors.Join(err, r.proxy.Stop())
 	}
+
 	if r.simulator != nil {
 		if r.Shapes != "" {
 			err = errors.Join(err, r.contract.Save(r.Shapes))
 		}
 		r.simulator.Stop()
 	}
+
 	if r.dir != "" {
 		err = errors.Join(err, os.RemoveAll(r.dir))
 	}
+
 	return err
 }
 
@@ -163,20 +177,24 @@ func (r *Run) clean(ctx context.Context) (err error) {
 		r.Say("kept: everything whose name starts with %s", world.PrefixOf(r.id))
 		return nil
 	}
+
 	c := &world.Cleaner{Run: r.id, API: world.Connect(ctx, r.suiteURL, r.Who), Guard: r.guard, Log: r.Say}
 	defer func() { err = errors.Join(err, c.API.Logout(ctx)) }()
 	must.OK(c.Clean(ctx))
 	if r.simulator == nil {
 		return nil
 	}
+
 	// Only this run used the simulator, so it must be as it was before.
 	for _, l := range [][2]string{
-		{"listVirtualMachines", "virtualmachine"}, {"listNetworks", "network"}, {"listVPCs", "vpc"}, {"listLoadBalancerRules", "loadbalancerrule"},
+		{"listVirtualMachines", "virtualmachine"}, {"listNetworks", "network"}, {"listVPCs", "vpc"},
+		{"listLoadBalancerRules", "loadbalancerrule"},
 		{"listFirewallRules", "firewallrule"}, {"listProjects", "project"},
 	} {
 		left := c.API.List(ctx, l[0], l[1], world.Params{"listall": "true"})
 		must.Be(len(left) == 0, "%s: %d objects are left", l[0], len(left))
 	}
+
 	must.Be(r.Shapes != "" || len(r.proxy.Unknown()) == 0,
 		"the simulator gives shapes that are not in shape/simulator.json; a whole run with --write-shapes writes them")
 	return nil
@@ -185,8 +203,12 @@ func (r *Run) clean(ctx context.Context) (err error) {
 // Report returns the results of the run; left is the error of Stop.
 func (r *Run) Report(results []Result, left error) *Report {
 	return &Report{
-		Cloud: r.Cloud(), Version: r.world.Offers.Version, Kubernetes: plane.Newest.Release(), Results: results, Took: time.Since(r.started),
-		Unknown: r.proxy.Unknown(), Refused: r.guard.Refused(), Left: left,
+		Cloud:      r.Cloud(),
+		Version:    r.world.Offers.Version,
+		Kubernetes: plane.Newest.Release(),
+		Results:    results,
+		Took:       time.Since(r.started),
+		Unknown:    r.proxy.Unknown(), Refused: r.guard.Refused(), Left: left,
 	}
 }
 
@@ -240,23 +262,30 @@ func (r *Report) OK() bool {
 // Markdown returns the report as a section of a page.
 func (r *Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, CloudStack %s, Kubernetes %s: %d passed, %d failed, %d cannot be done here, in %s.\n\n", //nolint:dupword // a sentence
+	fmt.Fprintf(&b,
+		"%s, CloudStack %s, Kubernetes %s: %d passed, %d failed, %d cannot be done "+
+			"here, in %s.\n\n", //nolint:dupword // a sentence
 		r.Cloud, r.Version, r.Kubernetes, r.count(passed), r.count(failed), r.count(unable), r.Took.Round(time.Second))
+
 	b.WriteString("| scenario | result | seconds | calls | what was seen |\n|---|---|---|---|---|\n")
 	for _, x := range r.Results {
-		seen := strings.ReplaceAll(strings.Join(strings.Fields(x.Seen), " "), "|", "\\|") // does not end the table's cell
+		// does not end the table's cell
+		seen := strings.ReplaceAll(strings.Join(strings.Fields(x.Seen), " "), "|", "\\|")
 		fmt.Fprintf(&b, "| %s | %s | %.1f | %d | %s |\n", x.Name, x.Verdict, x.Took.Seconds(), x.Calls, seen)
 	}
+
 	list := func(title string, items []string) {
 		fmt.Fprintf(&b, "\n%s\n", strings.Join(append([]string{title}, items...), "\n\n- "))
 	}
 	if len(r.Refused) > 0 {
 		list("The guard refused these calls, so the run failed:", r.Refused)
 	}
+
 	list(fmt.Sprintf("Answers with a shape that is not recorded: %d.", len(r.Unknown)), r.Unknown)
 	if r.Left != nil {
 		fmt.Fprintf(&b, "\nNot everything was removed: %v\n", r.Left)
 	}
+
 	return b.String()
 }
 
@@ -277,6 +306,7 @@ func Clean(ctx context.Context, o Options, which string) (err error) {
 			must.OK(os.RemoveAll(j.Dir))
 		}
 	}
+
 	// Listing runs changes nothing, so the guard does not need to know a run.
 	must.OK(o.through(ctx, "none00", func(c *world.Cleaner) { there = world.Runs(ctx, c.API) }))
 	switch which {
@@ -286,6 +316,7 @@ func Clean(ctx context.Context, o Options, which string) (err error) {
 	default:
 		runs = append(runs, which)
 	}
+
 	slices.Sort(runs)
 	runs = slices.Compact(runs)
 	var errs []error
@@ -297,14 +328,19 @@ func Clean(ctx context.Context, o Options, which string) (err error) {
 		}
 		errs = append(errs, err)
 	}
+
 	rest := slices.DeleteFunc(there, func(run string) bool { return slices.Contains(runs, run) })
 	if len(rest) > 0 {
-		_, _ = fmt.Fprintf(o.Log, "runs without a journal here, which somebody else may be working with: %s; remove one by CLOUD_RUN=ID, or all by CLOUD_RUN=all\n",
+		_, _ = fmt.Fprintf(o.Log,
+			"runs without a journal here, which somebody else may be working with: %s; remove one by CLOUD_RUN=ID, "+
+				"or all by CLOUD_RUN=all\n",
 			strings.Join(rest, ", "))
 	}
+
 	if len(runs) == 0 && len(rest) == 0 {
 		_, _ = fmt.Fprintln(o.Log, "nothing is left of any run")
 	}
+
 	return errors.Join(errs...)
 }
 

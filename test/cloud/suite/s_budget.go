@@ -49,13 +49,16 @@ func budgets(e *env) string {
 	for i := range budgetPorts {
 		numbers = append(numbers, fmt.Sprint(8000+i))
 	}
+
 	all := strings.Join(numbers, ",")
 	ip := ""
+
 	// exclude excludes a node from load balancers; without a value it includes the node again.
 	exclude := func(value string, serving []string) {
 		e.label(e.names()[0], corev1.LabelNodeExcludeBalancers, value)
 		e.rulesAre(ip, "the members to follow", func(rules map[string]rule) { complete(rules, all, serving) })
 	}
+
 	// Networks are read once in ten minutes, for all Services.
 	e.served("first")
 	e.idle()
@@ -64,6 +67,7 @@ func budgets(e *env) string {
 	if e.vpcID != "" {                   // the tier's ACL list is read, too
 		create, remove = create+2, remove+1
 	}
+
 	var seen []string
 	for _, w := range []struct {
 		what   string
@@ -80,8 +84,10 @@ func budgets(e *env) string {
 		must.Be(len(calls) <= w.budget, "%s took %d calls, promised are %d: %s", w.what, len(calls), w.budget, calls)
 		seen = append(seen, fmt.Sprintf("%s %d calls %.1f s", w.what, len(calls), took.Seconds()))
 	}
+
 	created, deleted := e.byHand(numbers)
-	seen = append(seen, fmt.Sprintf("by hand on this server: create %.1f s, delete %.1f s", created.Seconds(), deleted.Seconds()))
+	seen = append(seen,
+		fmt.Sprintf("by hand on this server: create %.1f s, delete %.1f s", created.Seconds(), deleted.Seconds()))
 	return strings.Join(seen, "; ")
 }
 
@@ -97,21 +103,33 @@ func (e *env) byHand(numbers []string) (created, deleted time.Duration) {
 		jobs = append(jobs, o.Text("jobid"))
 		return o
 	}
+
 	for _, n := range numbers {
 		r := submit("createLoadBalancerRule", world.Params{
-			"name": "by-hand-" + n, "publicipid": id, "networkid": e.networkID, "algorithm": "roundrobin", "protocol": "tcp",
+			"name":       "by-hand-" + n,
+			"publicipid": id,
+			"networkid":  e.networkID,
+			"algorithm":  "roundrobin",
+			"protocol":   "tcp",
 			"publicport": n, "privateport": "3" + n, "openfirewall": "false",
 		})
 		submit("assignToLoadBalancerRule", world.Params{"id": r.Text("id"), "virtualmachineids": e.vmIDs()})
 	}
+
 	if e.vpcID == "" {
 		submit("createFirewallRule", world.Params{
-			"ipaddressid": id, "protocol": "tcp", "cidrlist": annotation.Anyone, "startport": numbers[0], "endport": numbers[len(numbers)-1],
+			"ipaddressid": id,
+			"protocol":    "tcp",
+			"cidrlist":    annotation.Anyone,
+			"startport":   numbers[0],
+			"endport":     numbers[len(numbers)-1],
 		})
 	}
+
 	for _, job := range jobs {
 		must.Get(user.Jobs().Result(e.ctx, "a call by hand", job))
 	}
+
 	created = time.Since(begun)
 	e.serves(ip, strings.Join(numbers, ","))
 	begun = time.Now()

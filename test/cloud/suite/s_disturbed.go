@@ -41,14 +41,17 @@ func faults(e *env) string {
 		names[i] = fmt.Sprintf("web%d", i)
 		e.create(names[i], "80,443,8443")
 	}
+
 	for _, name := range names {
 		if err := must.Catch(func() {
 			testenv.Await(e.ctx, faultLimit-time.Since(begun), "Service "+name+" to be served in spite of the faults",
 				func(context.Context) { e.isServed(name, "80,443,8443") })
 		}); err != nil {
-			must.Fail("%w; all %d Services are to be served within %s; its Events: %s", err, faultServices, faultLimit, e.events(name))
+			must.Fail("%w; all %d Services are to be served within %s; its Events: %s", err, faultServices, faultLimit,
+				e.events(name))
 		}
 	}
+
 	took := time.Since(begun)
 	bad := len(slices.DeleteFunc(e.proxy.Since(mark), func(c proxy.Call) bool { return c.Fault == proxy.None }))
 	must.Be(bad > 0, "no call failed and no answer was lost")
@@ -57,7 +60,8 @@ func faults(e *env) string {
 	e.removeAll()
 	removed := time.Since(begun)
 	e.nothingStranded()
-	return fmt.Sprintf("%d Services of 3 ports served after %.0f s at %d addresses, %d calls went wrong; removed after %.0f s",
+	return fmt.Sprintf("%d Services of 3 ports served after %.0f s at %d addresses, %d calls went wrong; removed "+
+		"after %.0f s",
 		faultServices, took.Seconds(), addresses, bad, removed.Seconds())
 }
 
@@ -72,7 +76,10 @@ func (e *env) isServed(name, ports string) {
 // not end.
 func (e *env) nothingStranded() {
 	for _, state := range []string{"Allocating", "Releasing"} {
-		params := world.Params{"allocatedonly": "false", "state": state}.Set("projectid", e.projectID).Flag("listall", e.projectID == "")
+		params := world.Params{
+			"allocatedonly": "false",
+			"state":         state,
+		}.Set("projectid", e.projectID).Flag("listall", e.projectID == "")
 		for _, o := range e.world.User.List(e.ctx, "listPublicIpAddresses", "publicipaddress", params) {
 			ours := o.Text("account") == e.world.Account || o.Text("projectid") == e.projectID && e.projectID != ""
 			must.Be(!ours, "address %s is left in state %s", o.Text("ipaddress"), state)
@@ -107,11 +114,13 @@ func drift(e *env) string {
 			e.until("repair of: "+d.what, d.well)
 		}
 	}
+
 	e.event("web", "DriftRepaired")
 	e.remove("web")
 	if e.vpcID != "" {
 		e.remove("forwarded")
 	}
+
 	return "repaired within rounds of 10 s: " + strings.Join(kinds, ", ")
 }
 
@@ -127,21 +136,26 @@ func (e *env) damages(ip string) [][]damage {
 			rules := e.rules(ip)
 			complete(rules, driftPorts, e.names())
 			for port, r := range rules {
-				must.Be(r.Algorithm == "roundrobin" && r.Protocol == "tcp", "port %s: algorithm %s, protocol %s", port, r.Algorithm, r.Protocol)
+				must.Be(r.Algorithm == "roundrobin" && r.Protocol == "tcp", "port %s: algorithm %s, protocol %s", port,
+					r.Algorithm, r.Protocol)
 			}
 		}}
 	}
+
 	all := []damage{
 		onRule("rule deleted", "80", "deleteLoadBalancerRule", world.Params{}),
 		onRule("member removed", "443", "removeFromLoadBalancerRule", world.Params{"virtualmachineids": e.vms[0].ID}),
-		onRule("algorithm changed", "8443", "updateLoadBalancerRule", world.Params{"algorithm": "leastconn", "protocol": "tcp"}),
+		onRule("algorithm changed", "8443", "updateLoadBalancerRule",
+			world.Params{"algorithm": "leastconn", "protocol": "tcp"}),
 		onRule("protocol changed", "9000", "updateLoadBalancerRule", world.Params{"protocol": "tcp-proxy"}),
 	}
+
 	released := []damage{{"address released", func() { e.release(e.addresses()[ip]) }, func() {
 		in, all := e.ingress("web"), e.addresses()
 		must.Be(len(in) == 1 && all[in[0].IP] != "", "the Service is at %v, the account has %v", in, all)
 		e.isServed("web", driftPorts)
 	}}}
+
 	if e.vpcID == "" {
 		return [][]damage{append(all, damage{"firewall rule deleted", func() {
 			for _, f := range e.firewall(e.addresses()[ip]) {
@@ -149,9 +163,11 @@ func (e *env) damages(ip string) [][]damage {
 			}
 		}, func() {
 			list := e.firewall(e.addresses()[ip])
-			must.Be(sources(list, "80") == annotation.Anyone && sources(list, "443") == annotation.Anyone, "the firewall is %v", list)
+			must.Be(sources(list, "80") == annotation.Anyone && sources(list, "443") == annotation.Anyone,
+				"the firewall is %v", list)
 		}}), released}
 	}
+
 	old := e.aclID
 	e.served("forwarded", "7000", "mode=direct", "direct-spread=1") // only forwarded traffic passes the tier's ACL list
 	return [][]damage{append(all, damage{"ACL item deleted", func() {
@@ -176,7 +192,8 @@ func (e *env) aclOpen() {
 	for _, p := range e.get("forwarded").Spec.Ports {
 		// The controller opens the public port or the node port in the ACL: either is enough here.
 		open := slices.ContainsFunc(items, func(i cloudstack.NetworkACL) bool {
-			return i.StartPort <= int(p.NodePort) && int(p.NodePort) <= i.EndPort || i.StartPort <= int(p.Port) && int(p.Port) <= i.EndPort
+			return i.StartPort <= int(p.NodePort) && int(p.NodePort) <= i.EndPort ||
+				i.StartPort <= int(p.Port) && int(p.Port) <= i.EndPort
 		})
 		must.Be(open, "no item for port %d (node port %d) in %v", p.Port, p.NodePort, items)
 	}
@@ -203,8 +220,10 @@ func crashPoints(e *env) string {
 			begin, done func()
 			addresses   int
 		}{
-			{"creation", func() { e.create(name, "80,443") }, func() { e.serves(e.address(name), "80,443") }, before + 1},
-			{"deletion", func() { must.OK(e.services().Delete(e.ctx, name, metav1.DeleteOptions{})) }, func() { e.gone(name) }, before},
+			{"creation", func() { e.create(name, "80,443") }, func() { e.serves(e.address(name), "80,443") },
+				before + 1},
+			{"deletion", func() { must.OK(e.services().Delete(e.ctx, name, metav1.DeleteOptions{})) },
+				func() { e.gone(name) }, before},
 		} {
 			if w.what == "deletion" && k > deletionCalls {
 				w.begin()
@@ -226,8 +245,10 @@ func crashPoints(e *env) string {
 			}
 		}
 	}
+
 	e.nothingStranded()
-	return fmt.Sprintf("%d crash points of a creation, %d of a deletion, each finished by the next process", points["creation"], points["deletion"])
+	return fmt.Sprintf("%d crash points of a creation, %d of a deletion, each finished by the next process",
+		points["creation"], points["deletion"])
 }
 
 // byItself is the controller as a process on this machine in place of its Pods: it can be killed at once, and does not
@@ -242,7 +263,8 @@ type byItself struct {
 // byItself stops the controller's Pods and starts the process; at the end of the scenario the Pods start again.
 func (e *env) byItself() *byItself {
 	b := &byItself{env: e, config: filepath.Join(e.home, "cloud-config"), log: filepath.Join(e.home, "controller.log")}
-	secret := must.Get(e.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(e.ctx, secretName, metav1.GetOptions{}))
+	secret := must.Get(e.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(e.ctx, secretName,
+		metav1.GetOptions{}))
 	must.OK(os.WriteFile(b.config, secret.Data["cloud-config"], 0o600))
 	e.cleanup(func() {
 		b.kill()
@@ -258,7 +280,8 @@ func (b *byItself) start() {
 	b.process = must.Get(child.Start(b.ctx, child.Command{
 		Name: "cloudstack-ccm", Path: b.Programs.Controller, Log: b.log, Dir: b.home, Env: []string{"TMPDIR=" + b.dir},
 		Args: []string{
-			"--cloud-provider=external-cloudstack", "--cloud-config=" + b.config, "--kubeconfig=" + b.cluster.Kubeconfig,
+			"--cloud-provider=external-cloudstack", "--cloud-config=" + b.config,
+			"--kubeconfig=" + b.cluster.Kubeconfig,
 			"--leader-elect=false", "--secure-port=0", "--v=1",
 		},
 	}))
@@ -303,6 +326,7 @@ func (e *env) scale(replicas int32) {
 		now := must.Get(d.Get(e.ctx, deployment, metav1.GetOptions{}))
 		selector := metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(now.Spec.Selector)}
 		pods := must.Get(e.cluster.Client.CoreV1().Pods(metav1.NamespaceSystem).List(e.ctx, selector)).Items
-		must.Be(now.Status.ReadyReplicas == replicas && len(pods) == int(replicas), "%d of %d Pods are ready", now.Status.ReadyReplicas, len(pods))
+		must.Be(now.Status.ReadyReplicas == replicas && len(pods) == int(replicas), "%d of %d Pods are ready",
+			now.Status.ReadyReplicas, len(pods))
 	})
 }

@@ -49,7 +49,8 @@ func uninstalled(e *env) string {
 func orphans(e *env) string {
 	ip := e.served("web")
 	e.uninstall("--orphan-load-balancers")
-	must.Get(e.services().Patch(e.ctx, "web", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+	must.Get(e.services().Patch(e.ctx, "web", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}))
 	e.remove("web")
 	all := e.addresses()
 	must.Be(all[ip] != "", "address %s was to be left, the account has %v", ip, all)
@@ -75,6 +76,7 @@ func rotateKeys(e *env) string {
 		e.serves(e.served(name), "80")
 		e.remove(name)
 	}
+
 	last := e.keysInSecret()
 	e.install(e.installedBy)
 	must.Be(e.keysInSecret().APIKey == last.APIKey, "the same install again has changed the keys")
@@ -95,9 +97,13 @@ func migrate(e *env) string {
 	modern := e.rules(ip)
 	for _, r := range modern {
 		e.do("updateLoadBalancerRule", world.Params{
-			"id": r.ID, "name": strings.Replace(r.Name, "-tcp-", "-", 1), "protocol": r.Protocol, "algorithm": r.Algorithm,
+			"id":        r.ID,
+			"name":      strings.Replace(r.Name, "-tcp-", "-", 1),
+			"protocol":  r.Protocol,
+			"algorithm": r.Algorithm,
 		})
 	}
+
 	old := e.rules(ip)
 	for _, c := range []struct {
 		args []string
@@ -110,8 +116,10 @@ func migrate(e *env) string {
 	} {
 		e.csccm(append([]string{"migrate-rules"}, c.args...)...)
 		now := e.rules(ip)
-		must.Be(reflect.DeepEqual(now, c.want), "after migrate-rules %s the rules are %v, want %v", strings.Join(c.args, " "), now, c.want)
+		must.Be(reflect.DeepEqual(now, c.want), "after migrate-rules %s the rules are %v, want %v",
+			strings.Join(c.args, " "), now, c.want)
 	}
+
 	return "dry run, renamed, undone, renamed again; ids and members stayed"
 }
 
@@ -127,6 +135,7 @@ func takeover(recorded, image, provider string) func(*env) string {
 	return func(e *env) string {
 		state := must.Get(leftby.Load(recorded))
 		var all []*left
+
 		// The controller must not release addresses from before the takeover.
 		e.cleanup(func() { e.giveUp(all) })
 		for _, svc := range state.Kubernetes.Services {
@@ -135,47 +144,70 @@ func takeover(recorded, image, provider string) func(*env) string {
 			all = append(all, l)
 			e.leaveService(state, &svc, l)
 		}
+
 		e.clearPredecessor() // of the scenario before
+
 		// Process nodes do not know its image, so it never runs.
-		must.OK(testenv.Predecessor{Image: image, Provider: provider, Secret: secretName, Port: "10258"}.Create(e.ctx, e.cluster.Client))
+		must.OK(testenv.Predecessor{
+			Image:    image,
+			Provider: provider,
+			Secret:   secretName,
+			Port:     "10258",
+		}.Create(e.ctx, e.cluster.Client))
+
 		e.install(byRoot, "--accept", "all", "--pin", e.namespace+"/documented", "--skip-taint")
 		args, ips := []string{"adopt", "--yes"}, []string{}
 		for _, l := range all {
 			in := e.ingress(l.service)
-			must.Be(len(in) == 1 && (in[0].IP == l.ip || in[0].Hostname != ""), "the address of Service %s was %s, and is %v", l.service, l.ip, in)
+			must.Be(len(in) == 1 && (in[0].IP == l.ip || in[0].Hostname != ""),
+				"the address of Service %s was %s, and is %v", l.service, l.ip, in)
 			args, ips = append(args, e.namespace+"/"+l.service), append(ips, l.ip)
 		}
+
 		e.until("the rules to be the ones of before, with the controller's names", func() {
 			for _, l := range all {
 				e.same(l)
 			}
 		})
+
 		e.csccm("doctor", "-o", "short")
+
 		// The controller gets the addresses, so that they go with their Services.
 		e.csccm(args...)
 		e.removeAll()
 		e.released(ips...)
-		return fmt.Sprintf("%d Services: addresses, rules and members are those of before; rules renamed in place", len(all))
+		return fmt.Sprintf("%d Services: addresses, rules and members are those of before; rules renamed in place",
+			len(all))
 	}
 }
 
 // leaveService creates a Service and its objects in CloudStack as another provider left them.
 func (e *env) leaveService(state *leftby.State, s *corev1.Service, l *left) {
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Annotations: maps.Clone(s.Annotations), Finalizers: s.Finalizers}, Spec: corev1.ServiceSpec{
-		Type: s.Spec.Type, SessionAffinity: s.Spec.SessionAffinity, LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges,
-	}}
-	for name, value := range map[string]string{"address": l.ip, "id": l.addressID, "network-id": e.networkID} { // Leaseweb's records
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Annotations: maps.Clone(s.Annotations), Finalizers: s.Finalizers},
+		Spec: corev1.ServiceSpec{
+			Type:                     s.Spec.Type,
+			SessionAffinity:          s.Spec.SessionAffinity,
+			LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges,
+		},
+	}
+
+	// Leaseweb's records
+	for name, value := range map[string]string{"address": l.ip, "id": l.addressID, "network-id": e.networkID} {
 		if _, there := svc.Annotations[annotation.Prefix+name]; there {
 			svc.Annotations[annotation.Prefix+name] = value
 		}
 	}
+
 	if s.Spec.LoadBalancerIP != "" {
 		svc.Spec.LoadBalancerIP = l.ip
 	}
+
 	for _, p := range s.Spec.Ports {
 		p.NodePort = 0
 		svc.Spec.Ports = append(svc.Spec.Ports, p)
 	}
+
 	made := must.Get(e.services().Create(e.ctx, svc, metav1.CreateOptions{}))
 	made.Status = *s.Status.DeepCopy()
 	for i := range made.Status.LoadBalancer.Ingress {
@@ -183,7 +215,9 @@ func (e *env) leaveService(state *leftby.State, s *corev1.Service, l *left) {
 			made.Status.LoadBalancer.Ingress[i].IP = l.ip
 		}
 	}
-	must.Get(e.services().UpdateStatus(e.ctx, made, metav1.UpdateOptions{FieldManager: "cloudstack-ccm"})) // upstream's program
+
+	// upstream's program
+	must.Get(e.services().UpdateStatus(e.ctx, made, metav1.UpdateOptions{FieldManager: "cloudstack-ccm"}))
 	e.leaveRules(state, s, made, l)
 }
 
@@ -195,22 +229,37 @@ func (e *env) leaveRules(state *leftby.State, recorded, made *corev1.Service, l 
 			if r.PrivatePort != fmt.Sprint(p.NodePort) {
 				continue
 			}
+
 			name := strings.Replace(r.Name, short(recorded), short(made), 1)
 			name = strings.Replace(name, "_"+recorded.Namespace+"_", "_"+e.namespace+"_", 1)
 			params := world.Params{
-				"name": name, "publicipid": l.addressID, "networkid": e.networkID, "algorithm": r.Algorithm, "protocol": r.Protocol,
-				"publicport": r.PublicPort, "privateport": fmt.Sprint(made.Spec.Ports[i].NodePort), "openfirewall": "false",
+				"name":         name,
+				"publicipid":   l.addressID,
+				"networkid":    e.networkID,
+				"algorithm":    r.Algorithm,
+				"protocol":     r.Protocol,
+				"publicport":   r.PublicPort,
+				"privateport":  fmt.Sprint(made.Spec.Ports[i].NodePort),
+				"openfirewall": "false",
 			}
+
 			if r.CIDRList != nil {
 				params["cidrlist"] = strings.ReplaceAll(*r.CIDRList, " ", ",")
 			}
+
 			o := e.do("createLoadBalancerRule", params)
 			e.do("assignToLoadBalancerRule", world.Params{"id": o.Text("id"), "virtualmachineids": e.vmIDs()})
-			l.rules[r.PublicPort] = rule{LoadBalancerRule: cloudstack.LoadBalancerRule{ID: o.Text("id"), Protocol: r.Protocol}}
+			l.rules[r.PublicPort] = rule{
+				LoadBalancerRule: cloudstack.LoadBalancerRule{ID: o.Text("id"), Protocol: r.Protocol},
+			}
 			for _, f := range state.CloudStack.FirewallRule {
 				if f.IPAddressID == r.PublicIPID && f.StartPort == int(p.Port) {
 					e.do("createFirewallRule", world.Params{
-						"ipaddressid": l.addressID, "protocol": f.Protocol, "cidrlist": f.CIDRList, "startport": fmt.Sprint(f.StartPort), "endport": fmt.Sprint(f.EndPort),
+						"ipaddressid": l.addressID,
+						"protocol":    f.Protocol,
+						"cidrlist":    f.CIDRList,
+						"startport":   fmt.Sprint(f.StartPort),
+						"endport":     fmt.Sprint(f.EndPort),
 					})
 				}
 			}
@@ -223,8 +272,10 @@ func (e *env) clearPredecessor() {
 	name, none := testenv.PredecessorName, metav1.DeleteOptions{}
 	c := e.cluster.Client
 	for _, err := range []error{
-		c.AppsV1().Deployments(metav1.NamespaceSystem).Delete(e.ctx, name, none), c.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Delete(e.ctx, name, none),
-		c.RbacV1().ClusterRoles().Delete(e.ctx, "system:"+name, none), c.RbacV1().ClusterRoleBindings().Delete(e.ctx, "system:"+name, none),
+		c.AppsV1().Deployments(metav1.NamespaceSystem).Delete(e.ctx, name, none),
+		c.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Delete(e.ctx, name, none),
+		c.RbacV1().ClusterRoles().Delete(e.ctx, "system:"+name, none),
+		c.RbacV1().ClusterRoleBindings().Delete(e.ctx, "system:"+name, none),
 	} {
 		must.OK(ignoreGone(err))
 	}

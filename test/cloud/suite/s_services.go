@@ -36,14 +36,16 @@ func placeNamed(e *env) string {
 // refused checks Services that cannot be served: the API server denies them, or they get an Event without any call that
 // changes something.
 func refused(e *env) string {
-	must.Be(must.Catch(func() { e.create("bad", "algorithm=fastest") }) != nil, "the API server takes an annotation that does not parse")
+	must.Be(must.Catch(func() { e.create("bad", "algorithm=fastest") }) != nil,
+		"the API server takes an annotation that does not parse")
 	mark := e.proxy.Mark()
 	for _, c := range []struct {
 		name, reason, change string
 		alsoInVPC            bool
 	}{
 		{"statistics-port", "ReservedPort", "8081", true},
-		{"tenants-network", "NotAllowed", "network=" + e.networkName, true}, // what an operator allows is the controller's to judge
+		// what an operator allows is the controller's to judge
+		{"tenants-network", "NotAllowed", "network=" + e.networkName, true},
 		{"taken-address", "AddressUnavailable", "address=192.0.2.1", true},
 		{"internal", "UnsupportedNetwork", "internal=true", false},
 	} {
@@ -52,15 +54,19 @@ func refused(e *env) string {
 			e.event(c.name, c.reason)
 		}
 	}
+
 	e.create("of-others", "class=example.org/other")
 	e.idle()
 	s := e.get("of-others")
-	must.Be(len(s.Status.LoadBalancer.Ingress) == 0 && len(s.Finalizers) == 0, "a Service with a loadBalancerClass is left to others, and is %v", s)
+	must.Be(len(s.Status.LoadBalancer.Ingress) == 0 && len(s.Finalizers) == 0,
+		"a Service with a loadBalancerClass is left to others, and is %v", s)
 	for _, c := range e.proxy.Since(mark) {
 		// CloudStack itself refuses the address.
 		must.Be(!c.Changes() || c.Command == "associateIpAddress", "a refused Service led to the call %s", c.Command)
 	}
-	return "by the API server: bad value, tenant's network; by Event: port 8081, an address that is not there, an internal balancer without a provider; a loadBalancerClass is left to others"
+
+	return "by the API server: bad value, tenant's network; by Event: port 8081, an address that is not there, an " +
+		"internal balancer without a provider; a loadBalancerClass is left to others"
 }
 
 // internal creates a Service with an address of a tier with internal load balancing, to which all nodes are attached.
@@ -85,7 +91,8 @@ func internal(e *env) string {
 func (e *env) internalIs(networkID, ip string, want ...int) {
 	e.until(fmt.Sprintf("internal balancers at %s for ports %v", ip, want), func() {
 		var got []int
-		for _, b := range must.Get(e.world.User.ListInternalLoadBalancers(e.ctx, cloudstack.InternalLoadBalancerQuery{NetworkID: networkID})) {
+		for _, b := range must.Get(e.world.User.ListInternalLoadBalancers(e.ctx,
+			cloudstack.InternalLoadBalancerQuery{NetworkID: networkID})) {
 			if b.Address == ip {
 				got = append(got, b.Port)
 				members := e.members(b.ID)
@@ -99,37 +106,44 @@ func (e *env) internalIs(networkID, ip string, want ...int) {
 
 // certificate terminates TLS at the router with a certificate, then with another one.
 func certificate(e *env) string {
-	for _, n := range must.Get(e.world.User.ListNetworks(e.ctx, cloudstack.NetworkQuery{ID: e.networkID, ProjectID: e.projectID})) {
+	for _, n := range must.Get(e.world.User.ListNetworks(e.ctx,
+		cloudstack.NetworkQuery{ID: e.networkID, ProjectID: e.projectID})) {
 		can(strings.EqualFold(n.Services["Lb"]["SslTermination"], "true"),
 			"the network's load balancer does not end TLS (capability SslTermination, CloudStack 4.22 or newer)")
 	}
+
 	var ids []string
 	e.cleanup(func() {
 		for _, id := range ids {
 			e.do("deleteSslCert", world.Params{"id": id})
 		}
 	})
+
 	e.cleanup(e.removeAll) // before the certificates, which are in use
 	for i := range 2 {
 		host := fmt.Sprintf("lb%d.example.org", i)
 		crt, key := must.Get2(cert.GenerateSelfSignedCertKey(host, nil, nil))
-		der := must.Get(x509.MarshalPKCS8PrivateKey(must.Get(keyutil.ParsePrivateKeyPEM(key)))) // the only form that CloudStack reads
+		// the only form that CloudStack reads
+		der := must.Get(x509.MarshalPKCS8PrivateKey(must.Get(keyutil.ParsePrivateKeyPEM(key))))
 		block, _ := pem.Decode(crt)
 		ids = append(ids, e.do("uploadSslCert", world.Params{
 			"name": e.world.Name(fmt.Sprintf("cert%d", i)), "certificate": string(pem.EncodeToMemory(block)),
 			"privatekey": string(pem.EncodeToMemory(&pem.Block{Type: keyutil.PrivateKeyBlockType, Bytes: der})),
 		}.Set("projectid", e.projectID)).Text("id"))
 	}
+
 	ip := e.served("web", "80,443", "ssl-certificate="+ids[0], "ssl-ports=443")
 	for _, id := range ids {
 		e.edit("web", "ssl-certificate="+id)
 		e.rulesAre(ip, "certificate "+id+" to be bound to port 443", func(rules map[string]rule) {
 			tls, plain := rules["443"], rules["80"]
-			must.Be(tls.Protocol == "ssl" && plain.Protocol == "tcp", "protocols are %q and %q", tls.Protocol, plain.Protocol)
+			must.Be(tls.Protocol == "ssl" && plain.Protocol == "tcp", "protocols are %q and %q", tls.Protocol,
+				plain.Protocol)
 			bound := must.Get(e.world.User.ListCertificatesOfRule(e.ctx, tls.ID))
 			must.Be(slices.Equal(bound, []string{id}), "bound are %v", bound)
 		})
 	}
+
 	return "TLS on one port of two; another certificate bound in place"
 }
 
@@ -149,16 +163,20 @@ func nodeLife(e *env) string {
 		has := taints(e.node(first.Name))
 		must.Be(slices.Contains(has, shutdown), "its taints are %v", has)
 	})
+
 	for vm, expunge := range map[world.VM]string{first: "false", second: "true"} {
 		e.world.Admin.Do(e.ctx, "destroyVirtualMachine", world.Params{"id": vm.ID, "expunge": expunge})
 	}
+
 	for _, vm := range vms {
 		e.until("the Node "+vm.Name+" to be deleted", func() {
-			if _, err := e.cluster.Client.CoreV1().Nodes().Get(e.ctx, vm.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			if _, err := e.cluster.Client.CoreV1().Nodes().Get(e.ctx, vm.Name,
+				metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				must.Fail("it is there, with taints %v", taints(e.node(vm.Name)))
 			}
 		})
 	}
+
 	e.vms = slices.DeleteFunc(e.vms, func(vm world.VM) bool { return slices.Contains(vms, vm) })
 	e.serves(ip, "80")
 	left := must.Get(e.cluster.Client.CoreV1().Nodes().List(e.ctx, metav1.ListOptions{})).Items
@@ -169,18 +187,25 @@ func nodeLife(e *env) string {
 // twoNICs attaches all nodes to a second network, in which a Service is served that names it.
 func twoNICs(e *env) string {
 	const second = "second-net"
-	id, err := must.Try(func() string { return e.world.Network(e.ctx, second, e.world.Offers.Isolated, world.Params{}) })
+	id, err := must.Try(func() string {
+		return e.world.Network(e.ctx, second, e.world.Offers.Isolated, world.Params{})
+	})
 	can(err == nil, "no second isolated network: %v", err)
 	e.plug(id)
+
 	// The controller reads VMs again before it refuses a Service, so it sees the new interfaces at once.
 	ip := e.served("web", "network="+e.world.Name(second))
 	e.serves(ip, "80")
 	for network, ip := range map[string]string{id: ip, e.networkID: e.served("unsaid")} {
-		rules := must.Get(e.world.User.ListLoadBalancerRules(e.ctx, cloudstack.LoadBalancerRuleQuery{NetworkID: network}))
-		here := slices.ContainsFunc(rules, func(r cloudstack.LoadBalancerRule) bool { return r.PublicIP == ip && r.NetworkID == network })
+		rules := must.Get(e.world.User.ListLoadBalancerRules(e.ctx,
+			cloudstack.LoadBalancerRuleQuery{NetworkID: network}))
+		here := slices.ContainsFunc(rules,
+			func(r cloudstack.LoadBalancerRule) bool { return r.PublicIP == ip && r.NetworkID == network })
 		must.Be(here, "none of the %d rules in network %s is at %s", len(rules), network, ip)
 	}
-	return "served by the interfaces that were added, in the network that the Service names; without a name by the default ones"
+
+	return "served by the interfaces that were added, in the network that the Service names; without a name by the " +
+		"default ones"
 }
 
 // plug attaches all nodes to a network; at the end of the scenario its Services are deleted and the interfaces removed.
@@ -188,7 +213,8 @@ func (e *env) plug(networkID string) {
 	for _, vm := range e.vms {
 		e.do("addNicToVirtualMachine", world.Params{"virtualmachineid": vm.ID, "networkid": networkID})
 		e.cleanup(func() {
-			for _, now := range must.Get(e.world.User.ListVirtualMachines(e.ctx, cloudstack.VMQuery{ID: vm.ID, ProjectID: e.projectID})) {
+			for _, now := range must.Get(e.world.User.ListVirtualMachines(e.ctx,
+				cloudstack.VMQuery{ID: vm.ID, ProjectID: e.projectID})) {
 				for _, nic := range now.NICs {
 					if nic.NetworkID == networkID {
 						e.do("removeNicFromVirtualMachine", world.Params{"virtualmachineid": vm.ID, "nicid": nic.ID})

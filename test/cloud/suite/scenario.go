@@ -56,7 +56,8 @@ var firstOf = []string{"isolated network: VMs stopped, destroyed and expunged", 
 
 // older are the scenarios, all in one network, that depend on features which an older CloudStack lacks or implements
 // differently.
-var older = []string{"a Service comes", "algorithm", "PROXY", "source ranges", "ports added", "stickiness", "external traffic", "what is refused",
+var older = []string{"a Service comes", "algorithm", "PROXY", "source ranges", "ports added", "stickiness",
+	"external traffic", "what is refused",
 	"address changed", "migrate-rules"}
 
 // Select returns the names of the scenarios that match texts: whole names, parts of names, or "older". Another part
@@ -74,12 +75,14 @@ func Select(only []string, part int) ([]string, error) {
 	case len(only) == 0:
 		return all, nil
 	}
+
 	if slices.Equal(only, []string{"older"}) {
 		only = nil
 		for _, name := range older {
 			only = append(only, "isolated network: "+name)
 		}
 	}
+
 	var chosen []string
 	for _, text := range only {
 		found := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !strings.Contains(name, text) })
@@ -88,6 +91,7 @@ func Select(only []string, part int) ([]string, error) {
 		}
 		chosen = append(chosen, found...)
 	}
+
 	return chosen, nil
 }
 
@@ -139,6 +143,7 @@ func (r *Run) inPlace(ctx context.Context, p *place, s *scenario) (seen string) 
 	case !s.bare && !p.installed:
 		e.install(byRoot)
 	}
+
 	before := e.addresses()
 	e.makeNamespace()
 	errs := []error{must.Catch(func() { seen = s.run(e) })}
@@ -146,16 +151,19 @@ func (r *Run) inPlace(ctx context.Context, p *place, s *scenario) (seen string) 
 	for _, f := range slices.Backward(e.late) {
 		errs = append(errs, must.Catch(f))
 	}
+
 	e.ctx = ctx
 	if p.installed {
 		errs = append(errs, must.Catch(e.removeAll))
 	}
+
 	must.OK(errors.Join(errs...))
 	e.until("the scenario's addresses to be released", func() {
 		after := e.addresses()
 		maps.DeleteFunc(after, func(ip, _ string) bool { return before[ip] != "" })
 		must.Be(len(after) == 0, "%v are left", after)
 	})
+
 	return seen
 }
 
@@ -172,12 +180,24 @@ func namespaceOf(s *scenario) string {
 // able ends a scenario that this cloud or these credentials do not support.
 func (r *Run) able(s *scenario) {
 	w := r.world
-	deploy := w.May["deployVirtualMachine"] && w.May["createNetwork"] && w.Offers.ServiceOffering != "" && w.Offers.Template != ""
+	deploy := w.May["deployVirtualMachine"] &&
+		w.May["createNetwork"] &&
+		w.Offers.ServiceOffering != "" &&
+		w.Offers.Template != ""
+
 	can(deploy, "no VM can be deployed (service offering %q, template %q)", w.Offers.ServiceName, w.Offers.TemplateName)
-	can(s.at != isolated || w.Offers.Isolated != "", "no offering of isolated networks with a virtual router as load balancer")
-	can(s.at != vpc || w.Offers.VPC != "" && w.Offers.Tier != "", "no VPC offering, or no offering of tiers with load balancing")
+	can(s.at != isolated || w.Offers.Isolated != "",
+		"no offering of isolated networks with a virtual router as load balancer")
+	can(s.at != vpc || w.Offers.VPC != "" && w.Offers.Tier != "",
+		"no VPC offering, or no offering of tiers with load balancing")
 	can(s.at != project || w.May["createProject"], "the role may not make projects")
-	has := map[need]bool{"": true, needRoot: w.Root, needInternalLB: w.Offers.InternalTier != "", needCertificate: w.May["uploadSslCert"]}
+	has := map[need]bool{
+		"":              true,
+		needRoot:        w.Root,
+		needInternalLB:  w.Offers.InternalTier != "",
+		needCertificate: w.May["uploadSslCert"],
+	}
+
 	can(has[s.need], "needs %s", s.need)
 }
 
@@ -223,6 +243,7 @@ func scenarios() []scenario {
 		// Counts calls, and compares durations with those of calls by hand.
 		{name: "calls and seconds of 10 ports", run: budgets},
 	}
+
 	// Changes by others in CloudStack.
 	drifts := []scenario{{name: "drift of each kind", run: drift}}
 	removals := []scenario{{name: "uninstall", run: uninstalled}}
@@ -233,11 +254,22 @@ func scenarios() []scenario {
 		}
 		return list
 	}
+
 	// Each place is installed with another kind of credentials.
 	return slices.Concat(
 		in(isolated, []scenario{
-			{name: "install by a domain administrator's login", need: needRoot, bare: true, run: installBy(byDomainAdmin)},
-			{name: "install by a root administrator's login, after uninstall", need: needRoot, bare: true, run: installBy(byRoot)},
+			{
+				name: "install by a domain administrator's login",
+				need: needRoot,
+				bare: true,
+				run:  installBy(byDomainAdmin),
+			},
+			{
+				name: "install by a root administrator's login, after uninstall",
+				need: needRoot,
+				bare: true,
+				run:  installBy(byRoot),
+			},
 		}, services, drifts, []scenario{
 			{name: "VMs stopped, destroyed and expunged", need: needRoot, run: nodeLife},
 			{name: "two network interfaces", trusted: true, run: twoNICs},
@@ -246,8 +278,16 @@ func scenarios() []scenario {
 			{name: "every tenth call fails, every tenth answer is lost", run: faults},
 			{name: "killed with the answer of each call lost", run: crashPoints},
 			// API calls recreate recorded states of the providers in use today; the providers themselves do not run.
-			{name: "takeover from upstream v1.2.0", bare: true, run: takeover(leftby.Apache, apacheImage, "external-cloudstack")},
-			{name: "takeover from Leaseweb v1.8.1", bare: true, run: takeover(leftby.Leaseweb, leasewebImage, "cloudstack")},
+			{
+				name: "takeover from upstream v1.2.0",
+				bare: true,
+				run:  takeover(leftby.Apache, apacheImage, "external-cloudstack"),
+			},
+			{
+				name: "takeover from Leaseweb v1.8.1",
+				bare: true,
+				run:  takeover(leftby.Leaseweb, leasewebImage, "cloudstack"),
+			},
 		}, removals, []scenario{
 			{name: "load balancers left at uninstall, cleaned up by the next install", run: orphans},
 		}),
@@ -255,7 +295,12 @@ func scenarios() []scenario {
 			{name: "internal load balancer", trusted: true, need: needInternalLB, run: internal},
 		}, drifts, removals),
 		in(project, []scenario{
-			{name: "install into a project, with an account made for it", need: needRoot, bare: true, run: installBy(byRoot)},
+			{
+				name: "install into a project, with an account made for it",
+				need: needRoot,
+				bare: true,
+				run:  installBy(byRoot),
+			},
 		}, services, drifts, removals),
 	)
 }

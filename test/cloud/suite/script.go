@@ -110,14 +110,17 @@ func (p *player) Do(s *script.Step) error {
 				}
 			})
 			p.vars[w[0]] = ip
+
 		case "release":
 			if id := p.addresses()[w[0]]; id != "" {
 				p.release(id)
 			}
+
 		case "let":
 			kind, name, _ := strings.Cut(w[1], ":")
 			must.Be(kind == "ip", "only addresses are known here")
 			p.vars[w[0]] = p.at(name)
+
 		case "reset":
 			p.mark = p.proxy.Mark()
 		default:
@@ -155,11 +158,17 @@ func (p *player) see(verb string, w []string) (ok bool, got any) {
 			shown["ip"], shown["hostname"] = in.IP, in.Hostname
 		}
 		return script.Subset(shown, w[1:]), shown
+
 	case "rules":
 		return p.rulesAreFor(p.rules(p.at(w[0])), w[1:])
 	case "rule":
 		r := p.rules(p.at(w[0]))[w[1]]
-		return script.Subset(map[string]string{"protocol": r.Protocol, "algorithm": r.Algorithm, "to": fmt.Sprint(r.PrivatePort)}, w[2:]), r
+		return script.Subset(map[string]string{
+			"protocol":  r.Protocol,
+			"algorithm": r.Algorithm,
+			"to":        fmt.Sprint(r.PrivatePort),
+		}, w[2:]), r
+
 	case "open":
 		r := p.rules(p.at(w[0]))[w[1]]
 		open := cmp.Or(strings.Join(r.CIDRs, ","), annotation.Anyone)
@@ -170,20 +179,25 @@ func (p *player) see(verb string, w []string) (ok bool, got any) {
 			open = sources(p.firewall(r.PublicIPID), w[1])
 		}
 		return open == strings.Join(w[2:], ","), open
+
 	case "sticky":
 		method := ""
 		for _, policy := range must.Get(p.world.User.ListStickinessPolicies(p.ctx, p.rules(p.at(w[0]))[w[1]].ID)) {
 			method = policy.Method
 		}
 		return method == w[2], method
+
 	case "event":
 		return slices.ContainsFunc(p.said(), func(e string) bool {
-			return strings.HasPrefix(e, w[0]+": ") && !slices.ContainsFunc(w[1:], func(text string) bool { return !strings.Contains(e, text) })
+			return strings.HasPrefix(e, w[0]+": ") &&
+				!slices.ContainsFunc(w[1:], func(text string) bool { return !strings.Contains(e, text) })
 		}), "no such Event"
+
 	case "calls":
 		n := len(slices.DeleteFunc(p.proxy.Since(p.mark), func(c proxy.Call) bool { return c.Command != w[0] }))
 		return fmt.Sprint(n) == w[1], n
 	}
+
 	must.Fail("nothing of this name can be seen")
 	return false, nil
 }
@@ -210,7 +224,8 @@ func (p *player) said() (all []string) {
 	for space, e := range map[string]*env{"": p.env, "friend/": p.friend} {
 		for _, s := range e.all() {
 			for _, event := range e.listEvents(s.Name) {
-				all = append(all, fmt.Sprintf("%s: %s (%s, %s%s)", event.Reason, event.Message, event.Type, space, s.Name))
+				all = append(all,
+					fmt.Sprintf("%s: %s (%s, %s%s)", event.Reason, event.Message, event.Type, space, s.Name))
 			}
 		}
 	}

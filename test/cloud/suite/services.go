@@ -46,17 +46,26 @@ func (e *env) services() typedcorev1.ServiceInterface {
 
 // change applies words of scenarios to a Service, see script.Change. The API server chooses node ports.
 func change(s *corev1.Service, words []string) {
-	must.OK(script.Change(s, words, func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
-		if old != nil {
-			return *old
-		}
-		return corev1.ServicePort{Name: fmt.Sprintf("p%d", number), Protocol: protocol, Port: number, TargetPort: intstr.FromInt32(8080)}
-	}))
+	must.OK(script.Change(s, words,
+		func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
+			if old != nil {
+				return *old
+			}
+			return corev1.ServicePort{
+				Name:       fmt.Sprintf("p%d", number),
+				Protocol:   protocol,
+				Port:       number,
+				TargetPort: intstr.FromInt32(8080),
+			}
+		}))
 }
 
 // create creates a Service of type LoadBalancer with port 80 and applies words to it.
 func (e *env) create(name string, words ...string) {
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+	}
 	change(s, append([]string{"80"}, words...))
 	must.Get(e.services().Create(e.ctx, s, metav1.CreateOptions{}))
 }
@@ -107,7 +116,8 @@ func (e *env) listEvents(name string) []corev1.Event {
 	if err == nil {
 		selector += ",involvedObject.uid=" + string(svc.UID)
 	}
-	return must.Get(e.cluster.Client.CoreV1().Events(metav1.NamespaceAll).List(e.ctx, metav1.ListOptions{FieldSelector: selector})).Items
+	return must.Get(e.cluster.Client.CoreV1().Events(metav1.NamespaceAll).List(e.ctx,
+		metav1.ListOptions{FieldSelector: selector})).Items
 }
 
 // events returns the reasons and messages of a Service's Events.
@@ -177,7 +187,8 @@ func (e *env) all() []corev1.Service {
 // makeNamespace creates the namespace of the scenario.
 func (e *env) makeNamespace() {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
-	if _, err := e.cluster.Client.CoreV1().Namespaces().Create(e.ctx, namespace, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	if _, err := e.cluster.Client.CoreV1().Namespaces().Create(e.ctx, namespace,
+		metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		must.OK(err)
 	}
 }
@@ -185,7 +196,8 @@ func (e *env) makeNamespace() {
 // label sets a label of a node; an empty value removes it.
 func (e *env) label(node, key, value string) {
 	patch := strings.ReplaceAll(fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value), `""`, "null")
-	must.Get(e.cluster.Client.CoreV1().Nodes().Patch(e.ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+	must.Get(e.cluster.Client.CoreV1().Nodes().Patch(e.ctx, node, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}))
 }
 
 func (e *env) node(name string) *corev1.Node {
@@ -207,13 +219,21 @@ func (e *env) endpoint(service, node string) {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.1"}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+		Endpoints: []discoveryv1.Endpoint{
+			{
+				Addresses:  []string{"10.244.0.1"},
+				NodeName:   &node,
+				Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+			},
+		},
 	}
+
 	client := e.cluster.Client.DiscoveryV1().EndpointSlices(e.namespace)
 	_, err := client.Update(e.ctx, slice, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = client.Create(e.ctx, slice, metav1.CreateOptions{})
 	}
+
 	must.OK(err)
 }
 
@@ -231,7 +251,8 @@ func (e *env) do(command string, params world.Params) world.Object {
 // rules returns the load balancer rules at an address by port, without volatile fields.
 func (e *env) rules(ip string) map[string]rule {
 	all := map[string]rule{}
-	for _, r := range must.Get(e.world.User.ListLoadBalancerRules(e.ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: e.projectID})) {
+	for _, r := range must.Get(e.world.User.ListLoadBalancerRules(e.ctx,
+		cloudstack.LoadBalancerRuleQuery{ProjectID: e.projectID})) {
 		if r.PublicIP == ip {
 			r.State, r.Tags, r.CIDRs = "", nil, annotation.Canonical(r.CIDRs)
 			all[fmt.Sprint(r.PublicPort)] = rule{r, e.members(r.ID)}
@@ -274,7 +295,8 @@ func complete(rules map[string]rule, ports string, members []string) {
 
 // firewall returns the firewall rules of an address.
 func (e *env) firewall(addressID string) []cloudstack.FirewallRule {
-	return must.Get(e.world.User.ListFirewallRules(e.ctx, cloudstack.FirewallRuleQuery{PublicIPID: addressID, ProjectID: e.projectID}))
+	return must.Get(e.world.User.ListFirewallRules(e.ctx,
+		cloudstack.FirewallRuleQuery{PublicIPID: addressID, ProjectID: e.projectID}))
 }
 
 // sources returns the source ranges that may reach a port, joined: the controller may write a range as its two halves.
@@ -291,7 +313,8 @@ func sources(all []cloudstack.FirewallRule, port string) string {
 
 // acl returns the ingress items of a list that allow traffic.
 func (e *env) acl(listID string) []cloudstack.NetworkACL {
-	all := must.Get(e.world.User.ListNetworkACLs(e.ctx, cloudstack.NetworkACLQuery{ListID: listID, ProjectID: e.projectID}))
+	all := must.Get(e.world.User.ListNetworkACLs(e.ctx,
+		cloudstack.NetworkACLQuery{ListID: listID, ProjectID: e.projectID}))
 	return slices.DeleteFunc(all, func(a cloudstack.NetworkACL) bool { return !a.Ingress || !a.Allow })
 }
 

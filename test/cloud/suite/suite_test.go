@@ -52,6 +52,7 @@ func newCrashed(t *testing.T, runs int) *crashed {
 		c.runs, c.dirs = append(c.runs, r.id), append(c.dirs, r.dir)
 		t.Cleanup(func() { _ = os.RemoveAll(r.dir) })
 	}
+
 	return c
 }
 
@@ -60,8 +61,10 @@ func namesIn(t *testing.T, cloud *testenv.CloudStack) []string {
 	t.Helper()
 	var all []string
 	for _, l := range []struct{ command, object, project string }{
-		{"listVirtualMachines", "virtualmachine", ""}, {"listVirtualMachines", "virtualmachine", "-1"}, {"listNetworks", "network", ""},
-		{"listNetworks", "network", "-1"}, {"listVPCs", "vpc", ""}, {"listProjects", "project", ""}, {"listDomains", "domain", ""},
+		{"listVirtualMachines", "virtualmachine", ""}, {"listVirtualMachines", "virtualmachine", "-1"},
+		{"listNetworks", "network", ""},
+		{"listNetworks", "network", "-1"}, {"listVPCs", "vpc", ""}, {"listProjects", "project", ""},
+		{"listDomains", "domain", ""},
 	} {
 		params := map[string]string{"listall": "true"}
 		if l.project != "" {
@@ -73,6 +76,7 @@ func namesIn(t *testing.T, cloud *testenv.CloudStack) []string {
 			all = append(all, o.Text("name"))
 		}
 	}
+
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -89,8 +93,9 @@ func (c *crashed) others(t *testing.T, names ...string) {
 			root.Do(t.Context(), "createDomain", world.Params{"name": name})
 			root.Do(t.Context(), "createNetwork", world.Params{
 				"name": name + "-net", "displaytext": name, "account": "admin", "zoneid": id("listZones", "zone", nil),
-				"domainid":          id("listDomains", "domain", world.Params{"name": "ROOT"}),
-				"networkofferingid": id("listNetworkOfferings", "networkoffering", world.Params{"name": "DefaultIsolatedNetworkOfferingWithSourceNatService"}),
+				"domainid": id("listDomains", "domain", world.Params{"name": "ROOT"}),
+				"networkofferingid": id("listNetworkOfferings", "networkoffering",
+					world.Params{"name": "DefaultIsolatedNetworkOfferingWithSourceNatService"}),
 			})
 		}
 	}))
@@ -105,6 +110,7 @@ func TestCleanAfterACrash(t *testing.T) {
 	if n := len(namesIn(t, c.cloud)); n < 15 {
 		t.Fatalf("only %v was made", namesIn(t, c.cloud))
 	}
+
 	// The second run's journal is lost.
 	require.NoError(t, os.Remove(filepath.Join(c.o.JournalDir, c.runs[1]+".jsonl")))
 	require.NoError(t, Clean(t.Context(), c.o, ""), c.log.String())
@@ -113,20 +119,26 @@ func TestCleanAfterACrash(t *testing.T) {
 			t.Errorf("%s is left", name)
 		}
 	}
+
 	if !strings.Contains(c.log.String(), "CLOUD_RUN=ID") || !strings.Contains(c.log.String(), c.runs[1]) {
 		t.Errorf("the run without a journal is not named:\n%s", c.log.String())
 	}
+
 	if _, err := os.Stat(c.dirs[0]); !os.IsNotExist(err) {
 		t.Errorf("the folder %s, which holds credentials, is left: %v", c.dirs[0], err)
 	}
+
 	if left, err := world.Journals(c.o.JournalDir); err != nil || len(left) > 0 {
 		t.Errorf("journals %v, %v", left, err)
 	}
+
 	// Without a journal, by the prefix.
 	require.NoError(t, Clean(t.Context(), c.o, c.runs[1]), c.log.String())
-	if got, want := namesIn(t, c.cloud), []string{"ROOT", like, like + "-net", "shop", "shop-net"}; !slices.Equal(got, want) {
+	if got, want := namesIn(t, c.cloud), []string{"ROOT", like, like +
+		"-net", "shop", "shop-net"}; !slices.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
 	}
+
 	if strings.Contains(c.log.String(), simulatorLogin.Password) {
 		t.Error("the log has the password")
 	}
@@ -143,11 +155,15 @@ func TestHostileRun(t *testing.T) {
 			t.Errorf("%q passes as a run id", id)
 		}
 	}
+
 	require.NoError(t, Clean(t.Context(), c.o, "zzzzz9"))
+
 	// The guard stops a cleaner that tries to delete objects of others.
 	err := c.o.through(t.Context(), "zzzzz9", func(cl *world.Cleaner) {
 		for _, d := range cl.API.List(t.Context(), "listDomains", "domain", world.Params{"listall": "true"}) {
-			if must.Catch(func() { cl.API.Do(t.Context(), "deleteDomain", world.Params{"id": d.Text("id"), "cleanup": "true"}) }) == nil {
+			if must.Catch(func() {
+				cl.API.Do(t.Context(), "deleteDomain", world.Params{"id": d.Text("id"), "cleanup": "true"})
+			}) == nil {
 				t.Errorf("domain %s could be deleted", d.Text("name"))
 			}
 		}
@@ -155,6 +171,7 @@ func TestHostileRun(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the guard refused") {
 		t.Errorf("the refusal is not an error of the run: %v", err)
 	}
+
 	if after := namesIn(t, c.cloud); !slices.Equal(before, after) {
 		t.Errorf("%v became %v", before, after)
 	}
@@ -171,14 +188,22 @@ func TestPlainUser(t *testing.T) {
 	if !ok {
 		t.Fatal("the user has no keys")
 	}
+
 	var log bytes.Buffer
-	o := Options{URL: cloud.URL, Who: world.Credentials{APIKey: key, SecretKey: secret}, JournalDir: t.TempDir(), Log: &log}
+	o := Options{
+		URL:        cloud.URL,
+		Who:        world.Credentials{APIKey: key, SecretKey: secret},
+		JournalDir: t.TempDir(),
+		Log:        &log,
+	}
+
 	before := namesIn(t, cloud)
 	r, err := Start(t.Context(), o)
 	require.NoError(t, err)
 	if r.world.Root || r.world.Account != "k8s" {
 		t.Errorf("root: %v, in account %s", r.world.Root, r.world.Account)
 	}
+
 	for _, s := range scenarios() {
 		reason := must.Catch(func() { r.able(&s) })
 		// The example world's user may do everything except what needs an administrator.
@@ -186,9 +211,11 @@ func TestPlainUser(t *testing.T) {
 			t.Errorf("%s: cannot is %v, want %v", s.name, reason, want)
 		}
 	}
+
 	p := &place{Run: r, kind: isolated}
 	e := &env{place: p, ctx: t.Context()}
 	require.NoError(t, must.Catch(func() { p.makeNetwork(t.Context()); e.acquire() }))
+
 	// The run cannot reach objects that existed before.
 	list, err := r.world.User.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
@@ -198,10 +225,12 @@ func TestPlainUser(t *testing.T) {
 			require.ErrorContains(t, err, "the guard of this test run refuses", "VM %s was there before", vm.Name)
 		}
 	}
+
 	err = r.Stop(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "not expunged") {
 		t.Errorf("a plain user cannot expunge VMs, and the error does not say so: %v", err)
 	}
+
 	for _, name := range before {
 		if !slices.Contains(namesIn(t, cloud), name) {
 			t.Errorf("%s is gone, and was there before the run", name)
@@ -217,11 +246,15 @@ func TestScenarioTable(t *testing.T) {
 		if names[s.name] || !strings.HasPrefix(s.name, s.at+": ") || s.run == nil {
 			t.Errorf("scenario %q at %q", s.name, s.at)
 		}
+
 		names[s.name] = true
 		ns := namespaceOf(&s)
-		if other := namespaces[ns]; !s.trusted && other != "" && strings.HasPrefix(other, s.at) || len(ns) > 63 || notInNames.MatchString(strings.ReplaceAll(ns, "-", "")) {
+		if other := namespaces[ns]; !s.trusted && other != "" && strings.HasPrefix(other, s.at) ||
+			len(ns) > 63 ||
+			notInNames.MatchString(strings.ReplaceAll(ns, "-", "")) {
 			t.Errorf("%q has the namespace %q of %q", s.name, ns, other)
 		}
+
 		namespaces[ns] = s.name
 		if len(places) == 0 || places[len(places)-1] != s.at {
 			if slices.Contains(places, s.at) {
@@ -237,13 +270,16 @@ func TestSelect(t *testing.T) {
 	if all, err := Select(nil, 0); err != nil || len(all) != len(scenarios()) {
 		t.Error(all, err)
 	}
+
 	some, err := Select([]string{"PROXY"}, 0)
 	if err != nil || len(some) != 3 {
 		t.Error(some, err)
 	}
+
 	if _, err := Select([]string{"nothing like it"}, 0); err == nil {
 		t.Error("an unknown name passes")
 	}
+
 	var thirds []string
 	for part := 1; part <= 3; part++ {
 		names, err := Select(nil, part)
@@ -252,9 +288,11 @@ func TestSelect(t *testing.T) {
 		}
 		thirds = append(thirds, names...)
 	}
+
 	if !slices.Equal(thirds, Names()) {
 		t.Error(thirds)
 	}
+
 	for _, c := range []struct {
 		only []string
 		part int
@@ -289,6 +327,7 @@ func TestReport(t *testing.T) {
 			}
 		}
 	}
+
 	if page := (&Report{Results: []Result{ok}}).Markdown(); !strings.Contains(page, `| a | ok | 1.5 | 7 | 1\|2 |`) {
 		t.Error(page)
 	}

@@ -37,7 +37,12 @@ func allowed(list func() []Object) []Object {
 // Runs returns the ids of the runs that have objects in a cloud.
 func Runs(ctx context.Context, c Client) []string {
 	found := map[string]bool{}
-	for _, l := range [][2]string{{"listDomains", "domain"}, {"listNetworks", "network"}, {"listVPCs", "vpc"}, {"listVirtualMachines", "virtualmachine"}} {
+	for _, l := range [][2]string{
+		{"listDomains", "domain"},
+		{"listNetworks", "network"},
+		{"listVPCs", "vpc"},
+		{"listVirtualMachines", "virtualmachine"},
+	} {
 		for _, o := range allowed(func() []Object { return c.List(ctx, l[0], l[1], Params{"listall": "true"}) }) {
 			rest, ours := strings.CutPrefix(o.Text("name"), Prefix)
 			id, _, _ := strings.Cut(rest, "-")
@@ -56,7 +61,8 @@ const (
 )
 
 // errNotExpunged means that the user may not expunge VMs: retrying for some seconds does not help.
-var errNotExpunged = errors.New("VMs are destroyed but not expunged, so their network stays; clean up again when CloudStack has expunged them")
+var errNotExpunged = errors.New("VMs are destroyed but not expunged, so their network stays; clean up again when " +
+	"CloudStack has expunged them")
 
 // Clean removes everything and returns what is left. It retries, because CloudStack does not remove an object before
 // its creation has ended.
@@ -80,19 +86,24 @@ func (c *Cleaner) Clean(ctx context.Context) error {
 func (c *Cleaner) clean(ctx context.Context) {
 	// Domains and roles have no owner: those of the run have its prefix.
 	named := func(command, object string, is func(name string) bool) []Object {
-		all := allowed(func() []Object { return c.API.List(ctx, command, object, Params{}.Flag("listall", object == "domain")) })
+		all := allowed(func() []Object {
+			return c.API.List(ctx, command, object, Params{}.Flag("listall", object == "domain"))
+		})
 		return c.adopt(slices.DeleteFunc(all, func(o Object) bool { return !is(o.Text("name")) }))
 	}
+
 	domains, domain := named("listDomains", "domain", func(name string) bool { return name == PrefixOf(c.Run) }), ""
 	for _, o := range domains {
 		domain = o.Text("id")
 	}
+
 	projects := allowed(func() []Object { return c.list(ctx, "listProjects", "project", domain, "") })
 	var errs []error
 	try := func(work func()) { errs = append(errs, must.Catch(work)) }
 	for _, project := range append(slices.Clone(projects), Object{}) {
 		try(func() { c.contents(ctx, domain, project.Text("id")) })
 	}
+
 	try(func() { c.remove(ctx, "deleteProject", projects, Params{"cleanup": "true"}) })
 	try(func() { c.remove(ctx, "deleteDomain", domains, Params{"cleanup": "true"}) })
 	try(func() { c.remove(ctx, "deleteRole", named("listRoles", "role", c.named), nil) })
@@ -124,10 +135,13 @@ func (c *Cleaner) list(ctx context.Context, command, object, domain, project str
 }
 
 // contents removes VMs, then networks, then VPCs. A plain user may expunge VMs only where the operator allows it
-// (allow.user.expunge.recover.vm); elsewhere they are destroyed, and their network can be removed when CloudStack has expunged them.
+// (allow.user.expunge.recover.vm); elsewhere they are destroyed, and their network can be removed when CloudStack has
+// expunged them.
 func (c *Cleaner) contents(ctx context.Context, domain, project string) {
 	vms := c.list(ctx, "listVirtualMachines", "virtualmachine", domain, project)
-	if err := must.Catch(func() { c.remove(ctx, "destroyVirtualMachine", vms, Params{"expunge": "true"}) }); err != nil {
+	if err := must.Catch(func() {
+		c.remove(ctx, "destroyVirtualMachine", vms, Params{"expunge": "true"})
+	}); err != nil {
 		c.remove(ctx, "destroyVirtualMachine", vms, nil)
 		must.Fail("%w (%w)", errNotExpunged, err)
 	}

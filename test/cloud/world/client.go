@@ -98,7 +98,8 @@ func (c Client) Do(ctx context.Context, command string, params Params) Object {
 
 // List returns all objects of a list command; object is the array's name.
 func (c Client) List(ctx context.Context, command, object string, params Params) []Object {
-	return must.Get(cloudstack.List(ctx, c.Client.Client, command, object, params, func(o *Object) string { return o.Text("id") }))
+	return must.Get(cloudstack.List(ctx, c.Client.Client, command, object, params,
+		func(o *Object) string { return o.Text("id") }))
 }
 
 // Journal records a run on this machine's disk before the run creates anything, so that its objects can be found by
@@ -138,7 +139,8 @@ func Journals(dir string) (_ map[string]*Journal, err error) {
 	all := map[string]*Journal{}
 	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "*"+journalSuffix))) {
 		j := &Journal{path: path}
-		_ = json.Unmarshal(must.Get(os.ReadFile(path)), j) // #nosec G304 -- ours; of a run that was killed while it wrote, the name is enough
+		// #nosec G304 -- ours; of a run that was killed while it wrote, the name is enough
+		_ = json.Unmarshal(must.Get(os.ReadFile(path)), j)
 		all[strings.TrimSuffix(filepath.Base(path), journalSuffix)] = j
 	}
 	return all, nil

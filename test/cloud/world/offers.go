@@ -29,7 +29,11 @@ func findOffers(ctx context.Context, c Client, zone string) (o Offers) {
 	o.ZoneID, o.Zone = z.Text("id"), z.Text("name")
 	s := chooseService(c.List(ctx, "listServiceOfferings", "serviceoffering", Params{"zoneid": o.ZoneID}))
 	o.ServiceOffering, o.ServiceName = s.Text("id"), s.Text("name")
-	t := chooseTemplate(c.Ask(ctx, "listTemplates", Params{"templatefilter": "executable", "zoneid": o.ZoneID}).Objects("template"))
+	t := chooseTemplate(c.Ask(ctx, "listTemplates", Params{
+		"templatefilter": "executable",
+		"zoneid":         o.ZoneID,
+	}).Objects("template"))
+
 	o.Template, o.TemplateName = t.Text("id"), t.Text("name")
 	networks := c.List(ctx, "listNetworkOfferings", "networkoffering", Params{"state": "Enabled", "zoneid": o.ZoneID})
 	o.Isolated = chooseNetwork(networks, false, "VirtualRouter", "Firewall")
@@ -44,7 +48,10 @@ func chooseZone(zones []Object, want string) Object {
 		if want != "" && (z.Text("name") == want || z.Text("id") == want) {
 			return z
 		}
-		if want == "" && z.Text("networktype") == "Advanced" && !z.Flag("securitygroupsenabled") && z.Text("allocationstate") == "Enabled" {
+		if want == "" &&
+			z.Text("networktype") == "Advanced" &&
+			!z.Flag("securitygroupsenabled") &&
+			z.Text("allocationstate") == "Enabled" {
 			return z
 		}
 	}
@@ -62,7 +69,8 @@ func chooseService(all []Object) Object {
 }
 
 func chooseTemplate(all []Object) Object {
-	all = slices.DeleteFunc(slices.Clone(all), func(o Object) bool { return !o.Flag("isready") || o.Text("templatetype") == "SYSTEM" })
+	all = slices.DeleteFunc(slices.Clone(all),
+		func(o Object) bool { return !o.Flag("isready") || o.Text("templatetype") == "SYSTEM" })
 	return least(all, func(o Object) float64 { return number(o, "size") })
 }
 

@@ -36,6 +36,7 @@ func TestOfferings(t *testing.T) {
 		}
 		return id
 	}
+
 	for _, c := range []struct {
 		vpc                    bool
 		provider, filter, want string
@@ -47,7 +48,9 @@ func TestOfferings(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, name(chooseNetwork(all, c.vpc, c.provider, c.filter)), c.provider)
 	}
-	if s := chooseService(recorded(t, "listServiceOfferings.all", "serviceoffering")); s.Text("name") != "Small Instance" {
+
+	if s := chooseService(recorded(t, "listServiceOfferings.all",
+		"serviceoffering")); s.Text("name") != "Small Instance" {
 		t.Errorf("service offering %v", s)
 	}
 }
@@ -56,7 +59,13 @@ func TestOfferings(t *testing.T) {
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	c := &Cleaner{Run: "a1b2c3"}
-	for name, want := range map[string]bool{"csccm-cloud-a1b2c3": true, "csccm-cloud-a1b2c3-role": true, "csccm-cloud-a1b2c3x": false, "a1b2c3": false, "": false} {
+	for name, want := range map[string]bool{
+		"csccm-cloud-a1b2c3":      true,
+		"csccm-cloud-a1b2c3-role": true,
+		"csccm-cloud-a1b2c3x":     false,
+		"a1b2c3":                  false,
+		"":                        false,
+	} {
 		assert.Equal(t, want, c.named(name), name)
 	}
 }

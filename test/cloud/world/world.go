@@ -76,23 +76,31 @@ func New(ctx context.Context, o Options) (*World, error) {
 		for _, a := range c.Ask(ctx, "listApis", nil).Objects("api") {
 			w.May[a.Text("name")] = true
 		}
+
 		w.Offers = findOffers(ctx, c, o.Zone)
 		w.Root = w.May["createDomain"] && w.May["createAccount"] && w.May["registerUserKeys"]
 		if w.Root {
 			w.makeAccounts(ctx, c)
 			return
 		}
-		must.Be(o.Who.APIKey != "", "the login may make no domain: give a root administrator's login, or the API keys of a user")
+
+		must.Be(o.Who.APIKey != "",
+			"the login may make no domain: give a root administrator's login, or the API keys of a user")
+
 		// The run uses the account of the user with the given keys.
 		accounts := c.List(ctx, "listAccounts", "account", nil)
-		must.Be(len(accounts) == 1, "the keys show %d accounts; give those of a plain user, or of a root administrator", len(accounts))
-		w.Account, w.DomainID, w.DomainPath = accounts[0].Text("name"), accounts[0].Text("domainid"), accounts[0].Text("domainpath")
+		must.Be(len(accounts) == 1, "the keys show %d accounts; give those of a plain user, or of a root administrator",
+			len(accounts))
+		w.Account = accounts[0].Text("name")
+		w.DomainID = accounts[0].Text("domainid")
+		w.DomainPath = accounts[0].Text("domainpath")
 		w.Keys, w.User = o.Who, c
 		o.Guard.Home(w.Account, w.DomainID)
 	})
 	if err != nil && !w.Root {
 		return nil, err
 	}
+
 	return w, err
 }
 
@@ -110,14 +118,21 @@ func (w *World) makeAccounts(ctx context.Context, root Client) {
 // account creates an account with a user and returns the user's keys.
 func (w *World) account(ctx context.Context, root Client, name string, user Credentials, role string) Credentials {
 	params := Params{
-		"account": name, "username": user.User, "password": user.Password, "firstname": "csccm", "lastname": "cloud test", "email": "nobody@example.com",
-		"domainid": w.DomainID,
+		"account":   name,
+		"username":  user.User,
+		"password":  user.Password,
+		"firstname": "csccm",
+		"lastname":  "cloud test",
+		"email":     "nobody@example.com",
+		"domainid":  w.DomainID,
 	}
+
 	if roles := root.List(ctx, "listRoles", "role", Params{"name": role}); len(roles) > 0 {
 		params["roleid"] = roles[0].Text("id")
 	} else {
 		params["accounttype"] = map[string]string{"User": "0", "Domain Admin": "2"}[role]
 	}
+
 	users := root.Do(ctx, "createAccount", params).Objects("user")
 	must.Be(len(users) > 0, "createAccount: the answer has no user")
 	keys := root.Do(ctx, "registerUserKeys", Params{"id": users[0].Text("id")})
@@ -144,12 +159,17 @@ func (w *World) Network(ctx context.Context, what, offering string, more Params)
 
 // ACLList creates a network ACL list of a VPC.
 func (w *World) ACLList(ctx context.Context, what, vpcID string) (id string) {
-	return w.User.Do(ctx, "createNetworkACLList", Params{"name": w.Name(what), "description": w.Name(what), "vpcid": vpcID}).Text("id")
+	return w.User.Do(ctx, "createNetworkACLList", Params{
+		"name":        w.Name(what),
+		"description": w.Name(what),
+		"vpcid":       vpcID,
+	}).Text("id")
 }
 
 // Tier creates the n-th tier of a VPC.
 func (w *World) Tier(ctx context.Context, what, vpcID, aclID, offering string, n int) (id string) {
-	return w.Network(ctx, what, offering, Params{"vpcid": vpcID, "aclid": aclID, "gateway": fmt.Sprintf("10.64.%d.1", n), "netmask": "255.255.255.0"})
+	return w.Network(ctx, what, offering,
+		Params{"vpcid": vpcID, "aclid": aclID, "gateway": fmt.Sprintf("10.64.%d.1", n), "netmask": "255.255.255.0"})
 }
 
 // VMs creates virtual machines in a network, all at once.
@@ -158,8 +178,12 @@ func (w *World) VMs(ctx context.Context, projectID, network string, names ...str
 	must.Each(len(names), func(i int) {
 		name := w.Name(names[i])
 		o := w.User.Do(ctx, "deployVirtualMachine", Params{
-			"name": name, "displayname": name, "zoneid": w.Offers.ZoneID, "serviceofferingid": w.Offers.ServiceOffering, "templateid": w.Offers.Template,
-			"networkids": network,
+			"name":              name,
+			"displayname":       name,
+			"zoneid":            w.Offers.ZoneID,
+			"serviceofferingid": w.Offers.ServiceOffering,
+			"templateid":        w.Offers.Template,
+			"networkids":        network,
 		}.Set("projectid", projectID))
 		vms[i] = VM{ID: o.Text("id"), Name: name}
 		for _, nic := range o.Objects("nic") {
@@ -169,5 +193,6 @@ func (w *World) VMs(ctx context.Context, projectID, network string, names ...str
 		}
 		must.Be(vms[i].Address != "", "VM %s has no address", name)
 	})
+
 	return vms
 }

@@ -49,17 +49,17 @@ func parts() []*part {
 		{name: "cmd/cloudstack-sim", ceiling: 3_000},
 		{name: "pkg/cloudstack", ceiling: 23_000},
 		{name: "pkg/inventory", ceiling: 4_500},
-		{name: "pkg/annotation", ceiling: 8_400, until: 9_260},
-		{name: "pkg/service", ceiling: 16_000, until: 20_072},
-		{name: "pkg/loadbalancer", ceiling: 47_000, until: 54_563},
-		{name: "pkg/node", ceiling: 14_500, until: 15_268},
-		{name: "pkg/provider", ceiling: 5_700, until: 6_066},
+		{name: "pkg/annotation", ceiling: 8_400, until: 9_164},
+		{name: "pkg/service", ceiling: 16_000, until: 20_070},
+		{name: "pkg/loadbalancer", ceiling: 47_000, until: 54_510},
+		{name: "pkg/node", ceiling: 14_500, until: 15_259},
+		{name: "pkg/provider", ceiling: 5_700, until: 6_012},
 		{name: "pkg/ui", ceiling: 14_000},
 		{name: "pkg/simulator", ceiling: 152_000},
-		{name: smallPackages, ceiling: 6_500, until: 6_648},
-		{name: "installer", ceiling: 152_000, until: 168_760},
+		{name: smallPackages, ceiling: 6_500, until: 6_643},
+		{name: "installer", ceiling: 152_000, until: 170_761},
 		{name: "release", ceiling: 500},
-		{name: tests, ceiling: 530_000, until: 557_900},
+		{name: tests, ceiling: 530_000, until: 557_615},
 	}
 }
 
@@ -164,12 +164,15 @@ func (p *part) add(file string) error {
 }
 
 // tokensOf counts the tokens of a file, without comments and without what only the breaks of lines need: the semicolons
-// that Go inserts at the ends of lines, and the comma before a closing bracket on the next line.
+// that Go inserts at the ends of lines, the comma before a closing bracket on the next line, and a string that goes on
+// after a plus.
 func tokensOf(file string, source []byte) (n int, err error) {
 	var s scanner.Scanner
 	fail := func(at token.Position, message string) { err = fmt.Errorf("%s: %s", at, message) }
 	s.Init(token.NewFileSet().AddFile(file, -1, len(source)), source, fail, 0)
-	for last := token.ILLEGAL; ; {
+
+	var last, lastButOne token.Token
+	for {
 		_, kind, literal := s.Scan()
 		if kind == token.EOF {
 			return n, err
@@ -179,10 +182,14 @@ func tokensOf(file string, source []byte) (n int, err error) {
 		}
 
 		closes := kind == token.RPAREN || kind == token.RBRACE || kind == token.RBRACK
-		if !closes || last != token.COMMA {
+		switch {
+		case closes && last == token.COMMA: // in place of the comma
+		case kind == token.STRING && last == token.ADD && lastButOne == token.STRING:
+			n-- // the plus
+		default:
 			n++
 		}
-		last = kind
+		lastButOne, last = last, kind
 	}
 }
 

@@ -76,7 +76,8 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		return nil, fmt.Errorf("open the log of %s: %w", c.Name, err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Path, c.Args...) // #nosec G204 -- the harness runs what it built
+	// #nosec G204 -- the harness runs what it built
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Path, c.Args...)
 	cmd.Args[0] = cmp.Or(c.Argv0, c.Path)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.Dir, append([]string{}, c.Env...), log, log
 	cmd.SysProcAttr = cmp.Or(c.Attr, &syscall.SysProcAttr{})

@@ -60,16 +60,24 @@ const (
 	exitInterrupted = 130
 )
 
-// Main runs a program until it ends or is interrupted, and returns its exit code. run ends at the first error, see package must.
+// Main runs a program until it ends or is interrupted, and returns its exit code. run ends at the first error, see
+// package must.
 func Main(name string, script []byte, run func(context.Context, *Player)) int {
 	p := &Player{
-		Out: os.Stdout, Style: report.Detect(os.Stdout, report.ColorAuto, os.Getenv), At: func(context.Context, int, bool) {},
-		Clusters: map[string]*testenv.Cluster{}, Vars: map[string]string{}, started: time.Now(), logs: map[string]string{},
+		Out:      os.Stdout,
+		Style:    report.Detect(os.Stdout, report.ColorAuto, os.Getenv),
+		At:       func(context.Context, int, bool) {},
+		Clusters: map[string]*testenv.Cluster{},
+		Vars:     map[string]string{},
+		started:  time.Now(),
+		logs:     map[string]string{},
 	}
+
 	if flag.Parse(); flag.NArg() > 0 {
 		_, _ = fmt.Fprintf(os.Stderr, "%s: unexpected argument %q\n", name, flag.Arg(0))
 		return exitUsage
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	err := must.Catch(func() {
@@ -78,15 +86,18 @@ func Main(name string, script []byte, run func(context.Context, *Player)) int {
 		p.Defer(func() { _ = os.RemoveAll(p.Dir) })
 		run(ctx, p)
 	})
+
 	interrupted := ctx.Err() != nil
 	if err != nil && !interrupted {
 		p.explain()
 	}
+
 	// From here, a second ^C ends the program at once; on Linux the kernel then kills the child processes.
 	stop()
 	for _, f := range slices.Backward(p.stops) {
 		f()
 	}
+
 	switch {
 	case err == nil:
 		return exitOK
@@ -94,6 +105,7 @@ func Main(name string, script []byte, run func(context.Context, *Player)) int {
 		_, _ = fmt.Fprintf(os.Stderr, "%s: interrupted; everything is stopped and removed\n", name)
 		return exitInterrupted
 	}
+
 	_, _ = fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	return exitFailure
 }
@@ -121,8 +133,8 @@ func (p *Player) Start(ctx context.Context, name string, grace time.Duration) *t
 // controllerPort is the port of the controller that the chart sets.
 const controllerPort = 10258
 
-// portFlag returns the flag of csccm install that names a port for the controller: none where the chart's port is free. Pods have
-// addresses of their own, but a program that listens on all addresses takes the port from each of them.
+// portFlag returns the flag of csccm install that names a port for the controller: none where the chart's port is free.
+// Pods have addresses of their own, but a program that listens on all addresses takes the port from each of them.
 func portFlag(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	if l, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", controllerPort)); err == nil {
@@ -158,6 +170,7 @@ func (p *Player) explain() {
 			}
 		}
 	}
+
 	for name, path := range p.logs {
 		if text := child.Tail(path, 25); text != "" {
 			_, _ = fmt.Fprintf(os.Stderr, "\nlast lines of %s (%s):\n%s\n", name, path, text)
@@ -170,7 +183,8 @@ func (p *Player) Printf(format string, a ...any) {
 	_, _ = fmt.Fprintf(terminal.Writer(p.Out), format, a...)
 }
 
-// widest is the width of paragraphs on wide terminals and without a terminal, and wide that of tables without a terminal.
+// widest is the width of paragraphs on wide terminals and without a terminal, and wide that of tables without a
+// terminal.
 const (
 	widest = 100
 	wide   = 132
@@ -204,13 +218,15 @@ func (p *Player) compare(left, right string) {
 	}
 	for i := range max(len(a), len(b)) {
 		text := at(a, i)
-		p.Printf("%s\n", strings.TrimRight(text+strings.Repeat(" ", half-utf8.RuneCountInString(text))+" │ "+at(b, i), " "))
+		p.Printf("%s\n",
+			strings.TrimRight(text+strings.Repeat(" ", half-utf8.RuneCountInString(text))+" │ "+at(b, i), " "))
 	}
 }
 
 // Terminal reports whether the program is used on a terminal.
 func Terminal() bool {
-	return term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())) // #nosec G115 -- a descriptor fits
+	// #nosec G115 -- a descriptor fits
+	return term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
 // Enter waits for Enter on a terminal. It reports false at the end of the input or of ctx.
@@ -224,6 +240,7 @@ func (p *Player) Enter(ctx context.Context) bool {
 			}
 		}()
 	}
+
 	for {
 		select {
 		case <-ctx.Done():

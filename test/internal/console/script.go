@@ -39,12 +39,12 @@ type Chapter struct {
 	Code         []Code
 }
 
-// Step is prose or a command, which is a line for the shell or a verb of the program. The name of a cluster in front of it says
-// where it runs. Variables such as $web are replaced in all fields.
+// Step is prose or a command, which is a line for the shell or a verb of the program. The name of a cluster in front of
+// it says where it runs. Variables such as $web are replaced in all fields.
 type Step struct {
 	Say string
-	// Show is printed with its output, Both with its output in both clusters side by side, and Do is not printed. Title is
-	// printed in place of the command.
+	// Show is printed with its output, Both with its output in both clusters side by side, and Do is not printed. Title
+	// is printed in place of the command.
 	Show, Both, Do, Title string
 	// Want is a regular expression. The command is repeated until its output matches; named groups become variables.
 	Want string
@@ -74,35 +74,42 @@ func (p *Player) Play(ctx context.Context) {
 			must.Fail("chapter %d, %s, failed: %w", i+1, c.Title, err)
 		}
 	}
-	p.Printf("\n%s\n", p.Style.Paint(report.Good, fmt.Sprintf("All of it worked, in %s.", time.Since(p.started).Round(time.Second))))
+	p.Printf("\n%s\n",
+		p.Style.Paint(report.Good, fmt.Sprintf("All of it worked, in %s.", time.Since(p.started).Round(time.Second))))
 }
 
 func (p *Player) chapter(ctx context.Context, number int, c Chapter) {
 	title := fmt.Sprintf("%d. %s", number, c.Title)
-	p.Printf("\n%s\n%s\n", p.Style.Paint(report.Strong, title), p.Style.Paint(report.Faint, strings.Repeat("-", len(title))))
+	p.Printf("\n%s\n%s\n", p.Style.Paint(report.Strong, title),
+		p.Style.Paint(report.Faint, strings.Repeat("-", len(title))))
 	p.Say(c.Intro)
 	p.Looked = nil
 	p.At(ctx, number, false)
 	for _, s := range c.Steps {
 		p.step(ctx, s)
 	}
+
 	p.part("Look", len(p.Looked))
 	for _, text := range p.Looked {
 		p.Printf("%s", p.Style.Indented(p.Style.Symbol(report.SymbolOK)+" ", p.Style.SymbolWidth()+1, text))
 	}
+
 	p.part("Try", len(c.Try))
 	for _, t := range c.Try {
 		p.step(ctx, Step{Do: t.Do, Want: t.Want})
 		p.Printf("$ %s\n%s", t.Do, p.Style.Indented("    ", 4, t.Say))
 	}
+
 	p.part("Code", len(c.Code))
 	for _, code := range c.Code {
 		p.Printf("%s %s\n%s", code.File, code.Func, p.Style.Indented("    ", 4, code.Does))
 	}
+
 	if number == len(p.Script.Chapters) {
 		p.Say(p.Script.After)
 		p.Say(p.Script.Next)
 	}
+
 	p.At(ctx, number, true)
 }
 
@@ -117,9 +124,11 @@ func (p *Player) step(ctx context.Context, s Step) {
 		_, line := p.where(shown)
 		p.Printf("\n%s\n", p.Style.Paint(report.Strong, p.expand(cmp.Or(s.Title, "$ "+line), nil)))
 	}
+
 	if s.Want == "" {
 		p.acted = time.Now()
 	}
+
 	var out bytes.Buffer
 	switch command := cmp.Or(s.Show, s.Do); {
 	case s.Say != "":
@@ -139,14 +148,17 @@ func (p *Player) step(ctx context.Context, s Step) {
 				}
 			}
 		})
+
 	case s.Show != "":
 		must.OK(p.run(ctx, s.Show, p.Out)) // as it comes
 	default:
 		p.output(ctx, s.Do)
 	}
+
 	if s.Show != "" {
 		_, _ = p.Out.Write(out.Bytes())
 	}
+
 	if s.Look != "" {
 		p.Vars["took"] = time.Since(p.acted).Round(100 * time.Millisecond).String()
 		p.Looked = append(p.Looked, p.expand(s.Look, nil))
@@ -204,8 +216,8 @@ func (p *Player) run(ctx context.Context, command string, out io.Writer) error {
 	return nil
 }
 
-// environment returns the environment of a command, which writes nothing to the user's home: the variables of the script, and the
-// kubeconfigs of the clusters by their names.
+// environment returns the environment of a command, which writes nothing to the user's home: the variables of the
+// script, and the kubeconfigs of the clusters by their names.
 func (p *Player) environment(cluster string) []string {
 	path := filepath.Dir(p.Binaries.CLI) + ":" + os.Getenv("PATH")
 	env := []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir}
@@ -214,9 +226,11 @@ func (p *Player) environment(cluster string) []string {
 			env = append(env, name+"="+value)
 		}
 	}
+
 	for name, value := range p.Vars {
 		env = append(env, name+"="+value)
 	}
+
 	for name, c := range p.Clusters {
 		path = filepath.Dir(c.Kubectl) + ":" + path
 		if name == cluster {
@@ -226,5 +240,6 @@ func (p *Player) environment(cluster string) []string {
 			env = append(env, strings.ToUpper(name)+"="+c.Kubeconfig)
 		}
 	}
+
 	return append(env, "PATH="+path)
 }

@@ -48,8 +48,8 @@ type Program struct {
 	Released func(ctx context.Context, dir string, report func(state string)) error
 	// LDFlags are flags of the linker.
 	LDFlags string
-	// OwnCache compiles into a cache that is removed afterwards: for a program that shares few packages with this checkout, and
-	// would add gigabytes to the user's cache.
+	// OwnCache compiles into a cache that is removed afterwards: for a program that shares few packages with this
+	// checkout, and would add gigabytes to the user's cache.
 	OwnCache bool
 }
 
@@ -74,6 +74,7 @@ func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error
 	if err != nil || there {
 		return path, err
 	}
+
 	cache, report := filepath.Dir(filepath.Dir(path)), printer(out)
 	must.OK(os.MkdirAll(cache, 0o750))
 	waiting := func() { report(false, "waiting for another process, which builds it") }
@@ -82,14 +83,17 @@ func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
+
 	if p.fetch(ctx, filepath.Dir(path), out, report) {
 		report(true, "fetched")
 		return path, nil
 	}
+
 	_, _ = fmt.Fprintf(out, "Building %s from source. This takes %s, once; the result is cached.\n", p.What, p.Takes)
 	if err := p.build(ctx, filepath.Dir(path), report); err != nil {
 		return "", fmt.Errorf("build %s: %w", p.What, err)
 	}
+
 	report(true, "built")
 	return path, nil
 }
@@ -140,8 +144,8 @@ func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
 	return filepath.Join(base, "csccm", p.Folder, key), nil
 }
 
-// build compiles the program. A cache of its own is removed after a success and kept after a failure, so that the next attempt
-// continues from there.
+// build compiles the program. A cache of its own is removed after a success and kept after a failure, so that the next
+// attempt continues from there.
 func (p Program) build(ctx context.Context, dir string, report func(last bool, state string)) (err error) {
 	defer must.Return(&err)
 	cache := filepath.Dir(dir)
@@ -215,8 +219,8 @@ func Go(ctx context.Context, dir string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// Module writes a generated module into the cache, adds to its go.mod what the packages import, and returns its folder, which
-// depends on the files. The keys of files are paths in the module.
+// Module writes a generated module into the cache, adds to its go.mod what the packages import, and returns its folder,
+// which depends on the files. The keys of files are paths in the module.
 func Module(ctx context.Context, folder, release string, files map[string][]byte, packages ...string) string {
 	base := filepath.Join(must.Get(os.UserCacheDir()), "csccm", folder)
 	must.OK(os.MkdirAll(base, 0o750))

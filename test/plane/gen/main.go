@@ -47,7 +47,11 @@ func main() {
 func write(minor plane.Minor) {
 	dir := minor.Folder()
 	must.OK(os.MkdirAll(filepath.Join(dir, "node"), 0o750))
-	for name, content := range map[string][]byte{"go.mod": planeMod(minor), "main.go": controlPlane, "node/main.go": node} {
+	for name, content := range map[string][]byte{
+		"go.mod":       planeMod(minor),
+		"main.go":      controlPlane,
+		"node/main.go": node,
+	} {
 		must.OK(os.WriteFile(filepath.Join(dir, name), content, 0o644)) // #nosec G306 -- sources
 	}
 	must.Get(program.Go(context.Background(), dir, "mod", "tidy"))
@@ -58,7 +62,8 @@ func write(minor plane.Minor) {
 // published from them. These determine all other versions.
 func planeMod(minor plane.Minor) []byte {
 	var published struct{ GoMod string }
-	out := must.Get(program.Go(context.Background(), os.TempDir(), "mod", "download", "-json", kubernetes+"@"+minor.Release()))
+	out := must.Get(program.Go(context.Background(), os.TempDir(), "mod", "download", "-json",
+		kubernetes+"@"+minor.Release()))
 	must.OK(json.Unmarshal([]byte(out), &published))
 	theirs := must.Get(modfile.Parse("go.mod", must.Get(os.ReadFile(published.GoMod)), nil))
 	var b bytes.Buffer

@@ -55,7 +55,8 @@ func main() {
 	}
 }
 
-// endpoint is an address to listen on, the clients from which a PROXY protocol header is read, and whether it is HTTP/3 and 2.
+// endpoint is an address to listen on, the clients from which a PROXY protocol header is read, and whether it is HTTP/3
+// and 2.
 type endpoint struct {
 	address string
 	trusted []netip.Prefix
@@ -65,12 +66,18 @@ type endpoint struct {
 // endpointsFor returns echo's own endpoints, or those of the program whose arguments it gets.
 func endpointsFor(args []string) []*endpoint {
 	if len(args) == 0 {
-		return []*endpoint{{address: ":8080"}, {address: ":8081", trusted: traffic.EveryClient}, {address: ":8443", web: true}}
+		return []*endpoint{
+			{address: ":8080"},
+			{address: ":8081", trusted: traffic.EveryClient},
+			{address: ":8443", web: true},
+		}
 	}
+
 	if args[0] == "/nginx-ingress-controller" {
 		every := traffic.EveryClient
 		return []*endpoint{{address: ":80", trusted: every}, {address: ":443", trusted: every}, {address: ":10254"}}
 	}
+
 	endpoints := []*endpoint{{address: ":8080"}} // Traefik's ping
 	at := map[string]*endpoint{}
 	for _, a := range args {
@@ -92,6 +99,7 @@ func endpointsFor(args []string) []*endpoint {
 			at[name].web = true
 		}
 	}
+
 	must.Be(len(at) > 0, "%q are neither arguments of Traefik nor of ingress-nginx", args)
 	return endpoints
 }
@@ -103,7 +111,9 @@ func run(ctx context.Context, args []string) {
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
 		_, _ = w.Write(seen(cmp.Or(r.Header.Get("X-Forwarded-For"), client)))
 	})
+
 	mux.Handle("/steady/", traffic.Handler(os.Getenv("POD_NAME")))
+
 	// A client inside the cluster: it gets the URL and returns the body.
 	mux.Handle("/fetch", &httputil.ReverseProxy{
 		Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: 5 * time.Second},
@@ -112,6 +122,7 @@ func run(ctx context.Context, args []string) {
 			r.Out.Host = ""
 		},
 	})
+
 	config := &tls.Config{Certificates: []tls.Certificate{selfSigned()}, MinVersion: tls.VersionTLS13}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
@@ -127,17 +138,20 @@ func run(ctx context.Context, args []string) {
 		three := &http3.Server{Addr: e.address, Handler: mux, TLSConfig: http3.ConfigureTLSConfig(config)}
 		go func() { failed <- three.ListenAndServe() }()
 	}
+
 	wait := time.Duration(0) // no scenario sends requests to an ingress controller while it ends
 	if len(args) == 0 {
 		wait = lameDuck
 		go func() { failed <- must.Catch(func() { serveUDP(ctx) }) }()
 	}
+
 	select {
 	case err := <-failed:
 		must.OK(err)
 	case <-ctx.Done():
 		time.Sleep(wait)
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	must.OK(server.Shutdown(ctx))
@@ -163,7 +177,11 @@ func seen(client string) []byte {
 // selfSigned returns a certificate that no client can check.
 func selfSigned() tls.Certificate {
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"echo"}, NotAfter: time.Now().AddDate(1, 0, 0)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		DNSNames:     []string{"echo"},
+		NotAfter:     time.Now().AddDate(1, 0, 0),
+	}
 	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

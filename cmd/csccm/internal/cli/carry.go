@@ -15,8 +15,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// carried are the flags that a printed command line repeats, where its command has them: where to work, and what was chosen.
-// None holds a secret.
+// carried are the flags that a printed command line repeats, where its command has them: where to work, and what was
+// chosen. None holds a secret.
 var carried = []string{
 	"namespace", "kubeconfig", "context", "server", "as", "release",
 	"cloud-config", "api-url", "api-key-file", "secret-key-file", "admin-user", "admin-domain", "admin-password-file",
@@ -30,7 +30,8 @@ var ownCredentials = []string{"cloud-config", "api-key-file", "admin-user", "adm
 // commandLine matches a command line and words that may follow it; those of kubectl are in quotes.
 var commandLine = regexp.MustCompile("\\bcsccm( [a-z][a-z-]*)+|`kubectl\\b")
 
-// looking is held while a command is asked for its flags: cobra copies those of its parents into it meanwhile, and checks ask at once.
+// looking is held while a command is asked for its flags: cobra copies those of its parents into it meanwhile, and
+// checks ask at once.
 var looking sync.Mutex
 
 // Carry completes the command lines in a text that a running command prints: pasted, they work on the same cluster,
@@ -40,6 +41,7 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 	if len(lines) == 0 {
 		return text // most texts: no configuration is read for them
 	}
+
 	looking.Lock()
 	defer looking.Unlock()
 	connection := connected()
@@ -62,11 +64,12 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 			b.WriteString(more)
 		}
 	}
+
 	return b.String() + text[end:]
 }
 
-// repeated returns the flags of the running command that a command line of target repeats. The context is named even where
-// it is the current one; commands of CKS need a cluster only where its Secret has the credentials.
+// repeated returns the flags of the running command that a command line of target repeats. The context is named even
+// where it is the current one; commands of CKS need a cluster only where its Secret has the credentials.
 func repeated(running, target *cobra.Command, connection []string) []string {
 	var args []string
 	ofCKS := strings.HasPrefix(running.CommandPath(), running.Root().Name()+" cks ")
@@ -74,7 +77,8 @@ func repeated(running, target *cobra.Command, connection []string) []string {
 		args = append(args, connection...)
 	}
 	for _, name := range carried {
-		f, has := running.Flags().Lookup(name), target.Flags().Lookup(name) != nil || target.InheritedFlags().Lookup(name) != nil
+		f, has := running.Flags().Lookup(name), target.Flags().Lookup(name) != nil ||
+			target.InheritedFlags().Lookup(name) != nil
 		if f != nil && f.Changed && has && !slices.Contains(args, "--"+name) {
 			args = append(args, typed(f)...)
 		}

@@ -16,7 +16,9 @@ import (
 func TestCarryAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		root, doctor, migrate := &cobra.Command{Use: "csccm"}, &cobra.Command{Use: "doctor"}, &cobra.Command{Use: "migrate-rules"}
+		root, doctor, migrate := &cobra.Command{
+			Use: "csccm",
+		}, &cobra.Command{Use: "doctor"}, &cobra.Command{Use: "migrate-rules"}
 		doctor.Run, migrate.Run = func(*cobra.Command, []string) {}, func(*cobra.Command, []string) {}
 		root.PersistentFlags().String("release", "", "")
 		root.AddCommand(doctor, migrate)
@@ -28,6 +30,7 @@ func TestCarryAtOnce(t *testing.T) {
 				assert.Equal(t, "run csccm migrate-rules --release ccm again", carried)
 			})
 		}
+
 		all.Wait()
 	}
 }

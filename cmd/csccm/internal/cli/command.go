@@ -41,8 +41,8 @@ const (
 	FlagUnlock
 )
 
-// Changing are the flags of commands that change something, ChangingCloud those of commands that change something by the
-// controller's credentials.
+// Changing are the flags of commands that change something, ChangingCloud those of commands that change something by
+// the controller's credentials.
 const (
 	Changing      = FlagRelease | FlagJournal | FlagDryRun
 	ChangingCloud = Changing | FlagCloud
@@ -72,36 +72,52 @@ func Outputs(formats ...string) map[string]string {
 
 // Command gives a command flags and its body, which runs when the flags have been judged, within --timeout. A command
 // that says nothing else takes no arguments.
-func (g *Globals) Command(cmd *cobra.Command, has FlagSet, body func(ctx context.Context, args []string) error) *cobra.Command {
+func (g *Globals) Command(
+	cmd *cobra.Command, has FlagSet, body func(ctx context.Context, args []string) error,
+) *cobra.Command {
 	if cmd.Args == nil {
 		cmd.Args = NoArgs
 	}
+
 	if cmd.Annotations == nil {
 		cmd.Annotations = Outputs("text", "json", "yaml")
 	}
+
 	flags := cmd.Flags()
 	if has&FlagRelease != 0 {
 		flags.StringVar(&g.Release, "release", cluster.DefaultRelease, "name of the Helm release")
 	}
+
 	if has&FlagCloud != 0 {
-		flags.StringVar(&g.CloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+		flags.StringVar(&g.CloudConfig, "cloud-config", "",
+			"file with the CloudStack credentials, instead of the Secret")
 	}
+
 	if has&FlagJournal != 0 {
-		flags.StringVar(&g.Journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
+		flags.StringVar(&g.Journal, "journal", "",
+			"file for the record of what is done (default in the user's state folder)")
 	}
+
 	if has&FlagUnlock != 0 {
-		flags.BoolVar(&g.ForceUnlock, "force-unlock", false, "go on although a revision of the release is pending: whoever wrote it is dead")
+		flags.BoolVar(&g.ForceUnlock, "force-unlock", false,
+			"go on although a revision of the release is pending: whoever wrote it is dead")
 	}
+
 	if has&FlagRollout != 0 {
-		flags.DurationVar(&g.RolloutTimeout, "rollout-timeout", rollout.DefaultTimeout, "how long the controller's Pods may take to start")
+		flags.DurationVar(&g.RolloutTimeout, "rollout-timeout", rollout.DefaultTimeout,
+			"how long the controller's Pods may take to start")
 	}
+
 	if has&FlagFailOn != 0 {
-		flags.StringVar(&g.FailOn, "fail-on", string(check.SeverityError), "what makes the command fail: error or warning")
+		flags.StringVar(&g.FailOn, "fail-on", string(check.SeverityError),
+			"what makes the command fail: error or warning")
 		CompleteFlag(cmd, "fail-on", OneOf("error", "warning"))
 	}
+
 	if has&FlagDryRun != 0 {
 		flags.BoolVar(&g.DryRun, "dry-run", false, DryRunUsage)
 	}
+
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := g.within(cmd.Context(), func(ctx context.Context) error {
 			if err := g.judge(cmd, has); err != nil {
@@ -110,11 +126,14 @@ func (g *Globals) Command(cmd *cobra.Command, has FlagSet, body func(ctx context
 			return body(ctx, args)
 		})
 		interrupted := errors.Is(context.Cause(cmd.Context()), ErrInterrupted)
-		if err != nil && interrupted && has&FlagDryRun != 0 && report.RemedyOf(err) == "" { // a step that has begun says more
-			return report.Remedied(Classify(cmd.Context(), err), "run the same command again: what is done already stays done")
+		// a step that has begun says more
+		if err != nil && interrupted && has&FlagDryRun != 0 && report.RemedyOf(err) == "" {
+			return report.Remedied(Classify(cmd.Context(), err),
+				"run the same command again: what is done already stays done")
 		}
 		return err
 	}
+
 	return cmd
 }
 
@@ -126,17 +145,21 @@ func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
 	if g.Format = g.Output; g.Format == "" {
 		g.Format = formats[0]
 	}
+
 	if !slices.Contains(formats, g.Format) {
 		return Usagef("-o %q is none of %s", g.Output, strings.Join(formats, ", "))
 	}
+
 	if has&FlagRollout != 0 {
 		if err := Positive("--rollout-timeout", g.RolloutTimeout); err != nil {
 			return err
 		}
 	}
+
 	if has&FlagFailOn != 0 && g.FailOn != string(check.SeverityError) && g.FailOn != string(check.SeverityWarning) {
 		return Usagef("--fail-on %q is none of error, warning", g.FailOn)
 	}
+
 	return nil
 }
 
@@ -171,9 +194,23 @@ func (g *Globals) Env() *engine.Env {
 	if journal == "" {
 		journal = filepath.Join(g.StateDir(), g.running+"-"+time.Now().UTC().Format("20060102T150405.000Z")+".jsonl")
 	}
+
 	return &engine.Env{
-		Prompt: g.Prompter(), Progress: report.NoProgress(), Out: g.Out, ErrOut: g.ErrOut, Clock: clock.RealClock{}, Interactive: g.Interactive(), Style: g.Style,
-		Release: g.Release, Yes: g.Yes, ForceUnlock: g.ForceUnlock, DryRun: g.DryRun, Verbose: g.Verbosity > 0, Output: g.Format, Journal: journal, RolloutTimeout: g.RolloutTimeout,
+		Prompt:         g.Prompter(),
+		Progress:       report.NoProgress(),
+		Out:            g.Out,
+		ErrOut:         g.ErrOut,
+		Clock:          clock.RealClock{},
+		Interactive:    g.Interactive(),
+		Style:          g.Style,
+		Release:        g.Release,
+		Yes:            g.Yes,
+		ForceUnlock:    g.ForceUnlock,
+		DryRun:         g.DryRun,
+		Verbose:        g.Verbosity > 0,
+		Output:         g.Format,
+		Journal:        journal,
+		RolloutTimeout: g.RolloutTimeout,
 	}
 }
 
@@ -214,8 +251,9 @@ func (g *Globals) On(c *cluster.Cluster, body func(*engine.Env) error) error {
 	return c.Explain(body(e))
 }
 
-// Connect reaches the cluster, and CloudStack with the credentials of --cloud-config or of the controller's Secret. A file
-// is judged first: that needs no network. Without credentials the cluster comes along with access.ErrNoCredentials.
+// Connect reaches the cluster, and CloudStack with the credentials of --cloud-config or of the controller's Secret. A
+// file is judged first: that needs no network. Without credentials the cluster comes along with
+// access.ErrNoCredentials.
 func (g *Globals) Connect(ctx context.Context) (*cluster.Cluster, *access.Cloud, error) {
 	var cs *access.Cloud
 	var err error
@@ -259,17 +297,19 @@ func (g *Globals) ClusterOfRelease(ctx context.Context) (*cluster.Cluster, error
 	return c, err
 }
 
-// ReleaseHere returns an error if the release is in another namespace than -n names. -n may be mistyped, and the command
-// would then change Services and nodes of the controller that runs in the other namespace.
+// ReleaseHere returns an error if the release is in another namespace than -n names. -n may be mistyped, and the
+// command would then change Services and nodes of the controller that runs in the other namespace.
 func ReleaseHere(ctx context.Context, c *cluster.Cluster, release string) error {
 	namespace := c.ReleaseElsewhere(ctx, release)
 	if namespace == "" {
 		return nil
 	}
-	return report.Remedied(Usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace, c.Namespace), "use -n "+namespace)
+	return report.Remedied(Usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace,
+		c.Namespace), "use -n "+namespace)
 }
 
-// waitedTooLong reports whether client-go's limiter, which has no type for it, gave a call up whose turn comes after its deadline.
+// waitedTooLong reports whether client-go's limiter, which has no type for it, gave a call up whose turn comes after
+// its deadline.
 func waitedTooLong(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "would exceed context deadline")
 }
@@ -278,18 +318,25 @@ func waitedTooLong(err error) bool {
 func (g *Globals) within(ctx context.Context, body func(context.Context) error) error {
 	if g.Timeout != 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, g.Timeout, fmt.Errorf("%w after %s (--timeout)", ErrTimeout, g.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, g.Timeout,
+			fmt.Errorf("%w after %s (--timeout)", ErrTimeout, g.Timeout))
 		defer cancel()
 	}
+
 	err := body(ctx)
+
 	// A connection's deadline may pass a moment before the context's own, and what would end after it is not begun.
-	if deadline, bounded := ctx.Deadline(); bounded && (waitedTooLong(err) || errors.Is(err, context.DeadlineExceeded)) && time.Until(deadline) < time.Second {
+	if deadline, bounded := ctx.Deadline(); bounded &&
+		(waitedTooLong(err) || errors.Is(err, context.DeadlineExceeded)) &&
+		time.Until(deadline) < time.Second {
 		return fmt.Errorf("%w after %s (--timeout): %w", ErrTimeout, g.Timeout, err)
 	}
+
 	if err != nil && ctx.Err() != nil {
 		if cause := context.Cause(ctx); cause != nil && ExitCode(err) == report.ExitFailure {
 			return fmt.Errorf("%w: %w", cause, err)
 		}
 	}
+
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A time-out names its flag, and has its own exit code, whoever gives up: client-go does so before a deadline that a call
-// would meet too late.
+// A time-out names its flag, and has its own exit code, whoever gives up: client-go does so before a deadline that a
+// call would meet too late.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	limited := errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline")
@@ -26,8 +26,11 @@ func TestTimeout(t *testing.T) {
 	}{
 		{time.Nanosecond, nil, 124, "timed out after 1ns (--timeout): waiting"},
 		{500 * time.Millisecond, limited, 124, "timed out after 500ms (--timeout)"},
-		{500 * time.Millisecond, fmt.Errorf("read: %w", context.DeadlineExceeded), 124, "timed out after 500ms (--timeout)"}, // the connection's
-		{time.Hour, limited, 1, "would exceed"},                                                                              // a limit of a part of the command is not --timeout's
+		// the connection's
+		{500 * time.Millisecond, fmt.Errorf("read: %w", context.DeadlineExceeded), 124,
+			"timed out after 500ms (--timeout)"},
+		// a limit of a part of the command is not --timeout's
+		{time.Hour, limited, 1, "would exceed"},
 	} {
 		g := New(Streams{Getenv: func(string) string { return "" }})
 		g.Timeout = tc.timeout

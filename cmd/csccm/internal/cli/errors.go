@@ -15,7 +15,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// What ends a context. net/http hands out its cause in place of the context's own error, for which packages below cmd look.
+// What ends a context. net/http hands out its cause in place of the context's own error, for which packages below cmd
+// look.
 const (
 	ErrInterrupted = ended("interrupted")
 	ErrTimeout     = ended("timed out")

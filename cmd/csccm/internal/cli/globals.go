@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is what the commands of csccm share: global flags, streams, connections, time limits, completion, errors and
-// exit codes.
+// Package cli is what the commands of csccm share: global flags, streams, connections, time limits, completion, errors
+// and exit codes.
 package cli
 
 import (
@@ -80,8 +80,8 @@ func New(s Streams) *Globals {
 	return g
 }
 
-// Inside returns the globals of a command that another one runs in the cluster of a connection: without questions, and with
-// its results on stderr.
+// Inside returns the globals of a command that another one runs in the cluster of a connection: without questions, and
+// with its results on stderr.
 func (g *Globals) Inside(config *rest.Config, command string) *Globals {
 	in := New(Streams{In: strings.NewReader(""), Out: g.ErrOut, ErrOut: g.ErrOut, Getenv: g.Getenv})
 	in.Color, in.Verbosity, in.Quiet, in.Yes = g.Color, g.Verbosity, g.Quiet, true
@@ -106,11 +106,14 @@ func (g *Globals) AddFlags(flags *pflag.FlagSet) {
 			f.Usage = "namespace of the controller and its Secret"
 		}
 	})
+
 	flags.AddFlagSet(kube)
 	flags.StringVarP(&g.Output, "output", "o", "", "output format, see the command (for example text, json)")
-	flags.StringVar(&g.Color, "color", report.ColorAuto, "colours: always, never or auto, which heeds NO_COLOR, CLICOLOR_FORCE and TERM=dumb")
+	flags.StringVar(&g.Color, "color", report.ColorAuto,
+		"colours: always, never or auto, which heeds NO_COLOR, CLICOLOR_FORCE and TERM=dumb")
 	flags.BoolVarP(&g.Yes, "yes", "y", false, "answer every confirmation with yes")
-	flags.BoolVar(&g.NonInteractive, "non-interactive", false, "never ask; implied when stdin or stderr is no terminal, or CI is set")
+	flags.BoolVar(&g.NonInteractive, "non-interactive", false,
+		"never ask; implied when stdin or stderr is no terminal, or CI is set")
 	flags.BoolVar(&g.Accessible, "accessible", false, "ask in plain lines, for screen readers and scripts")
 	flags.DurationVar(&g.Timeout, "timeout", 10*time.Minute, "give up after this time; 0 means never")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "no progress, only warnings and errors")

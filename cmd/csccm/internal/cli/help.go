@@ -62,17 +62,21 @@ Examples:
 Flags of every command: {{.Root.CommandPath}} --help
 {{end}}`
 
-// AddHelp gives a command tree its help: the texts, 80 columns, commands in groups, and flags for special cases with --help=all.
+// AddHelp gives a command tree its help: the texts, 80 columns, commands in groups, and flags for special cases with
+// --help=all.
 func AddHelp(root *cobra.Command, texts fs.FS) {
 	addTexts(root, texts)
 	h := &helpValue{}
-	root.PersistentFlags().VarPF(h, "help", "h", "show help; --help=all shows the flags for special cases, too").NoOptDefVal = "true"
-	t := template.Must(template.New("usage").Funcs(template.FuncMap{"flags": func(cmd *cobra.Command) string { return ownFlags(cmd, h.all) }}).Parse(usageTemplate))
+	root.PersistentFlags().VarPF(h, "help", "h",
+		"show help; --help=all shows the flags for special cases, too").NoOptDefVal = "true"
+	t := template.Must(template.New("usage").Funcs(template.FuncMap{
+		"flags": func(cmd *cobra.Command) string { return ownFlags(cmd, h.all) },
+	}).Parse(usageTemplate))
 	root.SetUsageFunc(func(cmd *cobra.Command) error { return t.Execute(cmd.OutOrStderr(), cmd) })
 }
 
-// addTexts gives commands their descriptions and examples: those of csccm cks list are in help/csccm-cks-list.txt. What a command
-// has already follows its description.
+// addTexts gives commands their descriptions and examples: those of csccm cks list are in help/csccm-cks-list.txt. What
+// a command has already follows its description.
 func addTexts(cmd *cobra.Command, texts fs.FS) {
 	text, err := fs.ReadFile(texts, "help/"+strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt")
 	if err == nil {
@@ -96,12 +100,15 @@ func ownFlags(cmd *cobra.Command, all bool) string {
 			flags.AddFlag(f)
 		}
 	})
+
 	text := ""
 	if flags.HasFlags() {
 		text = "\nFlags:\n" + flags.FlagUsagesWrapped(helpColumns)
 	}
+
 	if more > 0 {
 		text += fmt.Sprintf("\n%d more flags for special cases: %s --help=all\n", more, cmd.CommandPath())
 	}
+
 	return text
 }

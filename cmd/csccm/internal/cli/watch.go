@@ -33,7 +33,8 @@ const MinInterval = time.Second
 func (f *WatchFlags) Add(cmd *cobra.Command) {
 	f.AddWatch(cmd)
 	cmd.Flags().Lookup("interval").Usage = "time between two rounds of --watch and --wait"
-	cmd.Flags().BoolVar(&f.wait, "wait", false, "look again until nothing fails, for at most --timeout, and show the last round")
+	cmd.Flags().BoolVar(&f.wait, "wait", false,
+		"look again until nothing fails, for at most --timeout, and show the last round")
 }
 
 // AddWatch declares --watch alone.
@@ -79,8 +80,9 @@ func (f *WatchFlags) Repeat(ctx context.Context, g *Globals, look Round) error {
 	return err
 }
 
-// forever looks again and again until ctx ends, whose cause it returns. A terminal shows the newest round alone; elsewhere rounds
-// follow each other, YAML documents apart by "---". What a report says by its exit code is no reason to stop; another error is.
+// forever looks again and again until ctx ends, whose cause it returns. A terminal shows the newest round alone;
+// elsewhere rounds follow each other, YAML documents apart by "---". What a report says by its exit code is no reason
+// to stop; another error is.
 func (f *WatchFlags) forever(ctx context.Context, g *Globals, look Round) error {
 	style := g.Style(g.Out)
 	for {
@@ -89,20 +91,25 @@ func (f *WatchFlags) forever(ctx context.Context, g *Globals, look Round) error 
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+
 		var said *report.Error
 		if err != nil && (!errors.As(err, &said) || !said.Silent()) {
 			return err
 		}
+
 		head := ""
 		if g.Format == "yaml" {
 			head = "---\n"
 		} else if g.Format != "json" && style.TTY {
-			now := style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", f.interval, time.Now().Format(time.TimeOnly)))
+			now := style.Paint(report.Faint,
+				fmt.Sprintf("every %s, now %s", f.interval, time.Now().Format(time.TimeOnly)))
 			head = terminal.Own("\x1b[H\x1b[2J") + now + "\n\n" // to the top, and what is below is removed
 		}
+
 		if _, err := io.WriteString(g.Out, head+round.String()); err != nil {
 			return err
 		}
+
 		f.pause(ctx)
 	}
 }
@@ -114,8 +121,8 @@ func (f *WatchFlags) pause(ctx context.Context) {
 	}
 }
 
-// untilWell looks until a round has no error, or one of usage, and writes that round alone. After the limit it writes the last
-// round that ended, and returns an error. It also waits for an API server that does not answer.
+// untilWell looks until a round has no error, or one of usage, and writes that round alone. After the limit it writes
+// the last round that ended, and returns an error. It also waits for an API server that does not answer.
 func (f *WatchFlags) untilWell(ctx context.Context, g *Globals, look Round) error {
 	limited := ctx
 	if f.limit > 0 {
@@ -123,6 +130,7 @@ func (f *WatchFlags) untilWell(ctx context.Context, g *Globals, look Round) erro
 		limited, cancel = context.WithTimeoutCause(ctx, f.limit, ErrTimeout)
 		defer cancel()
 	}
+
 	var last bytes.Buffer
 	for said := ""; ; f.pause(limited) {
 		var now bytes.Buffer
@@ -131,9 +139,11 @@ func (f *WatchFlags) untilWell(ctx context.Context, g *Globals, look Round) erro
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+
 		if !ended || last.Len() == 0 {
 			last = now
 		}
+
 		if ended || err == nil || ExitCode(err) == report.ExitUsage {
 			if _, werr := g.Out.Write(last.Bytes()); werr != nil {
 				return werr
@@ -146,6 +156,7 @@ func (f *WatchFlags) untilWell(ctx context.Context, g *Globals, look Round) erro
 			}
 			return err
 		}
+
 		if open = cmp.Or(open, err.Error()); said != open {
 			said = open
 			if _, err := fmt.Fprintf(g.ErrOut, "waiting: %s\n", open); err != nil {

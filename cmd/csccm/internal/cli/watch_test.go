@@ -49,11 +49,13 @@ func TestUntilNothingFails(t *testing.T) {
 			case 2, 3:
 				return "NODE-004", &report.Error{Code: 3}
 			}
+
 			return "", nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, "round 4\n", out.String(), "only the last round is written")
-		require.Equal(t, "waiting: the API server does not answer\nwaiting: NODE-004\n", errOut.String(), "a line for each change")
+		require.Equal(t, "waiting: the API server does not answer\nwaiting: NODE-004\n", errOut.String(),
+			"a line for each change")
 	})
 }
 
@@ -63,6 +65,7 @@ func TestUntilEnds(t *testing.T) {
 		_, err := io.WriteString(w, "report\n")
 		return "NODE-004", errors.Join(err, &report.Error{Code: 3})
 	}
+
 	for _, c := range []struct {
 		name      string
 		interrupt time.Duration
@@ -73,7 +76,8 @@ func TestUntilEnds(t *testing.T) {
 	}{
 		{"out of time", 0, fails, ErrTimeout, "timed out after 1m0s (--timeout): NODE-004", "report\n", time.Minute},
 		{"interrupted", 5 * time.Second, fails, errUser, "interrupted", "", 5 * time.Second},
-		{"wrong usage", 0, func(context.Context, io.Writer) (string, error) { return "", errUsage }, errUsage, "wrong usage", "", 0},
+		{"wrong usage", 0, func(context.Context, io.Writer) (string, error) { return "", errUsage }, errUsage,
+			"wrong usage", "", 0},
 		{"a round that does not end by itself", 0, func(ctx context.Context, _ io.Writer) (string, error) {
 			<-ctx.Done()
 			return "", context.Cause(ctx)

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package iso makes an ISO for CloudStack Kubernetes Service (CKS) whose provider is csccm's controller, from an ISO that
-// CloudStack's script made, or a folder of the same layout. docs/cks.md says which step of CKS reads what.
+// Package iso makes an ISO for CloudStack Kubernetes Service (CKS) whose provider is csccm's controller, from an ISO
+// that CloudStack's script made, or a folder of the same layout. docs/cks.md says which step of CKS reads what.
 package iso
 
 import (
@@ -60,6 +60,7 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	if _, err := os.Lstat(o.To); err == nil {
 		return nil, report.Usage("remove it, or name another file", "%s exists", o.To)
 	}
+
 	from, err := Open(o.From)
 	if err != nil {
 		return nil, unfit("--from", err)
@@ -69,18 +70,22 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	if err != nil {
 		return nil, unfit("--from "+o.From, err)
 	}
+
 	files, err := from.files(ctx)
 	if err != nil {
 		return nil, unfit("--from "+o.From, err)
 	}
+
 	provider, err := Provider(ctx, o.Chart, o.Values, kubernetes)
 	if err != nil {
 		return nil, err
 	}
+
 	list, err := helm.Images(provider, "")
 	if err != nil || len(list) != 1 {
 		return nil, errors.Join(fmt.Errorf("want a chart with one image, it has %d", len(list)), err)
 	}
+
 	archive, image := os.DirFS(filepath.Dir(o.Image)), canonical(list[0].Image)
 	if tags := imagesOfArchive(archive, filepath.Base(o.Image)); !slices.Contains(tags, image) {
 		return nil, report.Usage(
@@ -89,10 +94,22 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 			"--image %s: it is no archive of image %s, it has %v", o.Image, image, tags,
 		)
 	}
-	r := &Result{SchemaVersion: 1, File: o.To, Kubernetes: kubernetes, Chart: o.Chart.Version(), Added: path.Join(imageFolder, path.Base(image)+".tar")}
+
+	r := &Result{
+		SchemaVersion: 1,
+		File:          o.To,
+		Kubernetes:    kubernetes,
+		Chart:         o.Chart.Version(),
+		Added:         path.Join(imageFolder, path.Base(image)+".tar"),
+	}
+
 	work, err := os.MkdirTemp(filepath.Dir(o.To), ".csccm-iso-*")
 	if err != nil {
-		return nil, &report.Error{Err: err, Fix: "name a file in a folder that can be written to", Code: report.ExitUsage}
+		return nil, &report.Error{
+			Err:  err,
+			Fix:  "name a file in a folder that can be written to",
+			Code: report.ExitUsage,
+		}
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	root, disk := filepath.Join(work, "root"), filepath.Join(work, "iso")
@@ -101,15 +118,21 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 			break
 		}
 	}
+
 	if err == nil {
-		err = errors.Join(copied(archive, filepath.Base(o.Image), filepath.Join(root, r.Added)), os.WriteFile(filepath.Join(root, providerFile), []byte(provider), 0o600))
+		err = errors.Join(copied(archive, filepath.Base(o.Image), filepath.Join(root, r.Added)),
+			os.WriteFile(filepath.Join(root, providerFile), []byte(provider), 0o600))
 	}
+
 	if err == nil {
-		err = burn(disk, root, "K8S_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_", "+", "_").Replace(kubernetes)))
+		err = burn(disk, root,
+			"K8S_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_", "+", "_").Replace(kubernetes)))
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	digest := sha256.New()
 	err = copyTo(digest, os.DirFS(work), "iso")
 	r.Checksum = "{SHA-256}" + hex.EncodeToString(digest.Sum(nil))
@@ -157,8 +180,8 @@ type Disk struct {
 	size int64 // of the ISO
 }
 
-// files returns the names of all files. Nothing vouches for an ISO: folders that lead back to themselves, and files larger than the
-// whole, would be copied without an end.
+// files returns the names of all files. Nothing vouches for an ISO: folders that lead back to themselves, and files
+// larger than the whole, would be copied without an end.
 func (d Disk) files(ctx context.Context) (names []string, err error) {
 	folders, left := map[uint32]string{}, 2*d.size // files with the same content may share a place
 	err = fs.WalkDir(d, ".", func(p string, entry fs.DirEntry, err error) error {
@@ -198,6 +221,7 @@ func Open(from string) (_ Disk, err error) {
 	if err != nil {
 		return Disk{}, err
 	}
+
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
 		return Disk{FS: os.DirFS(from), Closer: f}, nil
@@ -210,6 +234,7 @@ func Open(from string) (_ Disk, err error) {
 			err = errors.Join(err, f.Close())
 		}
 	}()
+
 	volume, err := iso9660.Read(file.New(f, true), info.Size(), 0, sector)
 	return Disk{volume, f, info.Size()}, err
 }
@@ -226,6 +251,7 @@ func burn(to, root, label string) (err error) {
 	if err != nil {
 		return err
 	}
+
 	out, err := os.Create(to) // #nosec G304 -- in a folder of our own
 	if err != nil {
 		return err
@@ -235,6 +261,7 @@ func burn(to, root, label string) (err error) {
 	if err == nil {
 		err = volume.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: label})
 	}
+
 	return err
 }
 
@@ -249,28 +276,35 @@ var needed = []string{
 	"network.yaml", providerFile, "k8s/kubelet", "k8s/kubeadm", "k8s/kubectl",
 }
 
-// inspect returns the version of Kubernetes, such as v1.33.1, of an ISO or a folder of its layout. It returns an error for what CKS
-// could not create a cluster with.
+// inspect returns the version of Kubernetes, such as v1.33.1, of an ISO or a folder of its layout. It returns an error
+// for what CKS could not create a cluster with.
 func inspect(fsys fs.FS) (version string, err error) {
 	for _, pattern := range needed {
 		if found, err := fs.Glob(fsys, pattern); err != nil || len(found) != 1 {
-			return "", errors.Join(fmt.Errorf("it is no Kubernetes binaries ISO of CKS: it has %d files %s, CKS needs one", len(found), pattern), err)
+			return "",
+				errors.Join(fmt.Errorf("it is no Kubernetes binaries ISO of CKS: it has %d files %s, CKS needs one",
+					len(found), pattern), err)
 		}
 	}
-	for _, p := range []string{"network.yaml", "dashboard.yaml", "headlamp.yaml", "autoscaler.yaml", "manifest.yaml", providerFile} {
+
+	for _, p := range []string{"network.yaml", "dashboard.yaml", "headlamp.yaml", "autoscaler.yaml", "manifest.yaml",
+		providerFile} {
 		body, err := fs.ReadFile(fsys, p)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		objects, perr := diff.Parse(string(body))
-		if err = errors.Join(err, perr); err != nil || len(objects) == 0 { // CloudStack's script writes whatever a web server answers into these files
+		// CloudStack's script writes whatever a web server answers into these files
+		if err = errors.Join(err, perr); err != nil || len(objects) == 0 {
 			return "", errors.Join(fmt.Errorf("%s has no Kubernetes objects that CKS could apply", p), err)
 		}
 	}
+
 	archives, err := fs.Glob(fsys, imageFolder+"/*")
 	if err != nil {
 		return "", err
 	}
+
 	for _, p := range archives {
 		for _, t := range imagesOfArchive(fsys, p) {
 			if repository, tag, _ := strings.Cut(path.Base(t), ":"); repository == "kube-apiserver" {
@@ -278,13 +312,17 @@ func inspect(fsys fs.FS) (version string, err error) {
 			}
 		}
 	}
+
 	if _, err := semver.StrictNewVersion(strings.TrimPrefix(version, "v")); err != nil {
-		return "", fmt.Errorf("%s/ has no image kube-apiserver with a version as its tag, such as v1.33.1 (%q)", imageFolder, version)
+		return "", fmt.Errorf("%s/ has no image kube-apiserver with a version as its tag, such as v1.33.1 (%q)",
+			imageFolder, version)
 	}
+
 	return version, nil
 }
 
-// imagesOfArchive returns the images in an archive as ctr and docker write it; none for another file, which CKS ignores.
+// imagesOfArchive returns the images in an archive as ctr and docker write it; none for another file, which CKS
+// ignores.
 func imagesOfArchive(fsys fs.FS, p string) (out []string) {
 	manifest, _ := tarball.LoadManifest(func() (io.ReadCloser, error) { return fsys.Open(p) })
 	for _, m := range manifest {
@@ -305,25 +343,31 @@ func canonical(image string) string {
 	return image
 }
 
-// Provider renders provider.yaml. The kubelets of CKS run without --cloud-provider=external, so the controller initialises
-// nodes by itself. The image is named by its tag, under which nodes import it. CKS never applies a newer provider, so the
-// objects have the annotations by which Helm takes them over.
+// Provider renders provider.yaml. The kubelets of CKS run without --cloud-provider=external, so the controller
+// initialises nodes by itself. The image is named by its tag, under which nodes import it. CKS never applies a newer
+// provider, so the objects have the annotations by which Helm takes them over.
 func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kubeVersion string) (string, error) {
 	for name, must := range map[string]any{"existingSecret": "", "nameOverride": "", "adoptNodes": true} {
 		if v, set := values[name]; set && v != must {
 			return "", report.Usage("leave it out", "chart value %s=%v does not fit clusters of CKS", name, v)
 		}
 	}
+
 	values = helm.MergeValues(map[string]any{"image": map[string]any{"tag": chart.AppVersion()}}, values)
 	values = helm.MergeValues(values, map[string]any{"adoptNodes": true, "image": map[string]any{"digest": ""}})
-	manifest, err := helm.Template(ctx, metav1.NamespaceSystem, helm.ApplyRequest{Name: cluster.DefaultRelease, Chart: chart, KubeVersion: kubeVersion, Values: values})
+	manifest, err := helm.Template(ctx, metav1.NamespaceSystem,
+		helm.ApplyRequest{Name: cluster.DefaultRelease, Chart: chart, KubeVersion: kubeVersion, Values: values})
 	if err != nil {
 		return "", err
 	}
+
 	objects, err := diff.Parse(manifest)
 	out := ""
 	for _, o := range objects {
-		annotations := map[string]string{"meta.helm.sh/release-name": cluster.DefaultRelease, "meta.helm.sh/release-namespace": metav1.NamespaceSystem}
+		annotations := map[string]string{
+			"meta.helm.sh/release-name":      cluster.DefaultRelease,
+			"meta.helm.sh/release-namespace": metav1.NamespaceSystem,
+		}
 		maps.Copy(annotations, o.GetAnnotations())
 		o.SetAnnotations(annotations)
 		body, err := yaml.Marshal(o.Object)
@@ -332,5 +376,6 @@ func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kub
 		}
 		out += "---\n" + string(body)
 	}
+
 	return out, err
 }

@@ -35,7 +35,12 @@ func options(t *testing.T, from string) *Options {
 	t.Helper()
 	chart, err := helm.Embedded()
 	require.NoError(t, err)
-	return &Options{From: from, To: filepath.Join(t.TempDir(), "csccm.iso"), Chart: chart, Image: testenv.Image(t, "ghcr.io/csccm/cloudstack-ccm:v0.1.0")}
+	return &Options{
+		From:  from,
+		To:    filepath.Join(t.TempDir(), "csccm.iso"),
+		Chart: chart,
+		Image: testenv.Image(t, "ghcr.io/csccm/cloudstack-ccm:v0.1.0"),
+	}
 }
 
 // made returns the files of the ISO that was made.
@@ -106,21 +111,37 @@ func TestMakeRefuses(t *testing.T) {
 			o.From = filepath.Join(t.TempDir(), "x.iso")
 			require.NoError(t, os.WriteFile(o.From, bytes.Repeat(text("<html>404</html>"), 5000), 0o600))
 		}, "--from", report.ExitUsage},
-		"another ISO":       {func(t *testing.T, o *Options) { o.From = testenv.Files{"README": text("x")}.ISO(t) }, "no Kubernetes binaries ISO of CKS", report.ExitUsage},
-		"no provider":       {with(testenv.Files{"provider.yaml": nil}), "it has 0 files provider.yaml", report.ExitUsage},
-		"two CNIs":          {with(testenv.Files{"cni/cni-plugins-arm64.tgz": text("x")}), "it has 2 files cni/cni-plugins-*64.tgz", report.ExitUsage},
-		"no network":        {with(testenv.Files{"network.yaml": text("404: Not Found")}), "network.yaml has no Kubernetes objects", report.ExitUsage},
-		"no dashboard":      {with(testenv.Files{"dashboard.yaml": text("")}), "dashboard.yaml has no Kubernetes objects", report.ExitUsage},
-		"no API server":     {with(testenv.Files{"docker/kube-apiserver:v1.33.1.tar": nil}), "no image kube-apiserver", report.ExitUsage},
-		"odd version":       {with(testenv.Files{"docker/kube-apiserver:v1.33.1.tar": testenv.Archive("registry.k8s.io/kube-apiserver:latest")}), `("latest")`, report.ExitUsage},
-		"too old":           {func(t *testing.T, o *Options) { o.From = testenv.Upstream("v1.20.1", "amd64").ISO(t) }, "v1.20.1", report.ExitFailure},
-		"another image":     {func(t *testing.T, o *Options) { o.Image = testenv.Image(t, "nginx:1") }, "no archive of image ghcr.io", report.ExitUsage},
-		"output exists":     {func(t *testing.T, o *Options) { require.NoError(t, os.WriteFile(o.To, text("mine"), 0o600)) }, "csccm.iso exists", report.ExitUsage},
-		"no output folder":  {func(_ *testing.T, o *Options) { o.To = filepath.Join(o.To, "x.iso") }, "no such file", report.ExitUsage},
-		"never initialised": {values(map[string]any{"adoptNodes": false}), "adoptNodes=false does not fit", report.ExitUsage},
-		"another Secret":    {values(map[string]any{"existingSecret": map[string]any{"name": "mine"}}), "existingSecret", report.ExitUsage},
-		"another name":      {values(map[string]any{"fullnameOverride": "ccm"}), "must contain cloud-controller-manager", report.ExitUsage},
-		"unknown value":     {values(map[string]any{"flavour": "vanilla"}), "flavour", report.ExitUsage},
+		"another ISO": {func(t *testing.T, o *Options) { o.From = testenv.Files{"README": text("x")}.ISO(t) },
+			"no Kubernetes binaries ISO of CKS", report.ExitUsage},
+		"no provider": {with(testenv.Files{"provider.yaml": nil}), "it has 0 files provider.yaml",
+			report.ExitUsage},
+		"two CNIs": {with(testenv.Files{"cni/cni-plugins-arm64.tgz": text("x")}),
+			"it has 2 files cni/cni-plugins-*64.tgz", report.ExitUsage},
+		"no network": {with(testenv.Files{"network.yaml": text("404: Not Found")}),
+			"network.yaml has no Kubernetes objects", report.ExitUsage},
+		"no dashboard": {with(testenv.Files{"dashboard.yaml": text("")}),
+			"dashboard.yaml has no Kubernetes objects", report.ExitUsage},
+		"no API server": {with(testenv.Files{"docker/kube-apiserver:v1.33.1.tar": nil}), "no image kube-apiserver",
+			report.ExitUsage},
+		"odd version": {with(testenv.Files{
+			"docker/kube-apiserver:v1.33.1.tar": testenv.Archive("registry.k8s.io/kube-apiserver:latest"),
+		}), `("latest")`, report.ExitUsage},
+		"too old": {func(t *testing.T, o *Options) { o.From = testenv.Upstream("v1.20.1", "amd64").ISO(t) },
+			"v1.20.1", report.ExitFailure},
+		"another image": {func(t *testing.T, o *Options) { o.Image = testenv.Image(t, "nginx:1") },
+			"no archive of image ghcr.io", report.ExitUsage},
+		"output exists": {func(t *testing.T, o *Options) {
+			require.NoError(t, os.WriteFile(o.To, text("mine"), 0o600))
+		}, "csccm.iso exists", report.ExitUsage},
+		"no output folder": {func(_ *testing.T, o *Options) { o.To = filepath.Join(o.To, "x.iso") }, "no such file",
+			report.ExitUsage},
+		"never initialised": {values(map[string]any{"adoptNodes": false}), "adoptNodes=false does not fit",
+			report.ExitUsage},
+		"another Secret": {values(map[string]any{"existingSecret": map[string]any{"name": "mine"}}),
+			"existingSecret", report.ExitUsage},
+		"another name": {values(map[string]any{"fullnameOverride": "ccm"}),
+			"must contain cloud-controller-manager", report.ExitUsage},
+		"unknown value": {values(map[string]any{"flavour": "vanilla"}), "flavour", report.ExitUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,6 +154,7 @@ func TestMakeRefuses(t *testing.T) {
 			if errors.As(err, &coded) {
 				code = coded.ExitCode()
 			}
+
 			require.Equal(t, c.code, code)
 		})
 	}

@@ -71,7 +71,10 @@ func TestImagesWithoutAnEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			image, err := os.ReadFile(testenv.Upstream("v1.33.1", "amd64").With(testenv.Files{"zz/aaaa/f1": body, "zz/bbbb/f2": body}).ISO(t))
+			image, err := os.ReadFile(testenv.Upstream("v1.33.1", "amd64").With(testenv.Files{
+				"zz/aaaa/f1": body,
+				"zz/bbbb/f2": body,
+			}).ISO(t))
 			require.NoError(t, err)
 			tc.change(t, image)
 			bad := filepath.Join(t.TempDir(), "bad.iso")

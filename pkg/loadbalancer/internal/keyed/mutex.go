@@ -17,7 +17,8 @@ type Mutex struct {
 	unlocked chan struct{} // closed when keys are unlocked
 }
 
-// Lock locks all keys at once and returns what unlocks them. It fails when the context ends first; then nothing is locked.
+// Lock locks all keys at once and returns what unlocks them. It fails when the context ends first; then nothing is
+// locked.
 func (k *Mutex) Lock(ctx context.Context, keys ...string) (unlock func(), err error) {
 	keys = slices.Clone(keys)
 	k.mu.Lock()
@@ -34,12 +35,15 @@ func (k *Mutex) Lock(ctx context.Context, keys ...string) (unlock func(), err er
 			return nil, err
 		}
 	}
+
 	if k.held == nil {
 		k.held, k.unlocked = map[string]bool{}, make(chan struct{})
 	}
+
 	for _, key := range keys {
 		k.held[key] = true
 	}
+
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()

@@ -33,10 +33,12 @@ func TestMutex(t *testing.T) {
 				}
 			})
 		}
+
 		group.Wait()
 		assert.Equal(t, 50, counter["n"])
 		assert.Empty(t, k.held, "nothing is kept of keys that nobody holds")
 	})
+
 	t.Run("a waiter whose context ends holds nothing", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {

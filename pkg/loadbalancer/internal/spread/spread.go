@@ -16,14 +16,15 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Cut splits ranges into parts that do not overlap and that together are the ranges, as sources of buckets. A range is cut
-// into as many equal prefixes as there are buckets, the i-th for the i-th bucket; one that has no room for that into as
-// many as it has, from a bucket on that depends on the range alone. A bucket may get nothing.
+// Cut splits ranges into parts that do not overlap and that together are the ranges, as sources of buckets. A range is
+// cut into as many equal prefixes as there are buckets, the i-th for the i-th bucket; one that has no room for that
+// into as many as it has, from a bucket on that depends on the range alone. A bucket may get nothing.
 func Cut(ranges []string, buckets int) [][]string {
 	v4, _, err := annotation.ParseRanges(ranges)
 	if err != nil || buckets < 1 {
 		return nil
 	}
+
 	parts := make([][]netip.Prefix, buckets)
 	for _, r := range annotation.Aggregate(v4) {
 		pieces := []netip.Prefix{r}
@@ -44,10 +45,12 @@ func Cut(ranges []string, buckets int) [][]string {
 			parts[at] = append(parts[at], p)
 		}
 	}
+
 	out := make([][]string, buckets)
 	for i := range parts {
 		out[i] = annotation.Strings(annotation.Aggregate(parts[i]))
 	}
+
 	return out
 }
 
@@ -61,6 +64,7 @@ func Place(uid string, serving, current []string) []string {
 	if len(serving) == 0 {
 		return make([]string, len(current))
 	}
+
 	members := slices.Compact(slices.Sorted(slices.Values(serving)))
 	out := slices.Clone(current)
 	load := map[string]int{}
@@ -71,6 +75,7 @@ func Place(uid string, serving, current []string) []string {
 		}
 		load[m]++
 	}
+
 	share := (len(out) + len(members) - 1) / len(members)
 	for i, m := range out {
 		if m != "" {
@@ -78,19 +83,24 @@ func Place(uid string, serving, current []string) []string {
 		}
 		room := slices.DeleteFunc(slices.Clone(members), func(m string) bool { return load[m] >= share })
 		out[i] = slices.MaxFunc(room, func(a, b string) int {
-			return cmp.Or(cmp.Compare(weight(uid, strconv.Itoa(i), a), weight(uid, strconv.Itoa(i), b)), cmp.Compare(a, b))
+			return cmp.Or(cmp.Compare(weight(uid, strconv.Itoa(i), a), weight(uid, strconv.Itoa(i), b)),
+				cmp.Compare(a, b))
 		})
 		load[out[i]]++
 	}
+
 	for {
-		most := slices.MaxFunc(members, func(a, b string) int { return cmp.Or(cmp.Compare(load[a], load[b]), cmp.Compare(b, a)) })
-		least := slices.MinFunc(members, func(a, b string) int { return cmp.Or(cmp.Compare(load[a], load[b]), cmp.Compare(a, b)) })
+		most := slices.MaxFunc(members,
+			func(a, b string) int { return cmp.Or(cmp.Compare(load[a], load[b]), cmp.Compare(b, a)) })
+		least := slices.MinFunc(members,
+			func(a, b string) int { return cmp.Or(cmp.Compare(load[a], load[b]), cmp.Compare(a, b)) })
 		if load[most]*len(members) <= len(out)+len(members) {
 			return out
 		}
 		moved := -1
 		for i, m := range out {
-			if m == most && (moved < 0 || weight(uid, strconv.Itoa(i), least) > weight(uid, strconv.Itoa(moved), least)) {
+			if m == most &&
+				(moved < 0 || weight(uid, strconv.Itoa(i), least) > weight(uid, strconv.Itoa(moved), least)) {
 				moved = i
 			}
 		}

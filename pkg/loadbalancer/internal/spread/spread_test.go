@@ -26,6 +26,7 @@ func TestPropertiesOfCut(t *testing.T) {
 			addr := netip.AddrFrom4([4]byte{byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())})
 			ranges = append(ranges, netip.PrefixFrom(addr, r.IntN(33)).Masked().String())
 		}
+
 		buckets := 1 << r.IntN(6)
 		parts := Cut(ranges, buckets)
 		require.Len(t, parts, buckets)
@@ -36,12 +37,15 @@ func TestPropertiesOfCut(t *testing.T) {
 				require.Empty(t, annotation.Common(part, other), "seed %d: %v", seed, ranges)
 			}
 		}
-		require.Equal(t, annotation.Common(ranges, ranges), annotation.Common(all, all), "seed %d: %v in %v", seed, ranges, parts)
+
+		require.Equal(t, annotation.Common(ranges, ranges), annotation.Common(all, all), "seed %d: %v in %v", seed,
+			ranges, parts)
 		used := len(slices.DeleteFunc(parts, func(p []string) bool { return len(p) == 0 }))
 		require.LessOrEqual(t, used, buckets)
 		if 1<<(32-netip.MustParsePrefix(ranges[0]).Bits()) >= buckets {
 			require.Equal(t, buckets, used, "seed %d: %v", seed, ranges)
 		}
+
 		slices.Reverse(ranges)
 		require.Equal(t, Cut(slices.Clone(ranges), buckets), Cut(ranges, buckets))
 	}
@@ -63,9 +67,11 @@ func TestPropertiesOfPlace(t *testing.T) {
 					serving = append(serving, fmt.Sprintf("vm%d", i))
 				}
 			}
+
 			if len(serving) == 0 {
 				serving = []string{"vm3"}
 			}
+
 			next := Place(uid, serving, current)
 			load, kept := map[string]int{}, map[string]int{}
 			for i, m := range next {
@@ -75,6 +81,7 @@ func TestPropertiesOfPlace(t *testing.T) {
 					kept[current[i]]++
 				}
 			}
+
 			limit := buckets/len(serving) + 1
 			gone := map[string]int{}
 			for i, m := range next {
@@ -83,9 +90,12 @@ func TestPropertiesOfPlace(t *testing.T) {
 					gone[c]++
 				}
 			}
+
 			for m, n := range gone {
-				require.LessOrEqual(t, n, max(0, kept[m]-limit), "seed %d, round %d: %s lost more than it had to", seed, round, m)
+				require.LessOrEqual(t, n, max(0, kept[m]-limit), "seed %d, round %d: %s lost more than it had to", seed,
+					round, m)
 			}
+
 			slices.Reverse(serving)
 			require.Equal(t, next, Place(uid, serving, current), "the order of the members does not matter")
 			require.Equal(t, next, Place(uid, serving, next), "nothing moves without a reason")
@@ -104,7 +114,8 @@ func TestPlace(t *testing.T) {
 	for _, n := range nodes {
 		assert.InDelta(t, 100, first[n], 35, "Services spread over the nodes")
 	}
-	assert.Equal(t, []string{"b"}, Place("uid", nodes, []string{"b"}), "the only bucket stays where it is, whoever returns")
+	assert.Equal(t, []string{"b"}, Place("uid", nodes, []string{"b"}),
+		"the only bucket stays where it is, whoever returns")
 	assert.NotEqual(t, "b", Place("uid", []string{"a", "c", "d"}, []string{"b"})[0])
 	assert.Equal(t, []string{""}, Place("uid", nil, []string{"b"}))
 }

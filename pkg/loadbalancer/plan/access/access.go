@@ -104,6 +104,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 			want[port{protocol, n}] = annotation.Canonical(ranges)
 		}
 	}
+
 	missing := maps.Clone(want)
 	var surplus []Rule
 	for _, f := range own {
@@ -117,29 +118,35 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 		}
 		for n := f.StartPort; n <= f.EndPort; n++ {
 			p := port{f.Protocol, n}
-			missing[p] = slices.DeleteFunc(slices.Clone(missing[p]), func(r string) bool { return slices.Contains(cidrs, r) })
+			missing[p] = slices.DeleteFunc(slices.Clone(missing[p]),
+				func(r string) bool { return slices.Contains(cidrs, r) })
 		}
 	}
+
 	closing := map[string]bool{}
 	for _, f := range surplus {
 		closing[f.ID] = !want.every(f.Range, func(ranges []string) bool { return annotation.Contain(ranges, f.CIDRs) })
 	}
+
 	cover, open := split(want, missing, own, closing)
 	for _, c := range group(cover) {
 		if !unique {
 			out.Cover = append(out.Cover, c)
 			continue
 		}
+
 		blockers := others
 		for _, f := range surplus {
 			if !f.Deleting {
 				blockers = append(blockers[:len(blockers):len(blockers)], f.Range)
 			}
 		}
+
 		if text, ok := rewrite(c, blockers); ok {
 			out.Cover = append(out.Cover, text)
 			continue
 		}
+
 		// A single address has no halves: what blocks it goes first.
 		out.Open = append(out.Open, c)
 		for _, f := range surplus {
@@ -149,6 +156,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 			}
 		}
 	}
+
 	for _, o := range group(open) {
 		for _, f := range surplus {
 			if closing[f.ID] && f.Overlaps(o) && len(annotation.Common(f.CIDRs, o.CIDRs)) > 0 {
@@ -162,6 +170,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 		}
 		out.Open = append(out.Open, o)
 	}
+
 	for _, f := range surplus {
 		if closing[f.ID] {
 			out.Close = append(out.Close, f)
@@ -169,6 +178,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 			out.Trim = append(out.Trim, f)
 		}
 	}
+
 	slices.Sort(out.Gap)
 	out.Gap = slices.Compact(out.Gap)
 	slices.SortStableFunc(out.Open, compare)
@@ -198,6 +208,7 @@ func split(want, missing sources, own []Rule, closing map[string]bool) (early, l
 			}
 		}
 	}
+
 	return early, late
 }
 
@@ -228,7 +239,10 @@ func group(missing sources) []Range {
 	for _, p := range slices.SortedFunc(maps.Keys(missing), func(a, b port) int {
 		return cmp.Or(cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.number, b.number))
 	}) {
-		if n := len(out) - 1; n >= 0 && out[n].Protocol == p.protocol && out[n].EndPort == p.number-1 && slices.Equal(out[n].CIDRs, missing[p]) {
+		if n := len(out) - 1; n >= 0 &&
+			out[n].Protocol == p.protocol &&
+			out[n].EndPort == p.number-1 &&
+			slices.Equal(out[n].CIDRs, missing[p]) {
 			out[n].EndPort = p.number
 			continue
 		}
@@ -245,7 +259,8 @@ func Sorted(in []Rule) []Rule {
 }
 
 func compare(a, b Range) int {
-	return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.StartPort, b.StartPort), cmp.Compare(a.EndPort, b.EndPort),
+	return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.StartPort, b.StartPort),
+		cmp.Compare(a.EndPort, b.EndPort),
 		slices.Compare(annotation.Canonical(a.CIDRs), annotation.Canonical(b.CIDRs)))
 }
 
@@ -255,6 +270,7 @@ func freeForm(r string, taken map[string]bool) ([]string, bool) {
 	if err != nil {
 		return []string{r}, !taken[r]
 	}
+
 	form := []netip.Prefix{prefix}
 	for range 4 {
 		if !slices.ContainsFunc(form, func(p netip.Prefix) bool { return taken[p.String()] }) {
@@ -270,5 +286,6 @@ func freeForm(r string, taken map[string]bool) ([]string, bool) {
 		}
 		form = next
 	}
+
 	return []string{r}, false
 }

@@ -35,18 +35,23 @@ func stages(s Changes) []string {
 	for _, f := range s.Cover {
 		add("cover", f)
 	}
+
 	for _, f := range s.Close {
 		add("close", f.Range)
 	}
+
 	for _, f := range s.Open {
 		add("open", f)
 	}
+
 	for _, f := range s.Trim {
 		add("trim", f.Range)
 	}
+
 	if len(s.Gap) > 0 {
 		out = append(out, "gap")
 	}
+
 	return out
 }
 

@@ -35,7 +35,12 @@ type certView struct {
 func viewCert(c *wire.Call, cert *store.SSLCert) certView {
 	o := cert.Owner
 	v := certView{
-		ID: cert.UUID, Name: cert.Name, Certificate: cert.Certificate, Account: o.Name, DomainID: o.Domain.UUID, Domain: o.Domain.Name,
+		ID:          cert.UUID,
+		Name:        cert.Name,
+		Certificate: cert.Certificate,
+		Account:     o.Name,
+		DomainID:    o.Domain.UUID,
+		Domain:      o.Domain.Name,
 		Fingerprint: cert.Fingerprint,
 	}
 	if o.Project != nil {
@@ -58,7 +63,12 @@ func uploadSSLCert(c *wire.Call) (any, error) {
 		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "%s", err.Error())
 	}
 	cert := c.St.Certs.Add(&store.SSLCert{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Certificate: c.Str("certificate"), Fingerprint: fingerprint, Owner: owner, Pair: pair,
+		Entity:      store.Entity{Created: c.Now},
+		Name:        c.Str("name"),
+		Certificate: c.Str("certificate"),
+		Fingerprint: fingerprint,
+		Owner:       owner,
+		Pair:        pair,
 	})
 	return wire.Object("sslcert", viewCert(c, cert)), nil
 }
@@ -104,6 +114,7 @@ func listSSLCerts(c *wire.Call) (any, error) {
 			}
 		}
 	}
+
 	switch {
 	case c.Given("certid"):
 		cert := wire.Arg[*store.SSLCert](c, "certid")
@@ -111,10 +122,12 @@ func listSSLCerts(c *wire.Call) (any, error) {
 			return nil, wrapped(c, javaInvalid, wire.Invalid("Invalid certificate id: %d", c.Refs["certid"].ID))
 		}
 		certs = append(certs, cert)
+
 	case c.Given("lbruleid"):
 		r := wire.Arg[*store.LBRule](c, "lbruleid")
 		if r == nil {
-			return nil, wrapped(c, javaInvalid, wire.Invalid("Found no loadbalancer with id: %d", c.Refs["lbruleid"].ID))
+			return nil, wrapped(c, javaInvalid,
+				wire.Invalid("Found no loadbalancer with id: %d", c.Refs["lbruleid"].ID))
 		}
 		if !c.Access(r.Owner()) {
 			return nil, wrapped(c, javaDenied, wire.Denied())
@@ -122,20 +135,26 @@ func listSSLCerts(c *wire.Call) (any, error) {
 		if r.Cert != nil {
 			certs = append(certs, r.Cert)
 		}
+
 	case c.Given("projectid"):
 		p := wire.Arg[*store.Project](c, "projectid")
 		if p == nil || p.Removed {
 			return nil, wrapped(c, javaInvalid, wire.Invalid("Found no project with id: %s", c.ProjectRef()))
 		}
 		of(p.Account)
+
 	case c.Given("accountid"):
 		of(wire.Arg[*store.Account](c, "accountid"))
 	default:
-		return nil, wrapped(c, javaInvalid, wire.Invalid("Invalid parameters either certificate ID or Account ID or Loadbalancer ID or Project ID required"))
+		return nil, wrapped(c, javaInvalid,
+			wire.Invalid("Invalid parameters either certificate ID or Account ID or Loadbalancer ID or Project "+
+				"ID required"))
 	}
+
 	if len(certs) > 0 && !c.Access(certs[0].Owner) { // without certificates, CloudStack does not check access
 		return nil, wrapped(c, javaDenied, wire.Denied())
 	}
+
 	return wire.Whole("sslcert", certs, func(cert *store.SSLCert) certView { return viewCert(c, cert) }), nil
 }
 
@@ -152,7 +171,8 @@ func deleteSSLCert(c *wire.Call) (any, error) {
 		for _, r := range used {
 			names.WriteString(r.Name + " ")
 		}
-		return nil, wrapped(c, javaRuntime, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Certificate in use by a loadbalancer(s) %s", names.String()))
+		return nil, wrapped(c, javaRuntime,
+			wire.Errf(wire.CodeInternal, wire.CSRuntime, "Certificate in use by a loadbalancer(s) %s", names.String()))
 	}
 	c.St.Certs.Drop(cert)
 	return wire.Success{Success: true}, nil
@@ -172,9 +192,11 @@ func assignCertToLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 		case cert.Owner != r.Owner():
 			return nil, wire.Invalid("Access denied for account %d", cert.Owner.ID)
 		}
+
 		if _, ok := r.Network.LBCapability(catalogue.TLSCapability); !ok || !c.Server.Cat.RouterTLS {
 			return nil, wire.Invalid("Ssl termination not supported by the loadbalancer")
 		}
+
 		if r.Protocol != "ssl" {
 			got := r.Protocol
 			if !r.HasProtocol {
@@ -182,21 +204,25 @@ func assignCertToLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 			}
 			return nil, wire.Invalid("Bad LB protocol: Expected ssl got %s", got)
 		}
+
 		if r.Cert != nil && !c.Boolean("forced") {
 			return nil, wire.Invalid("Another certificate is already bound to the LB")
 		}
+
 		before := r.Cert
 		r.Cert = cert
 		if err := apply(c, r, refused(r), func() { r.Cert = before }); err != nil {
 			return nil, err
 		}
+
 		return wire.Success{Success: true}, nil
 	})
 }
 
 // parseFailed returns an error with the text that CloudStack puts around errors of its parsers.
 func parseFailed(format string, v ...any) error {
-	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...)) //nolint:staticcheck // the text of CloudStack
+	//nolint:staticcheck // the text of CloudStack
+	return fmt.Errorf("Parsing certificate/key failed: %s", fmt.Sprintf(format, v...))
 }
 
 // CheckCertificate returns the SHA-256 fingerprint of an uploaded certificate and the pair that terminates TLS.
@@ -206,15 +232,18 @@ func CheckCertificate(certificate, key string, now time.Time) (fingerprint strin
 	if block == nil {
 		return "", nil, errors.New("") // a null pointer exception, whose text is empty
 	}
+
 	loaded, err := tls.X509KeyPair(pem.EncodeToMemory(block), []byte(key))
 	switch {
 	case err != nil && strings.Contains(err.Error(), "private key does not match public key"):
 		return "", nil, errors.New("Bad public-private key") //nolint:staticcheck // the text of CloudStack
 	case err != nil && strings.Contains(err.Error(), "type does not match"):
-		return "", nil, errors.New("Public and private key have different algorithms") //nolint:staticcheck // the text of CloudStack
+		//nolint:staticcheck // the text of CloudStack
+		return "", nil, errors.New("Public and private key have different algorithms")
 	case err != nil:
 		return "", nil, parseFailed("%s", err)
 	}
+
 	const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 	switch {
 	case now.After(loaded.Leaf.NotAfter):
@@ -222,9 +251,12 @@ func CheckCertificate(certificate, key string, now time.Time) (fingerprint strin
 	case now.Before(loaded.Leaf.NotBefore):
 		return "", nil, parseFailed("NotBefore: %s", loaded.Leaf.NotBefore.UTC().Format(javaDate))
 	}
+
 	if _, ok := loaded.PrivateKey.(*rsa.PrivateKey); !ok {
-		return "", nil, errors.New("Public and private key have different algorithms") //nolint:staticcheck // the text of CloudStack
+		//nolint:staticcheck // the text of CloudStack
+		return "", nil, errors.New("Public and private key have different algorithms")
 	}
+
 	sum := sha256.Sum256(loaded.Leaf.Raw)
 	return strings.ReplaceAll(fmt.Sprintf("% X", sum[:]), " ", ":"), &loaded, nil
 }

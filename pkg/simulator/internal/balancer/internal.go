@@ -45,10 +45,18 @@ type internalInstanceView struct {
 
 func viewInternalLB(c *wire.Call, r *store.LBRule) internalLBView {
 	v := internalLBView{
-		ID: r.UUID, Name: r.Name, Description: r.Description, Algorithm: r.Algorithm, NetworkID: r.Network.UUID, SourceIP: r.IP.Addr.String(),
-		SourceNetwork: r.Network.UUID, OwnerView: wire.ViewOwner(r.Owner()), Rules: []internalRuleView{{r.PublicPort, r.PrivatePort, r.State}},
-		Instances: []internalInstanceView{}, Tags: wire.ViewTags(&r.Tagged),
+		ID:            r.UUID,
+		Name:          r.Name,
+		Description:   r.Description,
+		Algorithm:     r.Algorithm,
+		NetworkID:     r.Network.UUID,
+		SourceIP:      r.IP.Addr.String(),
+		SourceNetwork: r.Network.UUID,
+		OwnerView:     wire.ViewOwner(r.Owner()),
+		Rules:         []internalRuleView{{r.PublicPort, r.PrivatePort, r.State}},
+		Instances:     []internalInstanceView{}, Tags: wire.ViewTags(&r.Tagged),
 	}
+
 	seen := map[*store.VM]bool{}
 	for _, m := range r.Members {
 		if n := m.VM.NICIn(r.Network); n != nil && !seen[m.VM] { // one entry a VM, with the address of its NIC
@@ -56,9 +64,11 @@ func viewInternalLB(c *wire.Call, r *store.LBRule) internalLBView {
 			v.Instances = append(v.Instances, internalInstanceView{m.VM.UUID, m.VM.InstanceName(), n.IP})
 		}
 	}
+
 	if c.Caller.RootAdmin() {
 		v.ForDisplay = wire.Ptr(!r.Hidden)
 	}
+
 	return v
 }
 
@@ -78,42 +88,61 @@ func createLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 	case n.Owner == nil || !c.Access(n.Owner): // a domain's network belongs to the system account
 		return nil, wire.Denied()
 	}
+
 	if err := checkScheme(c.Str("scheme")); err != nil {
 		return nil, err
 	}
+
 	if source == nil || source.Removed {
 		return nil, wire.Invalid("Can't find source ip network by id")
 	}
+
 	r := &store.LBRule{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Description: c.Str("description"), Algorithm: c.Str("algorithm"), Network: n,
-		PublicPort: c.Integer("sourceport"), PrivatePort: c.Integer("instanceport"), State: store.RuleAdd, Account: n.Owner, Internal: true,
-		Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
+		Entity:      store.Entity{Created: c.Now},
+		Name:        c.Str("name"),
+		Description: c.Str("description"),
+		Algorithm:   c.Str("algorithm"),
+		Network:     n,
+		PublicPort:  c.Integer("sourceport"),
+		PrivatePort: c.Integer("instanceport"),
+		State:       store.RuleAdd,
+		Account:     n.Owner,
+		Internal:    true,
+		Hidden:      c.Has("fordisplay") && !c.Boolean("fordisplay"),
 	}
+
 	if err := checkInternalLB(r); err != nil {
 		return nil, err
 	}
+
 	ip, err := internalSource(c, source)
 	if err != nil {
 		return nil, err
 	}
+
 	if r.PublicPort == store.StatsPort && internalLBRuns(c.St, n) {
 		return nil, wire.Invalid("LB service provider cannot support this rule")
 	}
+
 	for _, o := range ip.LBRules {
 		if o.State == store.RuleRevoke {
 			continue
 		}
 		if o.Network != n {
-			return nil, wire.Errf(wire.CodeConflict, wire.CSGeneric, "New rule is for a different network than what's specified in rule %s", o.UUID)
+			return nil, wire.Errf(wire.CodeConflict, wire.CSGeneric,
+				"New rule is for a different network than what's specified in rule %s", o.UUID)
 		}
 		if o.PublicPort == r.PublicPort {
-			return nil, wire.Errf(wire.CodeConflict, wire.CSGeneric, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
+			return nil, wire.Errf(wire.CodeConflict, wire.CSGeneric,
+				"The range specified, %d-%d, conflicts with rule %s which has %d-%d",
 				r.PublicPort, r.PublicPort, o.ConflictText(), o.PublicPort, o.PublicPort)
 		}
 	}
+
 	if !slices.Contains(source.LBSources, ip) {
 		source.LBSources = append(source.LBSources, ip)
 	}
+
 	r.IP = ip
 	c.St.AddLBRule(r)
 	return &wire.JobSpec{
@@ -155,11 +184,13 @@ func internalSource(c *wire.Call, n *store.Network) (*store.PublicIP, error) {
 	if !n.CIDR.IsValid() {
 		return nil, wire.Invalid("Can't create the application load balancer rule for the network having NULL cidr")
 	}
+
 	if !given {
 		if text = c.St.FreeGuestIP(n); text == "" {
 			return nil, full
 		}
 	}
+
 	addr, err := netip.ParseAddr(text)
 	if err != nil || !addr.Is4() {
 		part, _, _ := strings.Cut(text, ".")
@@ -171,22 +202,35 @@ func internalSource(c *wire.Call, n *store.Network) (*store.PublicIP, error) {
 		}
 		return nil, wire.ParamError(`For input string: "%s"`, part)
 	}
+
 	if i := slices.IndexFunc(n.LBSources, func(ip *store.PublicIP) bool { return ip.Addr == addr }); i >= 0 {
 		return n.LBSources[i], nil
 	}
+
 	switch {
 	case !n.CIDR.Contains(addr):
 		return nil, wire.Invalid("The requested IP is not in the network's CIDR subnet.")
 	case given && (text == n.Gateway || n.GuestIPTaken(text)):
 		return nil, full
 	}
-	return &store.PublicIP{Entity: store.Entity{Created: c.Now}, Addr: addr, Zone: n.Zone, State: store.IPAllocated, Owner: n.Owner, Network: n, VPC: n.VPC}, nil
+
+	return &store.PublicIP{
+		Entity:  store.Entity{Created: c.Now},
+		Addr:    addr,
+		Zone:    n.Zone,
+		State:   store.IPAllocated,
+		Owner:   n.Owner,
+		Network: n,
+		VPC:     n.VPC,
+	}, nil
 }
 
 // internalLBRuns reports whether the network has the VM of an internal load balancer: CloudStack starts it with the
 // first member.
 func internalLBRuns(st *store.State, n *store.Network) bool {
-	_, ok := st.LBRules.Find(func(r *store.LBRule) bool { return r.Internal && r.Network == n && r.State == store.RuleActive })
+	_, ok := st.LBRules.Find(func(r *store.LBRule) bool {
+		return r.Internal && r.Network == n && r.State == store.RuleActive
+	})
 	return ok
 }
 
@@ -210,13 +254,18 @@ func listLoadBalancers(c *wire.Call) (any, error) {
 			return nil, err
 		}
 	}
+
 	in, err := c.OwnerScope(c.ByID())
 	if err != nil {
 		return nil, err
 	}
+
 	tags := c.TagFilter()
 	return wire.List(c, "loadbalancer", c.St.LBRules.Rows, func(r *store.LBRule) bool {
-		return r.Internal && in(r.Owner()) && wire.Matches(c, "networkid", r.Network) && wire.Matches(c, "sourceipaddressnetworkid", r.IP.Network) &&
+		return r.Internal &&
+			in(r.Owner()) &&
+			wire.Matches(c, "networkid", r.Network) &&
+			wire.Matches(c, "sourceipaddressnetworkid", r.IP.Network) &&
 			(!c.Has("sourceipaddress") || c.Str("sourceipaddress") == r.IP.Addr.String()) && c.Is("name", r.Name) &&
 			c.Like("keyword", r.Name, r.Description) && r.HasTags(tags) && c.Visible("fordisplay", r.Hidden)
 	}, func(r *store.LBRule) internalLBView { return viewInternalLB(c, r) })

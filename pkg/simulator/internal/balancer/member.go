@@ -31,6 +31,7 @@ func readBackends(c *wire.Call) (*backends, error) {
 			b.order = append(b.order, v)
 		}
 	}
+
 	for _, e := range c.Maps["vmidipmap"] {
 		v, ok := c.St.VMs.Get(e["vmid"])
 		if !ok || v.Removed {
@@ -48,12 +49,14 @@ func readBackends(c *wire.Call) (*backends, error) {
 			b.ips[v] = append(b.ips[v], ip)
 		}
 	}
+
 	for _, r := range c.Lists["virtualmachineids"] {
 		if v, ok := r.Obj.(*store.VM); ok {
 			mention(v)
 			b.byID[v] = true
 		}
 	}
+
 	return b, nil
 }
 
@@ -64,32 +67,39 @@ func namesBackends(c *wire.Call) bool {
 
 func assignToLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	sent := c.Now
-	return lbJob(c, "id", func(*store.LBRule) string { return assignFailed().Text }, func(r *store.LBRule, now time.Time) (any, error) {
-		list, err := readBackends(c)
-		if err != nil {
-			return nil, err
-		}
-		if !namesBackends(c) || r.Removed || !c.Access(r.Owner()) {
-			return nil, assignFailed()
-		}
-		var add []*store.LBMember
-		for _, v := range list.order {
-			members, err := newMembers(r, v, list, sent)
+	return lbJob(c, "id", func(*store.LBRule) string { return assignFailed().Text },
+		func(r *store.LBRule, now time.Time) (any, error) {
+			list, err := readBackends(c)
 			if err != nil {
 				return nil, err
 			}
-			for _, m := range members {
-				m.Since = now
+
+			if !namesBackends(c) || r.Removed || !c.Access(r.Owner()) {
+				return nil, assignFailed()
 			}
-			add = append(add, members...)
-		}
-		before := r.Members
-		r.Members = append(slices.Clone(before), add...)
-		if err := apply(c, r, assignFailed().Text, func() { r.Members = before }); err != nil {
-			return nil, err
-		}
-		return wire.Success{Success: true}, nil
-	})
+
+			var add []*store.LBMember
+			for _, v := range list.order {
+				members, err := newMembers(r, v, list, sent)
+				if err != nil {
+					return nil, err
+				}
+
+				for _, m := range members {
+					m.Since = now
+				}
+
+				add = append(add, members...)
+			}
+
+			before := r.Members
+			r.Members = append(slices.Clone(before), add...)
+			if err := apply(c, r, assignFailed().Text, func() { r.Members = before }); err != nil {
+				return nil, err
+			}
+
+			return wire.Success{Success: true}, nil
+		})
 }
 
 // assignFailed is the error text for every reason.
@@ -105,17 +115,20 @@ func newMembers(r *store.LBRule, v *store.VM, list *backends, sent time.Time) ([
 	if v.Gone() || v.Owner != r.Owner() || n == nil {
 		return nil, assignFailed()
 	}
+
 	ips := list.ips[v]
 	for _, ip := range ips {
 		if ip != n.IP && !slices.ContainsFunc(n.Secondary, func(s *store.SecondaryIP) bool { return s.IP == ip }) {
 			return nil, assignFailed()
 		}
 	}
+
 	checked := len(ips) // the primary address beside named ones is not checked
 	if list.byID[v] && !slices.Contains(ips, n.IP) {
 		ips = append(slices.Clone(ips), n.IP)
 		checked = max(checked, 1)
 	}
+
 	out := make([]*store.LBMember, 0, len(ips))
 	for i, ip := range ips {
 		for _, m := range r.Members {
@@ -134,41 +147,49 @@ func newMembers(r *store.LBRule, v *store.VM, list *backends, sent time.Time) ([
 		}
 		out = append(out, &store.LBMember{VM: v, IP: ip})
 	}
+
 	return out, nil
 }
 
 func removeFromLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
-	return lbJob(c, "id", func(p0 *store.LBRule) string { return removeRefused(c, p0) }, func(r *store.LBRule, _ time.Time) (any, error) {
-		failed := wire.Invalid("Failed to remove instance from load balancer rule")
-		list, err := readBackends(c)
-		switch {
-		case err != nil:
-			return nil, err
-		case !c.Access(r.Owner()):
-			return nil, wire.Denied()
-		case !namesBackends(c):
-			return nil, failed
-		}
-		for v, ips := range list.ips {
-			for _, ip := range ips {
-				if !slices.ContainsFunc(r.Members, func(m *store.LBMember) bool { return m.VM == v && m.IP == ip }) {
-					return nil, failed
+	return lbJob(c, "id", func(p0 *store.LBRule) string { return removeRefused(c, p0) },
+		func(r *store.LBRule, _ time.Time) (any, error) {
+			failed := wire.Invalid("Failed to remove instance from load balancer rule")
+			list, err := readBackends(c)
+			switch {
+			case err != nil:
+				return nil, err
+			case !c.Access(r.Owner()):
+				return nil, wire.Denied()
+			case !namesBackends(c):
+				return nil, failed
+			}
+
+			for v, ips := range list.ips {
+				for _, ip := range ips {
+					if !slices.ContainsFunc(r.Members, func(m *store.LBMember) bool {
+						return m.VM == v && m.IP == ip
+					}) {
+						return nil, failed
+					}
 				}
 			}
-		}
-		// A VM is removed with all its addresses, unless the map names some of them.
-		before := r.Members
-		r.Members = slices.DeleteFunc(slices.Clone(before), func(m *store.LBMember) bool {
-			if ips := list.ips[m.VM]; ips != nil {
-				return slices.Contains(ips, m.IP)
+
+			// A VM is removed with all its addresses, unless the map names some of them.
+			before := r.Members
+			r.Members = slices.DeleteFunc(slices.Clone(before), func(m *store.LBMember) bool {
+				if ips := list.ips[m.VM]; ips != nil {
+					return slices.Contains(ips, m.IP)
+				}
+				return list.byID[m.VM]
+			})
+
+			if err := apply(c, r, removeRefused(c, r), func() { r.Members = before }); err != nil {
+				return nil, err
 			}
-			return list.byID[m.VM]
+
+			return wire.Success{Success: true}, nil
 		})
-		if err := apply(c, r, removeRefused(c, r), func() { r.Members = before }); err != nil {
-			return nil, err
-		}
-		return wire.Success{Success: true}, nil
-	})
 }
 
 // removeRefused names the VMs by their internal ids.
@@ -193,9 +214,11 @@ func listLoadBalancerRuleInstances(c *wire.Call) (any, error) {
 	if r == nil {
 		return nil, c.Internal(wire.CSRuntime, "Unable to find the load balancer with ID [%d].", c.Refs["id"].ID)
 	}
+
 	if !c.Access(r.Owner()) {
 		return nil, wire.Denied()
 	}
+
 	var order []*store.VM
 	ips := map[*store.VM][]string{}
 	if c.BoolOr("applied", true) {
@@ -209,11 +232,14 @@ func listLoadBalancerRuleInstances(c *wire.Call) (any, error) {
 			ips[m.VM] = append(ips[m.VM], m.IP)
 		}
 	}
+
 	slices.SortStableFunc(order, func(a, b *store.VM) int { return int(a.ID - b.ID) })
 	if c.Boolean("lbvmips") {
 		return wire.Whole("lbrulevmidip", order, func(v *store.VM) memberView {
 			return memberView{VM: view.ViewMember(c, v), IPs: ips[v]}
 		}), nil
 	}
-	return wire.Whole("loadbalancerruleinstance", order, func(v *store.VM) view.VMView { return view.ViewMember(c, v) }), nil
+
+	return wire.Whole("loadbalancerruleinstance", order,
+		func(v *store.VM) view.VMView { return view.ViewMember(c, v) }), nil
 }

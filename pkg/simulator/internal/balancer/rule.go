@@ -37,18 +37,29 @@ type lbView struct {
 func viewLB(c *wire.Call, r *store.LBRule) lbView {
 	v := lbView{
 		ID: r.UUID, Name: r.Name, Description: r.Description, PublicIPID: r.IP.UUID, PublicIP: r.IP.Addr.String(),
-		PublicPort: fmt.Sprint(r.PublicPort), PrivatePort: fmt.Sprint(r.PrivatePort), Algorithm: r.Algorithm, NetworkID: r.Network.UUID,
-		OwnerView: wire.ViewOwner(r.Owner()), State: r.State, ZoneID: r.IP.Zone.UUID, ZoneName: r.IP.Zone.Name, Tags: wire.ViewTags(&r.Tagged),
+		PublicPort:  fmt.Sprint(r.PublicPort),
+		PrivatePort: fmt.Sprint(r.PrivatePort),
+		Algorithm:   r.Algorithm,
+		NetworkID:   r.Network.UUID,
+		OwnerView:   wire.ViewOwner(r.Owner()),
+		State:       r.State,
+		ZoneID:      r.IP.Zone.UUID,
+		ZoneName:    r.IP.Zone.Name,
+		Tags:        wire.ViewTags(&r.Tagged),
 	}
+
 	if r.HasCIDRs {
 		v.CIDRList = wire.Ptr(r.CIDRs)
 	}
+
 	if r.HasProtocol {
 		v.Protocol = wire.Ptr(r.Protocol)
 	}
+
 	if c.Caller.RootAdmin() {
 		v.ForDisplay = wire.Ptr(!r.Hidden)
 	}
+
 	return v
 }
 
@@ -60,9 +71,13 @@ func listLoadBalancerRules(c *wire.Call) (any, error) {
 	tags := c.TagFilter()
 	member := wire.Arg[*store.VM](c, "virtualmachineid")
 	return wire.List(c, "loadbalancerrule", c.St.LBRules.Rows, func(r *store.LBRule) bool {
-		return !r.Internal && in(r.Owner()) && wire.Matches(c, "publicipid", r.IP) && wire.Matches(c, "networkid", r.Network) &&
+		return !r.Internal &&
+			in(r.Owner()) &&
+			wire.Matches(c, "publicipid", r.IP) &&
+			wire.Matches(c, "networkid", r.Network) &&
 			wire.Matches(c, "zoneid", r.IP.Zone) && c.Is("name", r.Name) && c.Like("keyword", r.Name, r.Description) &&
-			(!c.Given("virtualmachineid") || slices.ContainsFunc(r.Members, func(m *store.LBMember) bool { return m.VM == member })) &&
+			(!c.Given("virtualmachineid") ||
+				slices.ContainsFunc(r.Members, func(m *store.LBMember) bool { return m.VM == member })) &&
 			r.HasTags(tags) && c.Visible("fordisplay", r.Hidden)
 	}, func(r *store.LBRule) lbView { return viewLB(c, r) })
 }
@@ -72,29 +87,43 @@ func createLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	n, err := lbNetwork(c, ip)
 	if err != nil {
 		return nil, err
 	}
+
 	r := &store.LBRule{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Description: c.Str("description"), Algorithm: c.Str("algorithm"), IP: ip,
-		PublicPort: c.Integer("publicport"), PrivatePort: c.Integer("privateport"), State: store.RuleAdd, Account: ip.Owner,
-		Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
+		Entity:      store.Entity{Created: c.Now},
+		Name:        c.Str("name"),
+		Description: c.Str("description"),
+		Algorithm:   c.Str("algorithm"),
+		IP:          ip,
+		PublicPort:  c.Integer("publicport"),
+		PrivatePort: c.Integer("privateport"),
+		State:       store.RuleAdd,
+		Account:     ip.Owner,
+		Hidden:      c.Has("fordisplay") && !c.Boolean("fordisplay"),
 	}
+
 	if p, ok := c.Args["protocol"]; ok {
 		r.Protocol, r.HasProtocol = strings.ToLower(strings.TrimSpace(p)), true
 	}
+
 	if c.Has("cidrlist") {
 		r.CIDRs, r.HasCIDRs = strings.Join(c.List("cidrlist"), " "), true
 	}
+
 	if err := checkLBSource(c, r, n); err != nil {
 		return nil, err
 	}
+
 	bound := ip.Network == nil
 	if bound {
 		// A VPC's source NAT address loses that role for good, even if a later check refuses the rule.
 		ip.Network, ip.SourceNAT = n, false
 	}
+
 	r.Network = ip.Network
 	if err := createLBRule(c, r); err != nil {
 		if bound {
@@ -102,6 +131,7 @@ func createLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		return nil, err
 	}
+
 	return &wire.JobSpec{
 		ObjectID: r.UUID, InstanceType: "FirewallRule", InstanceID: r.UUID,
 		Run:  func(time.Time) (any, error) { return finishLBRule(c, r) },
@@ -126,12 +156,16 @@ func lbSource(c *wire.Call) (*store.PublicIP, error) {
 		// Only elastic load balancers allocate an address themselves.
 		return nil, wire.ParamError("Unable to create load balance rule; can't find/allocate source IP")
 	}
+
 	if ip == nil || ip.State != store.IPAllocated {
-		return nil, wire.Invalid("Unable to create load balancer rule, invalid IP address ID %d", c.Refs["publicipid"].ID)
+		return nil, wire.Invalid("Unable to create load balancer rule, invalid IP address ID %d",
+			c.Refs["publicipid"].ID)
 	}
+
 	if !c.Access(ip.Owner) {
 		return nil, wire.Denied()
 	}
+
 	return ip, nil
 }
 
@@ -153,24 +187,29 @@ func lbNetwork(c *wire.Call, ip *store.PublicIP) (*store.Network, error) {
 	return nil, wire.ParamError("IP address ID=%d is not associated with any network", ip.ID)
 }
 
-// checkLBSource checks a new rule in CloudStack's order, up to the point at which CloudStack binds a VPC's address to the
-// tier.
+// checkLBSource checks a new rule in CloudStack's order, up to the point at which CloudStack binds a VPC's address to
+// the tier.
 func checkLBSource(c *wire.Call, r *store.LBRule, n *store.Network) error {
 	ip := r.IP
 	if c.Boolean("openfirewall") && ip.VPC != nil {
 		return wire.ParamError("Can't have openFirewall=true when IP address belongs to VPC")
 	}
+
 	if r.PublicPort == 53 && ip.SourceNAT && n.Provides("Dns") {
-		return wire.ParamError("Error adding load balancer rule, cannot add port 53 with network service offering having DNS service and Source NAT.")
+		return wire.ParamError("Error adding load balancer rule, cannot add port 53 with network service offering " +
+			"having DNS service and Source NAT.")
 	}
+
 	if ip.StaticVM != nil {
 		return wire.Errf(wire.CodeConflict, wire.CSGeneric, "Can't do load balance on ip address: %s", ip.Addr)
 	}
+
 	for _, cidr := range c.List("cidrlist") {
 		if !wire.ValidCIDR(cidr) {
 			return wire.ParamError("CIDR [%s] is invalid.", cidr)
 		}
 	}
+
 	if ip.Network == nil {
 		if ip.VPC == nil || n.VPC != ip.VPC {
 			return wire.ParamError("Ip address %s is not assigned to the network %s", ip.Text(), n.Text())
@@ -178,9 +217,11 @@ func checkLBSource(c *wire.Call, r *store.LBRule, n *store.Network) error {
 	} else {
 		n = ip.Network // CloudStack ignores another networkid
 	}
+
 	if s := ip.OtherPurpose(n, "Lb"); s != "" {
 		return wire.ParamError("The IP %s is already used as %s rather than Lb", ip.Addr, s)
 	}
+
 	return nil
 }
 
@@ -190,45 +231,55 @@ func createLBRule(c *wire.Call, r *store.LBRule) error {
 	if r.PrivatePort < 0 || r.PrivatePort > 65535 {
 		return wire.ParamError("privatePort is an invalid value: %d", r.PrivatePort)
 	}
+
 	if !slices.Contains(store.LBAlgorithms, strings.ToLower(r.Algorithm)) {
 		return wire.ParamError("Invalid algorithm: %s", c.Str("algorithm"))
 	}
+
 	if !n.Provides("Lb") {
 		return wire.ParamError("LB service is not supported in specified network id")
 	}
+
 	if !n.Offering.ProvidedBy("Lb", "VirtualRouter", "VpcVirtualRouter", "Nsx", "Netris", "Netscaler") {
 		return wire.ParamError("Scheme Public is not supported by the network offering %s", n.Offering.Text())
 	}
+
 	if r.PublicPort < 0 || r.PublicPort > 65535 {
 		return wire.ParamError("publicPort is an invalid value: %d", r.PublicPort)
 	}
+
 	if !routable(r, r.Protocol) {
 		return wire.ParamError("LB service provider cannot support this rule")
 	}
+
 	if r.HasProtocol {
 		if err := checkLBProtocol(c, r.Protocol); err != nil {
 			err.CS = wire.CSGeneric
 			return err
 		}
 	}
+
 	if c.BoolOr("openfirewall", r.IP.VPC == nil) && r.IP.VPC == nil {
 		if err := openFirewallFor(c, r); err != nil {
 			return err
 		}
 	}
+
 	if err := wire.BalancerConflict(r); err != nil {
 		if r.Related != nil {
 			c.St.DropFWRule(r.Related)
 		}
 		return err
 	}
+
 	c.St.AddLBRule(r)
 	return nil
 }
 
 // routable reports whether the network's router, if it exists, supports the rule with a protocol.
 func routable(r *store.LBRule, protocol string) bool {
-	return r.Network.State != store.NetImplemented || (r.Internal || r.PublicPort != store.StatsPort) && protocol != "udp"
+	return r.Network.State != store.NetImplemented ||
+		(r.Internal || r.PublicPort != store.StatsPort) && protocol != "udp"
 }
 
 // checkLBProtocol refuses protocols that the release does not support.
@@ -258,19 +309,32 @@ func finishLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 func openFirewallFor(c *wire.Call, r *store.LBRule) error {
 	port := r.PublicPort
 	for _, o := range r.IP.FWRules {
-		if o.Protocol == "tcp" && o.State != store.RuleRevoke && o.StartPort != nil && *o.StartPort == port && *o.EndPort == port {
+		if o.Protocol == "tcp" &&
+			o.State != store.RuleRevoke &&
+			o.StartPort != nil &&
+			*o.StartPort == port &&
+			*o.EndPort == port {
 			return nil
 		}
 	}
+
 	fw := &store.FWRule{
-		Entity: store.Entity{Created: c.Now}, IP: r.IP, Network: r.Network, Protocol: "tcp", StartPort: wire.Ptr(port), EndPort: wire.Ptr(port), CIDRs: []string{"0.0.0.0/0"},
-		State: store.RuleAdd, Account: r.Account,
+		Entity:    store.Entity{Created: c.Now},
+		IP:        r.IP,
+		Network:   r.Network,
+		Protocol:  "tcp",
+		StartPort: wire.Ptr(port),
+		EndPort:   wire.Ptr(port),
+		CIDRs:     []string{"0.0.0.0/0"},
+		State:     store.RuleAdd, Account: r.Account,
 	}
+
 	if err := wire.ConflictWith(fw, r.IP.FWRules); err != nil {
 		e := wire.AsAPIError(err)
 		e.CS = wire.CSGeneric
 		return e
 	}
+
 	c.St.AddFWRule(fw)
 	r.Related = fw
 	return nil
@@ -281,6 +345,7 @@ func deleteLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	if r == nil || !c.Access(r.Owner()) {
 		return lbJob(c, "id", nil, func(*store.LBRule, time.Time) (any, error) { return nil, wire.Denied() })
 	}
+
 	before, refused := r.State, "Unable to remove load balancer rule "+r.Text()
 	r.State = store.RuleRevoke // until the router has removed the rule
 	r.Deleting++
@@ -300,9 +365,13 @@ func deleteLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	}, nil
 }
 
-// lbJob returns a job for the load balancer rule that a parameter refers to. The parameter accepts ids of rules of every
-// kind; the job then fails if the rule is of another kind. refused returns the error text for a router that refuses.
-func lbJob(c *wire.Call, param string, refused func(*store.LBRule) string, run func(r *store.LBRule, now time.Time) (any, error)) (*wire.JobSpec, error) {
+// lbJob returns a job for the load balancer rule that a parameter refers to. The parameter accepts ids of rules of
+// every kind; the job then fails if the rule is of another kind. refused returns the error text for a router that
+// refuses.
+func lbJob(
+	c *wire.Call, param string, refused func(*store.LBRule) string,
+	run func(r *store.LBRule, now time.Time) (any, error),
+) (*wire.JobSpec, error) {
 	r := wire.Arg[*store.LBRule](c, param)
 	text := ""
 	if r != nil && refused != nil {

@@ -75,22 +75,34 @@ func createLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
 	if r == nil {
 		return nil, wire.Invalid("Failed: LB rule id: %d not present ", id)
 	}
+
 	if !c.Access(r.Owner()) {
 		return nil, wire.Denied()
 	}
+
 	if r.State == store.RuleRevoke {
 		return nil, wire.Invalid("Failed: LB rule: %s is in deleting state: ", r.Text())
 	}
+
 	if err := checkStickyMethod(c, r); err != nil {
 		return nil, err
 	}
+
 	p := &store.StickyPolicy{
-		Entity: store.Entity{Created: c.Now}, Rule: r, Name: c.Str("name"), Description: c.Str("description"), Method: c.Str("methodname"),
-		Params: storedParams(c.Maps["param"]), Pending: true, Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
+		Entity:      store.Entity{Created: c.Now},
+		Rule:        r,
+		Name:        c.Str("name"),
+		Description: c.Str("description"),
+		Method:      c.Str("methodname"),
+		Params:      storedParams(c.Maps["param"]),
+		Pending:     true,
+		Hidden:      c.Has("fordisplay") && !c.Boolean("fordisplay"),
 	}
+
 	if err := checkValues(p); err != nil {
 		return nil, err
 	}
+
 	c.St.AddPolicy(p)
 	return &wire.JobSpec{
 		ObjectID: p.UUID, InstanceType: "None",
@@ -119,14 +131,17 @@ func checkStickyMethod(c *wire.Call, r *store.LBRule) error {
 	if !ok {
 		return wire.Invalid("Failed:  No Stickiness method available for LB rule:%d", r.ID)
 	}
+
 	var methods []stickyMethod
 	if err := json.Unmarshal([]byte(capability), &methods); err != nil {
 		return fmt.Errorf("decode the stickiness methods: %w", err)
 	}
+
 	i := slices.IndexFunc(methods, func(m stickyMethod) bool { return strings.EqualFold(m.Name, c.Str("methodname")) })
 	if i < 0 {
 		return wire.Invalid("Failed to match Stickiness method name for LB rule:%d", r.ID)
 	}
+
 	sent := map[string]bool{}
 	for _, e := range c.Maps["param"] {
 		_, hasValue := e["value"]
@@ -146,14 +161,17 @@ func checkStickyMethod(c *wire.Call, r *store.LBRule) error {
 			return wire.Invalid("Failed : Stickiness policy does not support param name :%s", e["name"])
 		}
 	}
+
 	for _, p := range methods[i].Params {
 		if p.Required && !sent[p.Name] {
 			return wire.Invalid("Failed : Missing Manadatory Param :%s", p.Name)
 		}
 	}
+
 	if len(r.Policies) > 1 {
 		return wire.Invalid("Failed to create Stickiness policy: Already two policies attached %d", r.ID)
 	}
+
 	return nil
 }
 
@@ -190,6 +208,7 @@ func checkValues(p *store.StickyPolicy) error {
 		}
 		return "", false
 	}
+
 	bad := func(what, v string) error {
 		return wire.Invalid("Failed LB in validation rule id: %d Cause: %s: %s", p.Rule.ID, what, v)
 	}
@@ -209,6 +228,7 @@ func checkValues(p *store.StickyPolicy) error {
 			return bad("holdtime is not in timeformat", v)
 		}
 	}
+
 	return nil
 }
 
@@ -226,25 +246,29 @@ func numberWithUnit(s, units string) bool {
 
 func deleteLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
 	p := wire.Arg[*store.StickyPolicy](c, "id")
-	return &wire.JobSpec{Refused: "Failed to delete load balancer stickiness policy", Run: func(time.Time) (any, error) {
-		switch {
-		case p == nil || p.Removed:
-			return nil, wire.Invalid("Unable to find LB stickiness rule: %d", c.Refs["id"].ID)
-		case !c.Access(p.Rule.Owner()):
-			return nil, wire.Denied()
-		}
-		if err := apply(c, p.Rule, "Failed to delete load balancer stickiness policy", func() {}); err != nil {
-			return nil, err
-		}
-		c.St.DropPolicy(p)
-		return wire.Success{Success: true}, nil
-	}}, nil
+	return &wire.JobSpec{
+		Refused: "Failed to delete load balancer stickiness policy",
+		Run: func(time.Time) (any, error) {
+			switch {
+			case p == nil || p.Removed:
+				return nil, wire.Invalid("Unable to find LB stickiness rule: %d", c.Refs["id"].ID)
+			case !c.Access(p.Rule.Owner()):
+				return nil, wire.Denied()
+			}
+			if err := apply(c, p.Rule, "Failed to delete load balancer stickiness policy", func() {}); err != nil {
+				return nil, err
+			}
+			c.St.DropPolicy(p)
+			return wire.Success{Success: true}, nil
+		},
+	}, nil
 }
 
 func listLBStickinessPolicies(c *wire.Call) (any, error) {
 	if !c.Given("lbruleid") && !c.Given("id") {
 		return nil, wire.Invalid("load balancer rule ID and stickiness policy ID can't be null")
 	}
+
 	r := wire.Arg[*store.LBRule](c, "lbruleid")
 	if c.Given("id") {
 		p := wire.Arg[*store.StickyPolicy](c, "id")
@@ -256,13 +280,18 @@ func listLBStickinessPolicies(c *wire.Call) (any, error) {
 		}
 		r = p.Rule
 	}
+
 	if r == nil { // a rule of another kind
 		return wire.ListAnswer{}, nil
 	}
+
 	if !c.Access(r.Owner()) {
 		return nil, wire.Denied()
 	}
+
 	show := c.BoolOr("fordisplay", true)
-	policies := slices.DeleteFunc(slices.Clone(r.Policies), func(p *store.StickyPolicy) bool { return p.Hidden == show })
-	return wire.Whole("stickinesspolicies", []*store.LBRule{r}, func(r *store.LBRule) stickyView { return viewPolicies(c, r, policies) }), nil
+	policies := slices.DeleteFunc(slices.Clone(r.Policies),
+		func(p *store.StickyPolicy) bool { return p.Hidden == show })
+	return wire.Whole("stickinesspolicies", []*store.LBRule{r},
+		func(r *store.LBRule) stickyView { return viewPolicies(c, r, policies) }), nil
 }

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalogue holds the commands of CloudStack 4.22 with their parameters and answers, and what the releases since
-// 4.16 added.
+// Package catalogue holds the commands of CloudStack 4.22 with their parameters and answers, and what the releases
+// since 4.16 added.
 package catalogue
 
 import (
@@ -14,9 +14,9 @@ import (
 	"sync"
 )
 
-// catalogueJSON is the answer of listApis of CloudStack 4.22 to a root admin, with a mark on each command that role type
-// User may call. It lists every command, implemented or not, with its parameters (type, length, required, since) and
-// the structure of its answer.
+// catalogueJSON is the answer of listApis of CloudStack 4.22 to a root admin, with a mark on each command that role
+// type User may call. It lists every command, implemented or not, with its parameters (type, length, required, since)
+// and the structure of its answer.
 //
 //go:embed catalogue.json
 var catalogueJSON []byte
@@ -116,9 +116,11 @@ func (cat *Catalogue) Reorder(command string, names []string) error {
 	if a == nil {
 		return fmt.Errorf("command %s is implemented, but not in the catalogue", command)
 	}
+
 	if len(names) == 0 {
 		return nil
 	}
+
 	out := make([]Param, 0, len(a.Params))
 	done := map[string]bool{}
 	for _, n := range names {
@@ -129,11 +131,13 @@ func (cat *Catalogue) Reorder(command string, names []string) error {
 		out = append(out, *p)
 		done[p.Name] = true
 	}
+
 	for _, p := range a.Params {
 		if !done[p.Name] {
 			out = append(out, p)
 		}
 	}
+
 	a.Params = out
 	return nil
 }

@@ -56,7 +56,8 @@ var Differences = []Difference{
 	},
 	{
 		Since: "4.17", What: "IPv6 firewall of isolated networks",
-		Commands: []string{"createIpv6FirewallRule", "deleteIpv6FirewallRule", "listIpv6FirewallRules", "updateIpv6FirewallRule"},
+		Commands: []string{"createIpv6FirewallRule", "deleteIpv6FirewallRule", "listIpv6FirewallRules",
+			"updateIpv6FirewallRule"},
 	},
 	{
 		Since: "4.17", What: "listNetworks by networkfilter and associatednetworkid",
@@ -65,7 +66,10 @@ var Differences = []Difference{
 	{
 		Since: "4.17", What: "traffictype of firewall rules, resources of events, statistics of VMs by accumulate",
 		Params: map[string][]string{"listVirtualMachines": {"accumulate"}},
-		Fields: map[string][]string{"firewall rule": {"traffictype"}, "event": {"resourceid", "resourcetype", "resourcename"}},
+		Fields: map[string][]string{
+			"firewall rule": {"traffictype"},
+			"event":         {"resourceid", "resourcetype", "resourcename"},
+		},
 	},
 	{
 		Since: "4.18", What: "createLoadBalancerRule with cidrlist: the sources of a balancer rule",
@@ -91,7 +95,11 @@ var Differences = []Difference{
 	},
 	{
 		Since: "4.19", What: "managementserverid of jobs, templatetype of VMs, domainpath of networks",
-		Fields: map[string][]string{"job": {"managementserverid"}, "virtual machine": {"templatetype"}, "network": {"domainpath"}},
+		Fields: map[string][]string{
+			"job":             {"managementserverid"},
+			"virtual machine": {"templatetype"},
+			"network":         {"domainpath"},
+		},
 	},
 	{
 		Since: "4.19.2", What: "domainpath of most objects",
@@ -99,7 +107,8 @@ var Differences = []Difference{
 	},
 	{
 		Since: "4.20", What: "routed networks, BGP, autonomous systems",
-		Commands: []string{"listRoutingFirewallRules", "createRoutingFirewallRule", "listBgpPeers", "createIpv4SubnetForZone"},
+		Commands: []string{"listRoutingFirewallRules", "createRoutingFirewallRule", "listBgpPeers",
+			"createIpv4SubnetForZone"},
 	},
 	{
 		Since: "4.20", What: "deleteprotection and vmtype of VMs",
@@ -110,20 +119,26 @@ var Differences = []Difference{
 		Since: "4.20.1", What: "apikeyaccess of users and accounts, architectures, routedmodeenabled of zones",
 		Params: map[string][]string{"listVirtualMachines": {"arch", "userdataid"}, "listUsers": {"apikeyaccess"}},
 		Fields: map[string][]string{
-			"keys of a user": {"apikeyaccess"}, "user": {"apikeyaccess"}, "account": {"apikeyaccess"}, "virtual machine": {"arch"},
-			"zone": {"routedmodeenabled"}, "Kubernetes version": {"arch"},
+			"keys of a user":  {"apikeyaccess"},
+			"user":            {"apikeyaccess"},
+			"account":         {"apikeyaccess"},
+			"virtual machine": {"arch"},
+			"zone":            {"routedmodeenabled"}, "Kubernetes version": {"arch"},
 		},
 	},
 	{
-		Since: "4.21", What: "Kubernetes clusters with offerings and templates by kind of node, etcd nodes, CNI, nodes added and removed",
+		Since: "4.21",
+		What: "Kubernetes clusters with offerings and templates by kind of node, etcd nodes, CNI, nodes added " +
+			"and removed",
 		Commands: []string{
 			"addNodesToKubernetesCluster", "removeNodesFromKubernetesCluster",
 			"registerCniConfiguration", "listCniConfiguration", "deleteCniConfiguration",
 		},
 		Params: map[string][]string{
-			"createKubernetesCluster": {"nodeofferings", "nodetemplates", "etcdnodes", "hypervisor", "cniconfigurationid", "cniconfigdetails"},
-			"scaleKubernetesCluster":  {"nodeofferings"},
-			"listTemplates":           {"forcks"},
+			"createKubernetesCluster": {"nodeofferings", "nodetemplates", "etcdnodes", "hypervisor",
+				"cniconfigurationid", "cniconfigdetails"},
+			"scaleKubernetesCluster": {"nodeofferings"},
+			"listTemplates":          {"forcks"},
 		},
 		Fields:  map[string][]string{"Kubernetes cluster": {"etcdnodes"}},
 		Without: "`csccm cks` refuses the flags and commands that need it, by name, before it changes anything",
@@ -131,16 +146,23 @@ var Differences = []Difference{
 	{
 		Since: "4.21", What: "managementservername of jobs, forprovider of addresses, usersource of users",
 		Params: map[string][]string{"listUsers": {"usersource"}},
-		Fields: map[string][]string{"job": {"managementservername"}, "public address": {"forprovider"}, "user": {"usersource"}},
+		Fields: map[string][]string{
+			"job":            {"managementservername"},
+			"public address": {"forprovider"},
+			"user":           {"usersource"},
+		},
 	},
 	{
 		Since: "4.22", What: "updateLoadBalancerRule with cidrlist; the router is told of a changed protocol",
 		Params: map[string][]string{"updateLoadBalancerRule": {"cidrlist"}},
-		Without: "When source ranges change, the rule is deleted and created again, which ends its connections (Event `RuleReplaced`). " +
+		Without: "When source ranges change, the rule is deleted and created again, which ends its connections " +
+			"(Event `RuleReplaced`). " +
 			"When the protocol changes, the algorithm is changed and changed back (Event `RuleReapplied`)",
 	},
 	{
-		Since: routerTLSSince, What: "TLS termination by the virtual router (protocol ssl, SslTermination), assignCertToLoadBalancer with forced",
+		Since: routerTLSSince,
+		What: "TLS termination by the virtual router (protocol ssl, SslTermination), assignCertToLoadBalancer " +
+			"with forced",
 		Params:  map[string][]string{"assignCertToLoadBalancer": {"forced"}},
 		Without: "A Service with the annotation `ssl-certificate` is refused with an Event; nothing is changed",
 	},

@@ -81,6 +81,7 @@ func (cat *Catalogue) At(r Release) *Catalogue {
 	if !r.Before(newestRelease) {
 		return cat
 	}
+
 	out := &Catalogue{Shapes: slices.Clone(cat.Shapes), Hides: map[string][]string{}}
 	unmarked := map[string]bool{}
 	for _, d := range Differences {
@@ -95,9 +96,11 @@ func (cat *Catalogue) At(r Release) *Catalogue {
 				out.Hides[key] = append(out.Hides[key], fields...)
 			}
 			n := cat.ByName[AnswerObjects[kind].Command].Shape
-			out.Shapes[n] = slices.DeleteFunc(slices.Clone(out.Shapes[n]), func(f Field) bool { return slices.Contains(fields, f.Name) })
+			out.Shapes[n] = slices.DeleteFunc(slices.Clone(out.Shapes[n]),
+				func(f Field) bool { return slices.Contains(fields, f.Name) })
 		}
 	}
+
 	for i := range cat.APIs {
 		a := cat.APIs[i]
 		if r.Lacks(a.Since) || unmarked[a.Name] {
@@ -115,6 +118,7 @@ func (cat *Catalogue) At(r Release) *Catalogue {
 		a.Params = known
 		out.APIs = append(out.APIs, a)
 	}
+
 	out.index()
 	out.RouterTLS = !r.Lacks(routerTLSSince)
 	return out

@@ -30,15 +30,20 @@ func addNic(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	n := wire.Arg[*store.Network](c, "networkid")
 	spec := powerJob(c, v, func(now time.Time) (any, error) {
 		if err := mayConnect(c, v, n); err != nil {
 			return nil, err
 		}
-		row, ok := c.St.Connect(v, store.NICRequest{Network: n, IP: c.Str("ipaddress"), MAC: validMAC(c.Str("macaddress"))}, now)
+		row, ok := c.St.Connect(v,
+			store.NICRequest{Network: n, IP: c.Str("ipaddress"), MAC: validMAC(c.Str("macaddress"))}, now)
 		if !ok {
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Insufficient capacity when adding NIC to %s: com.cloud.exception.InsufficientVirtualNetworkCapacityException: "+
-				"Unable to acquire Guest IP address for network %sScope=interface com.cloud.dc.DataCenter; id=%d", v.Text(), n.Text(), n.Zone.ID)
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
+				"Insufficient capacity when adding NIC to %s: "+
+					"com.cloud.exception.InsufficientVirtualNetworkCapacityException: "+
+					"Unable to acquire Guest IP address for network %sScope=interface com.cloud.dc.DataCenter; id=%d",
+				v.Text(), n.Text(), n.Zone.ID)
 		}
 		row.Prepared = false
 		if v.State == store.VMRunning {
@@ -46,6 +51,7 @@ func addNic(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		return nicAnswer(c, v), nil
 	})
+
 	return spec, nil
 }
 
@@ -70,30 +76,45 @@ func mayConnect(c *wire.Call, v *store.VM, n *store.Network) error {
 	case n == nil || n.Removed:
 		return wire.Invalid("unable to find a network with id %d", c.Refs["networkid"].ID)
 	}
+
 	if err := networkPermission(v.Owner, n); err != nil {
 		return err
 	}
+
 	if v.NICIn(n) != nil {
-		return wire.Errf(wire.CodeInternal, wire.CSRuntime, "A NIC already exists for VM:%s in network: %s", v.InstanceName(), n.UUID)
+		return wire.Errf(wire.CodeInternal, wire.CSRuntime, "A NIC already exists for VM:%s in network: %s",
+			v.InstanceName(), n.UUID)
 	}
-	if mac := validMAC(c.Str("macaddress")); mac != "" && slices.ContainsFunc(n.Used, func(o *store.NIC) bool { return o.MAC == mac }) {
-		return wire.Errf(wire.CodeInternal, wire.CSRuntime, "A NIC with this MAC address exists for network: %s", n.UUID)
+
+	if mac := validMAC(c.Str("macaddress")); mac != "" &&
+		slices.ContainsFunc(n.Used, func(o *store.NIC) bool { return o.MAC == mac }) {
+		return wire.Errf(wire.CodeInternal, wire.CSRuntime, "A NIC with this MAC address exists for network: %s",
+			n.UUID)
 	}
+
 	if ip := c.Str("ipaddress"); ip != "" {
 		if _, err := netip.ParseAddr(ip); err != nil {
 			return wire.Invalid("Invalid format for IP address parameter: %s", ip)
 		}
 	}
+
 	if n.Zone != v.Zone {
-		return wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s is in zone:%d but %s is in zone:%d", v.Text(), v.Zone.ID, n.Text(), n.Zone.ID)
+		return wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s is in zone:%d but %s is in zone:%d", v.Text(),
+			v.Zone.ID, n.Text(), n.Zone.ID)
 	}
+
 	if slices.ContainsFunc(n.Used, func(o *store.NIC) bool { return o.VM != v && o.VM != nil && o.VM.Name == v.Name }) {
-		return wire.Errf(wire.CodeInternal, wire.CSRuntime, "Network %s already has a vm with host name: %s", n.Name, v.Name)
+		return wire.Errf(wire.CodeInternal, wire.CSRuntime, "Network %s already has a vm with host name: %s", n.Name,
+			v.Name)
 	}
+
 	if v.State != store.VMRunning && v.State != store.VMStopped {
-		return wire.Errf(wire.CodeInternal, wire.CSRuntime, "Unable to add NIC to %s: com.cloud.exception.ResourceUnavailableException: Resource [DataCenter:%d] is unreachable: "+
-			"Unable to add vm %s to network, is not in the right state", v.Text(), v.Zone.ID, v.InstanceName())
+		return wire.Errf(wire.CodeInternal, wire.CSRuntime,
+			"Unable to add NIC to %s: com.cloud.exception.ResourceUnavailableException: Resource [DataCenter:%d] is "+
+				"unreachable: "+
+				"Unable to add vm %s to network, is not in the right state", v.Text(), v.Zone.ID, v.InstanceName())
 	}
+
 	return nil
 }
 
@@ -102,6 +123,7 @@ func removeNic(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	n := wire.Arg[*store.NIC](c, "nicid")
 	spec := powerJob(c, v, func(time.Time) (any, error) {
 		switch {
@@ -114,11 +136,14 @@ func removeNic(c *wire.Call) (*wire.JobSpec, error) {
 		case n.IsDefault:
 			return nil, wire.Invalid("Unable to remove nic from %s in %s, nic is default.", v.Text(), n.Network.Text())
 		case nicInUse(c.St, n):
-			return nil, wire.Invalid("Unable to remove nic from %s in %s, nic has associated Port forwarding or Load balancer or Static NAT rules.", v.Text(), n.Network.Text())
+			return nil,
+				wire.Invalid("Unable to remove nic from %s in %s, nic has associated Port forwarding or Load "+
+					"balancer or Static NAT rules.", v.Text(), n.Network.Text())
 		}
 		c.St.DropNIC(n)
 		return nicAnswer(c, v), nil
 	})
+
 	spec.InstanceType, spec.InstanceID = "", ""
 	return spec, nil
 }
@@ -139,10 +164,13 @@ func addressInUse(st *store.State, n *store.NIC, ip string) bool {
 			return true
 		}
 	}
-	if slices.ContainsFunc(st.PFRules.Rows, func(r *store.PFRule) bool { return r.VM == n.VM && r.GuestIP == ip && r.Network == n.Network }) {
+	if slices.ContainsFunc(st.PFRules.Rows, func(r *store.PFRule) bool {
+		return r.VM == n.VM && r.GuestIP == ip && r.Network == n.Network
+	}) {
 		return true
 	}
 	return slices.ContainsFunc(st.LBRules.Rows, func(r *store.LBRule) bool {
-		return r.Network == n.Network && slices.ContainsFunc(r.Members, func(m *store.LBMember) bool { return m.VM == n.VM && m.IP == ip })
+		return r.Network == n.Network &&
+			slices.ContainsFunc(r.Members, func(m *store.LBMember) bool { return m.VM == n.VM && m.IP == ip })
 	})
 }

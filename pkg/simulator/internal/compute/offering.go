@@ -41,6 +41,7 @@ func listServiceOfferings(c *wire.Call) (any, error) {
 	if _, err := c.OwnerScope(false); err != nil {
 		return nil, err
 	}
+
 	m := wire.Arg[*store.VM](c, "virtualmachineid")
 	switch {
 	case !c.Given("virtualmachineid"):
@@ -49,13 +50,24 @@ func listServiceOfferings(c *wire.Call) (any, error) {
 	case !c.Access(m.Owner):
 		return nil, wire.Denied()
 	}
+
 	return wire.List(c, "serviceoffering", c.St.Offerings.Rows, func(o *store.ServiceOffering) bool {
 		return c.Is("name", o.Name) && c.Like("keyword", o.Name) && (m == nil || canChangeTo(m, o))
 	}, func(o *store.ServiceOffering) serviceOfferingView {
 		return serviceOfferingView{
-			ID: o.UUID, Name: o.Name, State: "Active", DisplayText: o.Name, CPUs: o.CPUNumber, Speed: o.CPUSpeed, Memory: o.MemMB,
-			Created: wire.Stamp(o.Created), StorageType: "shared", Provisioning: "thin", DynScaling: true, DiskID: o.DiskOfferingID,
-			DiskName: o.Name, DiskText: o.Name,
+			ID:           o.UUID,
+			Name:         o.Name,
+			State:        "Active",
+			DisplayText:  o.Name,
+			CPUs:         o.CPUNumber,
+			Speed:        o.CPUSpeed,
+			Memory:       o.MemMB,
+			Created:      wire.Stamp(o.Created),
+			StorageType:  "shared",
+			Provisioning: "thin",
+			DynScaling:   true,
+			DiskID:       o.DiskOfferingID,
+			DiskName:     o.Name, DiskText: o.Name,
 		}
 	})
 }
@@ -65,12 +77,15 @@ func canChangeTo(v *store.VM, o *store.ServiceOffering) bool {
 	if o == v.Offering {
 		return false
 	}
-	return v.State != store.VMRunning || o.CPUNumber >= v.Offering.CPUNumber && o.CPUSpeed >= v.Offering.CPUSpeed && o.MemMB >= v.Offering.MemMB
+	return v.State != store.VMRunning ||
+		o.CPUNumber >= v.Offering.CPUNumber && o.CPUSpeed >= v.Offering.CPUSpeed && o.MemMB >= v.Offering.MemMB
 }
 
 func listNetworkOfferings(c *wire.Call) (any, error) {
 	return wire.List(c, "networkoffering", c.St.NetOffs.Rows, func(o *store.NetworkOffering) bool {
-		return c.Is("name", o.Spec.Name) && c.Like("displaytext", o.Spec.DisplayText) && c.Like("keyword", o.Spec.Name, o.Spec.DisplayText) &&
+		return c.Is("name", o.Spec.Name) &&
+			c.Like("displaytext", o.Spec.DisplayText) &&
+			c.Like("keyword", o.Spec.Name, o.Spec.DisplayText) &&
 			c.Is("state", o.Spec.State) && c.Is("guestiptype", o.Spec.GuestType) && c.Flag("forvpc", o.Spec.ForVPC)
 	}, viewNetworkOffering)
 }

@@ -59,7 +59,13 @@ type templateView struct {
 // templateFilters maps the valid values of templatefilter and isofilter to whether they include the built-in
 // templates, which are public, featured and not owned by the caller.
 var templateFilters = map[string]bool{
-	"featured": true, "self": false, "selfexecutable": false, "sharedexecutable": false, "executable": true, "community": false, "all": true,
+	"featured":         true,
+	"self":             false,
+	"selfexecutable":   false,
+	"sharedexecutable": false,
+	"executable":       true,
+	"community":        false,
+	"all":              true,
 }
 
 // templateFilter validates a filter and reports whether it includes the built-in templates.
@@ -67,7 +73,8 @@ func templateFilter(c *wire.Call, param string) (bool, error) {
 	shows, ok := templateFilters[c.Str(param)]
 	switch {
 	case !ok:
-		return false, c.Internal(wire.CSGeneric, "No enum constant com.cloud.template.VirtualMachineTemplate.TemplateFilter.%s", c.Str(param))
+		return false, c.Internal(wire.CSGeneric,
+			"No enum constant com.cloud.template.VirtualMachineTemplate.TemplateFilter.%s", c.Str(param))
 	case c.Str(param) == "all" && c.Caller.Account.Normal():
 		return false, wire.Invalid("Filter all can be specified by admin only")
 	}
@@ -85,12 +92,18 @@ func listTemplates(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if _, err := c.OwnerScope(c.ByID()); err != nil {
 		return nil, err
 	}
+
 	var out []templateInZone
 	for _, t := range slices.Backward(c.St.Templates.Rows) {
-		if !t.Removed && (shows || c.Given("id")) && wire.Matches(c, "id", t) && c.Is("name", t.Name) && c.Like("keyword", t.Name) &&
+		if !t.Removed &&
+			(shows || c.Given("id")) &&
+			wire.Matches(c, "id", t) &&
+			c.Is("name", t.Name) &&
+			c.Like("keyword", t.Name) &&
 			c.Flag("forcks", t.ForCKS) {
 			for _, z := range c.St.Zones.Rows {
 				if wire.Matches(c, "zoneid", z) {
@@ -99,26 +112,53 @@ func listTemplates(c *wire.Call) (any, error) {
 			}
 		}
 	}
+
 	return wire.Page(c, "template", out, func(t templateInZone) templateView { return viewTemplate(c, t) })
 }
 
 func viewTemplate(c *wire.Call, t templateInZone) templateView {
 	root := c.St.Root()
 	v := templateView{
-		ID: t.UUID, Name: t.Name, DisplayText: t.Name, Public: true, Created: wire.Stamp(t.Created), Ready: true, Format: t.Format,
-		Featured: true, CrossZones: true, OSTypeID: t.GuestOSID, OSTypeName: t.OSName, Account: "system", ZoneID: t.zone.UUID, ZoneName: t.zone.Name,
-		Size: store.TemplateGiB * settings.Gib, PhysicalSize: store.TemplateGiB * settings.Gib, TemplateType: t.Typ, Hypervisor: "Simulator", Domain: root.Name, DomainID: root.UUID,
-		DomainPath: root.Display(), Arch: templateArch, Details: map[string]string{}, DownloadDetails: []map[string]string{},
-		Tags: []wire.TagView{}, ForCKS: t.ForCKS,
+		ID:              t.UUID,
+		Name:            t.Name,
+		DisplayText:     t.Name,
+		Public:          true,
+		Created:         wire.Stamp(t.Created),
+		Ready:           true,
+		Format:          t.Format,
+		Featured:        true,
+		CrossZones:      true,
+		OSTypeID:        t.GuestOSID,
+		OSTypeName:      t.OSName,
+		Account:         "system",
+		ZoneID:          t.zone.UUID,
+		ZoneName:        t.zone.Name,
+		Size:            store.TemplateGiB * settings.Gib,
+		PhysicalSize:    store.TemplateGiB * settings.Gib,
+		TemplateType:    t.Typ,
+		Hypervisor:      "Simulator",
+		Domain:          root.Name,
+		DomainID:        root.UUID,
+		DomainPath:      root.Display(),
+		Arch:            templateArch,
+		Details:         map[string]string{},
+		DownloadDetails: []map[string]string{},
+		Tags:            []wire.TagView{}, ForCKS: t.ForCKS,
 	}
+
 	if c.Caller.RootAdmin() {
 		v.Status = "Download Complete"
 		v.URL, v.Bits, v.Checksum = "http://templates.example/"+t.UUID+".vhd", new(int), new(string)
 		for _, role := range []string{"Image", "Primary"} {
 			v.DownloadDetails = append(v.DownloadDetails, map[string]string{
-				"datastore": role, "datastoreId": store.StableID("datastore", role), "datastoreRole": role, "downloadPercent": "100", "downloadState": "DOWNLOADED",
+				"datastore":       role,
+				"datastoreId":     store.StableID("datastore", role),
+				"datastoreRole":   role,
+				"downloadPercent": "100",
+				"downloadState":   "DOWNLOADED",
 			})
 		}
 	}
+
 	return v
 }

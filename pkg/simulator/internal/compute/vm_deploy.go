@@ -28,24 +28,37 @@ func deployVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	v := &store.VM{
-		Entity: store.Entity{UUID: d.uuid, Created: c.Now}, Name: d.name, Display: cmp.Or(c.Str("displayname"), d.name), Owner: d.owner,
-		User: ownersUser(c, d.owner), Zone: d.zone, Offering: d.offering, Template: d.template, State: store.VMStopped, Hypervisor: "Simulator",
-		Details: map[string]string{}, BootKnown: true,
+		Entity:     store.Entity{UUID: d.uuid, Created: c.Now},
+		Name:       d.name,
+		Display:    cmp.Or(c.Str("displayname"), d.name),
+		Owner:      d.owner,
+		User:       ownersUser(c, d.owner),
+		Zone:       d.zone,
+		Offering:   d.offering,
+		Template:   d.template,
+		State:      store.VMStopped,
+		Hypervisor: "Simulator",
+		Details:    map[string]string{}, BootKnown: true,
 	}
+
 	if full, ok := c.St.Enter(v, d.nics, c.Now); !ok {
 		return nil, noGuestIP(c, full)
 	}
+
 	spec := powerJob(c, v, func(now time.Time) (any, error) {
 		if !c.BoolOr("startvm", true) {
 			return wire.Object("virtualmachine", view.ViewVM(c, v, nil)), nil
 		}
 		return finishStart(c, v, now)
 	})
+
 	if c.BoolOr("startvm", true) {
 		spec.Begin = starting(c.St, v)
 		spec.Undo = func() { v.FailStart(store.VMError, c.Server.Clock.Now()) }
 	}
+
 	spec.ObjectID = v.UUID
 	return spec, nil
 }
@@ -63,33 +76,46 @@ func ownersUser(c *wire.Call, owner *store.Account) *store.User {
 
 // noGuestIP is the exception for a network without a free address; only admins see its text.
 func noGuestIP(c *wire.Call, n *store.Network) *wire.Error {
-	return c.Internal(wire.CSRuntime, "com.cloud.exception.InsufficientVirtualNetworkCapacityException: Unable to acquire Guest IP address for network %s"+
-		"Scope=interface com.cloud.dc.DataCenter; id=%d", n.Text(), n.Zone.ID)
+	return c.Internal(wire.CSRuntime,
+		"com.cloud.exception.InsufficientVirtualNetworkCapacityException: Unable to acquire Guest IP address "+
+			"for network %s"+
+			"Scope=interface com.cloud.dc.DataCenter; id=%d", n.Text(), n.Zone.ID)
 }
 
 // readDeployment checks the call in CloudStack's order.
 func readDeployment(c *wire.Call) (*deployment, error) {
 	if n, given := c.Args["name"]; given && !wire.ValidHostName(n) {
-		return nil, wire.ParamError("Unable to execute API command %s due to invalid value. Invalid value provided for API arg: name - it can contain "+
-			"ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'), must be between 1 and 63 characters long, "+
-			"and can't start or end with \"-\" and can't start with digit", c.API.Lower)
+		return nil,
+			wire.ParamError("Unable to execute API command %s due to invalid value. Invalid value provided for API "+
+				"arg: name - it can contain "+
+				"ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'), must be "+
+				"between 1 and "+
+				"63 characters long, "+
+				"and can't start or end with \"-\" and can't start with digit", c.API.Lower)
 	}
+
 	if !c.Given("templateid") {
-		return nil, c.Internal(wire.CSRuntime, "Please provide only one of the following parameters - template ID, volume ID or snapshot ID")
+		return nil, c.Internal(wire.CSRuntime,
+			"Please provide only one of the following parameters - template ID, volume ID or snapshot ID")
 	}
+
 	owner, err := c.OwnerOrCaller()
 	if err != nil {
 		return nil, err
 	}
+
 	d := &deployment{
 		owner: owner, zone: wire.Arg[*store.Zone](c, "zoneid"),
-		offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), template: wire.Arg[*store.Template](c, "templateid"),
+		offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"),
+		template: wire.Arg[*store.Template](c, "templateid"),
 	}
+
 	for _, check := range deployChecks {
 		if err := check(c, d); err != nil {
 			return nil, err
 		}
 	}
+
 	return d, nil
 }
 
@@ -114,9 +140,11 @@ func deployParts(c *wire.Call, d *deployment) error {
 func deployOwner(c *wire.Call, d *deployment) error {
 	switch {
 	case d.owner.State == store.StateDisabled:
-		return wire.Errf(wire.CodeAccount, wire.CSPermission, "The owner of vm to deploy is disabled: %s", store.AccountText(d.owner))
+		return wire.Errf(wire.CodeAccount, wire.CSPermission, "The owner of vm to deploy is disabled: %s",
+			store.AccountText(d.owner))
 	case !d.zone.Enabled && !c.Caller.RootAdmin():
-		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Cannot perform this operation, Zone is currently disabled: %d", d.zone.ID)
+		return wire.Errf(wire.CodeAccount, wire.CSPermission,
+			"Cannot perform this operation, Zone is currently disabled: %d", d.zone.ID)
 	}
 	return nil
 }

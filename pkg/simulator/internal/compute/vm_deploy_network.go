@@ -22,10 +22,12 @@ func deployNetworks(c *wire.Call, d *deployment) error {
 	if !c.Access(d.owner) {
 		return wire.Denied()
 	}
+
 	list := c.Maps["iptonetworklist"]
 	if len(list) > 0 && (c.Str("networkids") != "" || c.Has("ipaddress")) {
 		return wire.Invalid("ipToNetworkMap can't be specified along with networkIds or ipAddress")
 	}
+
 	for _, e := range list {
 		n, ok := networkByAnyID(c, e["networkid"])
 		if !ok {
@@ -36,6 +38,7 @@ func deployNetworks(c *wire.Call, d *deployment) error {
 		}
 		d.nics = append(d.nics, store.NICRequest{Network: n, IP: e["ip"], IP6: e["ipv6"], MAC: e["mac"]})
 	}
+
 	for _, r := range c.Lists["networkids"] {
 		n, ok := r.Obj.(*store.Network)
 		if !ok || n.Removed {
@@ -43,6 +46,7 @@ func deployNetworks(c *wire.Call, d *deployment) error {
 		}
 		d.nics = append(d.nics, store.NICRequest{Network: n})
 	}
+
 	if len(d.nics) == 0 {
 		n, err := defaultNetwork(c, d.owner, d.zone)
 		if err != nil {
@@ -50,14 +54,17 @@ func deployNetworks(c *wire.Call, d *deployment) error {
 		}
 		d.nics = append(d.nics, store.NICRequest{Network: n})
 	}
+
 	for _, r := range d.nics {
 		if err := networkPermission(d.owner, r.Network); err != nil {
 			return err
 		}
 	}
+
 	if len(list) == 0 {
 		d.nics[0].IP = c.Str("ipaddress")
 	}
+
 	return nil
 }
 
@@ -86,11 +93,13 @@ func networkPermission(owner *store.Account, n *store.Network) error {
 	case n.Owner == nil && (n.Domain == owner.Domain || n.Subdomains && owner.Domain.Within(n.Domain)):
 		return nil
 	case n.Owner == nil:
-		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Shared network id=%s is not available in domain id=%s", n.UUID, owner.Domain.UUID)
+		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Shared network id=%s is not available in domain id=%s",
+			n.UUID, owner.Domain.UUID)
 	case n.Owner == owner, n.Owner.Project != nil && owner.Project == nil && n.Owner.Project.Find(owner, nil) != nil:
 		return nil
 	}
-	return wire.Errf(wire.CodeAccount, wire.CSPermission, "Unable to use network with id= %s, permission denied", n.UUID)
+	return wire.Errf(wire.CodeAccount, wire.CSPermission, "Unable to use network with id= %s, permission denied",
+		n.UUID)
 }
 
 func deployAddresses(c *wire.Call, d *deployment) error {
@@ -133,11 +142,13 @@ func uniqueHostName(st *store.State, name string, nets []*store.Network) error {
 		for _, o := range group {
 			for _, used := range o.Used {
 				if used.VM != nil && strings.EqualFold(used.VM.Name, name) {
-					return wire.Invalid("The vm with hostName %s already exists in the network domain: %s; network=%s", name, o.DomainName, o.Name)
+					return wire.Invalid("The vm with hostName %s already exists in the network domain: %s; network=%s",
+						name, o.DomainName, o.Name)
 				}
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -155,7 +166,9 @@ func defaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone) (*store.N
 	case 1:
 		return own[0], nil
 	}
-	return nil, wire.Invalid("More than 1 default Isolated networks are found for account %s; please specify networkIds", store.AccountText(owner))
+	return nil,
+		wire.Invalid("More than 1 default Isolated networks are found for account %s; please specify networkIds",
+			store.AccountText(owner))
 }
 
 // makeDefaultNetwork creates the network of an account that has none, from the offering with availability Required.
@@ -164,7 +177,9 @@ func makeDefaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone) (*sto
 		return o.Spec.Availability == "Required" && o.Spec.State == "Enabled"
 	})
 	if !ok {
-		return nil, wire.Invalid("Unable to find network offering with availability=Required to automatically create the network as a part of vm creation")
+		return nil,
+			wire.Invalid("Unable to find network offering with availability=Required to automatically create the " +
+				"network as a part of vm creation")
 	}
 	name := owner.Name + "-network"
 	return network.CreateIsolated(c, owner, z, o, name, name)

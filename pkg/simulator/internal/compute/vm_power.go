@@ -35,6 +35,7 @@ func startVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	// CloudStack makes the first checks when the job starts, which is immediately.
 	running := v.State == store.VMRunning
 	spec := powerJob(c, v, func(now time.Time) (any, error) {
@@ -42,10 +43,12 @@ func startVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 		case running:
 			return nil, wire.Invalid("The virtual machine %s (%s) is already running", v.UUID, v.Display)
 		case v.Owner.State == store.StateDisabled:
-			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "The owner of %s is disabled: %d", v.Text(), v.Owner.ID)
+			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "The owner of %s is disabled: %d", v.Text(),
+				v.Owner.ID)
 		}
 		return finishStart(c, v, now)
 	})
+
 	spec.Begin = starting(c.St, v)
 	spec.Undo = func() { v.FailStart(store.VMStopped, c.Server.Clock.Now()) }
 	return spec, nil
@@ -60,7 +63,9 @@ func finishStart(c *wire.Call, v *store.VM, now time.Time) (any, error) {
 			return nil, wire.NoHost(v)
 		}
 	default:
-		return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, `Unable to orchestrate the start of VM instance {"instanceName":"%s","uuid":"%s"}.`, v.InstanceName(), v.UUID)
+		return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
+			`Unable to orchestrate the start of VM instance {"instanceName":"%s","uuid":"%s"}.`, v.InstanceName(),
+			v.UUID)
 	}
 	return wire.Object("virtualmachine", view.ViewVM(c, v, nil)), nil
 }
@@ -70,6 +75,7 @@ func stopVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	spec := powerJob(c, v, func(now time.Time) (any, error) {
 		switch v.State {
 		case store.VMRunning, store.VMStopping, store.VMStarting, store.VMUnknown, store.VMShutdown:
@@ -80,12 +86,14 @@ func stopVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		return wire.Object("virtualmachine", view.ViewVM(c, v, nil)), nil
 	})
+
 	spec.Begin = v.Stopping
 	spec.Undo = func() {
 		if v.State == store.VMStopping {
 			v.State = store.VMRunning
 		}
 	}
+
 	return spec, nil
 }
 
@@ -94,6 +102,7 @@ func rebootVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	running := v.State == store.VMRunning
 	return powerJob(c, v, func(now time.Time) (any, error) {
 		switch {
@@ -121,6 +130,7 @@ func destroyVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	spec := powerJob(c, v, func(now time.Time) (any, error) {
 		expunge := c.Boolean("expunge")
 		switch {
@@ -141,9 +151,11 @@ func destroyVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		return wire.Object("virtualmachine", view.ViewVM(c, v, nil)), nil
 	})
+
 	if (mayExpunge(c) || !c.Boolean("expunge")) && c.St.ClusterOf(v) == nil {
 		spec.Begin = v.Stopping
 	}
+
 	return spec, nil
 }
 
@@ -152,14 +164,17 @@ func expungeVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return powerJob(c, v, func(time.Time) (any, error) {
 		switch {
 		case v.Removed:
 			return wire.Success{Success: true}, nil
 		case !v.Gone() && v.State != store.VMError:
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Please destroy vm with specified vmId before expunge")
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
+				"Please destroy vm with specified vmId before expunge")
 		case !mayExpunge(c):
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Expunging a vm can only be done by an Admin. Or when the allow.user.expunge.recover.vm key is set.")
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
+				"Expunging a vm can only be done by an Admin. Or when the allow.user.expunge.recover.vm key is set.")
 		}
 		c.St.Expunge(v)
 		return wire.Success{Success: true}, nil
@@ -172,8 +187,9 @@ func checkNodeDestroy(st *store.State, v *store.VM) error {
 	if k == nil {
 		return nil
 	}
-	return wire.Errf(wire.CodeInternal, wire.CSRuntime, "Instance is a part of a Kubernetes cluster: %s. Use Instance delete option from Kubernetes cluster details "+
-		"or scale API for Kubernetes clusters with 'nodeids' to destroy the instance.", k.Name)
+	return wire.Errf(wire.CodeInternal, wire.CSRuntime,
+		"Instance is a part of a Kubernetes cluster: %s. Use Instance delete option from Kubernetes cluster details "+
+			"or scale API for Kubernetes clusters with 'nodeids' to destroy the instance.", k.Name)
 }
 
 // targetVM returns the VM of a command, if the caller has access to it.

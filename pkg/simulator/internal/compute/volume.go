@@ -54,15 +54,31 @@ func listVolumes(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return wire.List(c, "volume", c.St.VMs.Rows, func(v *store.VM) bool {
 		return in(v.Owner) && wire.Matches(c, "virtualmachineid", v) && c.Is("type", "ROOT")
 	}, func(v *store.VM) volumeView {
 		return volumeView{
-			ID: store.StableID("volume", v.UUID), Name: fmt.Sprintf("ROOT-%d", v.ID), ZoneID: v.Zone.UUID, ZoneName: v.Zone.Name, Type: "ROOT",
-			VMID: v.UUID, TemplateID: v.Template.UUID, TemplateName: v.Template.Name, TemplateText: v.Template.Name, VMName: v.Name,
-			VMDisplay: v.Display, VMState: v.State, VMType: "User", Provisioning: "thin", Size: store.RootGiB(v.Details) * settings.Gib,
-			Created: wire.Stamp(v.Created), State: "Ready", OwnerView: wire.ViewOwner(v.Owner),
-			OfferingID: strconv.FormatInt(v.Offering.ID, 10), OfferingName: v.Offering.Name, OfferingText: v.Offering.Name, Tags: []wire.TagView{},
+			ID:           store.StableID("volume", v.UUID),
+			Name:         fmt.Sprintf("ROOT-%d", v.ID),
+			ZoneID:       v.Zone.UUID,
+			ZoneName:     v.Zone.Name,
+			Type:         "ROOT",
+			VMID:         v.UUID,
+			TemplateID:   v.Template.UUID,
+			TemplateName: v.Template.Name,
+			TemplateText: v.Template.Name,
+			VMName:       v.Name,
+			VMDisplay:    v.Display,
+			VMState:      v.State,
+			VMType:       "User",
+			Provisioning: "thin",
+			Size:         store.RootGiB(v.Details) * settings.Gib,
+			Created:      wire.Stamp(v.Created), State: "Ready", OwnerView: wire.ViewOwner(v.Owner),
+			OfferingID:   strconv.FormatInt(v.Offering.ID, 10),
+			OfferingName: v.Offering.Name,
+			OfferingText: v.Offering.Name,
+			Tags:         []wire.TagView{},
 		}
 	})
 }

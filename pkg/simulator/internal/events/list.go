@@ -33,18 +33,26 @@ type eventView struct {
 
 func viewEvent(c *wire.Call, e *store.Event) eventView {
 	v := eventView{
-		ID: e.UUID, Username: e.User.Username, Type: e.Kind, Level: e.Level, Description: e.Text, OwnerView: wire.ViewOwner(e.Owner),
-		Created: wire.Stamp(e.Created), State: e.State,
+		ID:          e.UUID,
+		Username:    e.User.Username,
+		Type:        e.Kind,
+		Level:       e.Level,
+		Description: e.Text,
+		OwnerView:   wire.ViewOwner(e.Owner),
+		Created:     wire.Stamp(e.Created), State: e.State,
 	}
+
 	if e.Resource.UUID != "" {
 		v.ResourceID, v.ResourceType, v.ResourceName = e.Resource.UUID, e.Resource.Kind, e.Resource.Name
 		if obj, _ := c.St.ByUUID(store.ResourceKinds[e.Resource.Kind], e.Resource.UUID); obj != nil {
 			v.ResourceName = nameOf(obj)
 		}
 	}
+
 	if e.Start != nil {
 		v.ParentID = e.Start.UUID
 	}
+
 	return v
 }
 
@@ -67,7 +75,9 @@ func Date(c *wire.Call, name string, end bool) (time.Time, *wire.Error) {
 		}
 		return t, nil
 	}
-	return time.Time{}, wire.ParamError("Unable to parse date %s for command %s, please pass dates in the format yyyy-MM-dd'T'HH:mm:ss+/-ZZ:ZZ", v, c.API.Lower)
+	return time.Time{},
+		wire.ParamError("Unable to parse date %s for command %s, please pass dates in the format "+
+			"yyyy-MM-dd'T'HH:mm:ss+/-ZZ:ZZ", v, c.API.Lower)
 }
 
 // dates reads startdate and enddate; a zero time means no limit.
@@ -90,17 +100,26 @@ func listEvents(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := checkEventResource(c); err != nil {
 		return nil, err
 	}
+
 	in, err := c.OwnerScope(c.Given("id"))
 	if err != nil {
 		return nil, err
 	}
+
 	startID := wire.Arg[*store.Event](c, "startid")
 	return wire.List(c, "event", wire.Newest(c.St.Events.Rows), func(e *store.Event) bool {
-		return in(e.Owner) && InDates(e.Created, from, to) && (!c.Given("startid") || e == startID || e.Start == startID) &&
-			c.Is("type", e.Kind) && c.Is("level", e.Level) && c.Is("state", e.State) && c.Is("resourceid", e.Resource.UUID) && c.Is("resourcetype", e.Resource.Kind) &&
+		return in(e.Owner) &&
+			InDates(e.Created, from, to) &&
+			(!c.Given("startid") || e == startID || e.Start == startID) &&
+			c.Is("type", e.Kind) &&
+			c.Is("level", e.Level) &&
+			c.Is("state", e.State) &&
+			c.Is("resourceid", e.Resource.UUID) &&
+			c.Is("resourcetype", e.Resource.Kind) &&
 			c.Like("keyword", e.Kind, e.Text, e.Level)
 	}, func(e *store.Event) eventView { return viewEvent(c, e) })
 }

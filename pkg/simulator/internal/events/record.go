@@ -55,7 +55,15 @@ func RecordSync(c *wire.Call, body any, err error) {
 	if s == nil {
 		return
 	}
-	e := &store.Event{Entity: store.Entity{Created: c.Now}, Kind: s.Kind, State: store.EventCompleted, Owner: eventActor(c), User: c.Caller.User}
+
+	e := &store.Event{
+		Entity: store.Entity{Created: c.Now},
+		Kind:   s.Kind,
+		State:  store.EventCompleted,
+		Owner:  eventActor(c),
+		User:   c.Caller.User,
+	}
+
 	if err != nil {
 		e.Level, e.Resource = store.LevelError, eventResource(c, s, "")
 		e.Text = "Error while " + s.Describe(e.Resource)
@@ -63,6 +71,7 @@ func RecordSync(c *wire.Call, body any, err error) {
 		e.Resource = eventResource(c, s, madeID(body))
 		e.Text = "Successfully completed " + s.Describe(e.Resource)
 	}
+
 	c.St.AddEvent(e)
 }
 
@@ -70,8 +79,13 @@ func RecordSync(c *wire.Call, body any, err error) {
 func RecordRefused(c *wire.Call) {
 	if s := c.Cmd.Event; s != nil && s.Param == "" {
 		c.St.AddEvent(&store.Event{
-			Entity: store.Entity{Created: c.Now}, Kind: s.Kind, State: store.EventCreated, Level: store.LevelError, Owner: eventActor(c), User: c.Caller.User,
-			Text: "Error while creating entity for " + s.Phrase, Resource: store.Resource{Kind: s.Resource},
+			Entity: store.Entity{Created: c.Now},
+			Kind:   s.Kind,
+			State:  store.EventCreated,
+			Level:  store.LevelError,
+			Owner:  eventActor(c),
+			User:   c.Caller.User,
+			Text:   "Error while creating entity for " + s.Phrase, Resource: store.Resource{Kind: s.Resource},
 		})
 	}
 }
@@ -82,18 +96,22 @@ func RecordScheduled(c *wire.Call, spec *wire.JobSpec) *store.JobEvents {
 	if s == nil {
 		return nil
 	}
+
 	t := &store.JobEvents{Spec: s, Who: c.Caller, Actor: eventActor(c), Res: eventResource(c, s, spec.ObjectID)}
 	if spec.InstanceType != "" && spec.InstanceType != "None" {
 		t.Res.Kind = spec.InstanceType
 	}
+
 	if spec.ObjectID != "" {
 		t.Start = t.Add(c.St, c.Now, store.EventCreated, "", "Successfully created entity for "+s.Describe(t.Res))
 	}
+
 	scheduled := t.Add(c.St, c.Now, store.EventScheduled, "", scheduledText(c, s, t.Res))
 	scheduled.Owner = eventOwner(c, s)
 	if t.Start == nil {
 		t.Start = scheduled
 	}
+
 	text := s.Describe(t.Res)
 	t.Add(c.St, c.Now, store.EventStarted, "", strings.ToUpper(text[:1])+text[1:])
 	return t
@@ -114,7 +132,12 @@ func scheduledText(c *wire.Call, s *store.EventSpec, res store.Resource) string 
 // Note records an additional event of a command.
 func Note(c *wire.Call, kind, text, resourceKind string, obj interface{ Ent() *store.Entity }) {
 	c.St.AddEvent(&store.Event{
-		Entity: store.Entity{Created: c.Now}, Kind: kind, State: store.EventCompleted, Text: text, Owner: c.Caller.Account, User: c.Caller.User,
+		Entity:   store.Entity{Created: c.Now},
+		Kind:     kind,
+		State:    store.EventCompleted,
+		Text:     text,
+		Owner:    c.Caller.Account,
+		User:     c.Caller.User,
 		Resource: store.Resource{Kind: resourceKind, UUID: obj.Ent().UUID, Name: nameOf(obj)},
 	})
 }
@@ -159,6 +182,7 @@ func OwnerOf(obj any) *store.Account {
 		if o.VPC != nil {
 			return o.VPC.Owner
 		}
+
 	case *store.ACLItem:
 		return OwnerOf(o.List)
 	case *store.KubernetesCluster:
@@ -176,6 +200,7 @@ func OwnerOf(obj any) *store.Account {
 	case *store.Event:
 		return o.Owner
 	}
+
 	return nil
 }
 

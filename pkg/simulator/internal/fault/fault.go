@@ -74,11 +74,13 @@ func (k Kind) String() string {
 
 // Fault makes calls of a command fail. Without Nth, Count and Probability, it hits every matching call.
 type Fault struct {
-	Command     string  // exact name, or a pattern with *; empty: every command
-	Caller      string  // user name; empty: everyone
-	Nth         int     // hit from the n-th matching call after the injection, counted from 1; without Count, only that call
-	Count       int     // hit at most this many calls; 0: no limit
-	Probability float64 // hit a matching call with this probability; 0: always. The random sequence depends on Options.Seed
+	Command string // exact name, or a pattern with *; empty: every command
+	Caller  string // user name; empty: everyone
+	// hit from the n-th matching call after the injection, counted from 1; without Count, only that call
+	Nth   int
+	Count int // hit at most this many calls; 0: no limit
+	// hit a matching call with this probability; 0: always. The random sequence depends on Options.Seed
+	Probability float64
 	Kind        Kind
 	Delay       time.Duration // FaultDelay, FaultThrottled, FaultRestart
 	// HTTPStatus, CSErrorCode and Text are those of FaultErrorBefore (default 530, 9999 and CloudStack's generic
@@ -99,6 +101,7 @@ func (f Fault) Check() error {
 		return n.kind == f.Kind
 	}):
 		return fmt.Errorf("fault kind %d is not known", f.Kind)
+
 	case f.Nth < 0 || f.Count < 0:
 		return fmt.Errorf("nth and count must be 1 or more")
 	case f.Probability < 0 || f.Probability > 1:
@@ -116,6 +119,7 @@ func (f Fault) Check() error {
 	case f.Text != "" && !strings.Contains(takes, "text"):
 		return fmt.Errorf("%s takes no text: its text is fixed", f.Kind)
 	}
+
 	return f.checkCommand()
 }
 
@@ -130,6 +134,7 @@ func (f Fault) checkCommand() error {
 	if err != nil {
 		return err
 	}
+
 	known, affects := false, false
 	for i := range cat.APIs {
 		a := &cat.APIs[i]
@@ -138,15 +143,20 @@ func (f Fault) checkCommand() error {
 			affects = affects || f.affects(a)
 		}
 	}
+
 	if f.Command == "login" {
 		known, affects = true, f.affects(nil)
 	}
+
 	switch {
 	case !known:
-		return fmt.Errorf("command %q: CloudStack has no such command, nor one that the pattern matches (mind upper and lower case)", f.Command)
+		return fmt.Errorf("command %q: CloudStack has no such command, nor one that the pattern matches (mind upper "+
+			"and lower case)", f.Command)
 	case !affects:
-		return fmt.Errorf("%s does not affect %s: %s", f.Kind, f.Command, "name a command that the fault can affect, usually an asynchronous one")
+		return fmt.Errorf("%s does not affect %s: %s", f.Kind, f.Command,
+			"name a command that the fault can affect, usually an asynchronous one")
 	}
+
 	return nil
 }
 
@@ -164,9 +174,15 @@ func (f Fault) affects(a *catalogue.API) bool {
 	case APIUnreachable:
 		return named(a, "createKubernetesCluster", "startKubernetesCluster")
 	case Quota:
-		return a != nil && (strings.HasPrefix(a.Name, "create") || strings.HasPrefix(a.Name, "associate") || strings.HasPrefix(a.Name, "deploy") ||
-			strings.HasPrefix(a.Name, "reserve") || strings.HasPrefix(a.Name, "add") || strings.HasPrefix(a.Name, "recover"))
+		return a != nil &&
+			(strings.HasPrefix(a.Name, "create") ||
+				strings.HasPrefix(a.Name, "associate") ||
+				strings.HasPrefix(a.Name, "deploy") ||
+				strings.HasPrefix(a.Name, "reserve") ||
+				strings.HasPrefix(a.Name, "add") ||
+				strings.HasPrefix(a.Name, "recover"))
 	}
+
 	return true
 }
 
@@ -177,14 +193,17 @@ func (f Fault) MatchesCommand(name string) bool {
 	if f.Command == "" || f.Command == name {
 		return true
 	}
+
 	if !strings.Contains(f.Command, "*") {
 		return false
 	}
+
 	parts := strings.Split(f.Command, "*")
 	first, last := parts[0], parts[len(parts)-1]
 	if !strings.HasPrefix(name, first) {
 		return false
 	}
+
 	name = name[len(first):]
 	for _, p := range parts[1 : len(parts)-1] {
 		i := strings.Index(name, p)
@@ -193,5 +212,6 @@ func (f Fault) MatchesCommand(name string) bool {
 		}
 		name = name[i+len(p):]
 	}
+
 	return strings.HasSuffix(name, last)
 }

@@ -78,6 +78,7 @@ func (s *Set) Match(command string, api *catalogue.API, who func() string) []*Fa
 	if s.Count.Load() == 0 {
 		return nil
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var hit []*Fault
@@ -99,6 +100,7 @@ func (s *Set) Match(command string, api *catalogue.API, who func() string) []*Fa
 			hit = append(hit, &f)
 		}
 	}
+
 	return hit
 }
 

@@ -27,10 +27,12 @@ func Parse(s string) (Fault, error) {
 	if len(parts) < 2 || parts[0] == "" {
 		return fail("write it as COMMAND:KIND:OPTION=VALUE,... such as createLoadBalancerRule:job-fails:nth=3")
 	}
+
 	f := Fault{Command: strings.TrimSpace(parts[0])}
 	if f.Command == "*" {
 		f.Command = ""
 	}
+
 	var names []string
 	for _, n := range faultKinds {
 		names = append(names, n.name)
@@ -38,13 +40,16 @@ func Parse(s string) (Fault, error) {
 			f.Kind = n.kind
 		}
 	}
+
 	if f.Kind == 0 {
 		return fail("kind %q is not known; use one of %s", parts[1], strings.Join(names, ", "))
 	}
+
 	rest := ""
 	if len(parts) == 3 {
 		rest = parts[2]
 	}
+
 	for rest != "" {
 		name, value, ok := strings.Cut(rest, "=")
 		name = strings.TrimSpace(name)
@@ -59,9 +64,11 @@ func Parse(s string) (Fault, error) {
 			return fail("%s", err)
 		}
 	}
+
 	if err := f.Check(); err != nil {
 		return fail("%s", err)
 	}
+
 	return f, nil
 }
 
@@ -75,6 +82,7 @@ func (f *Fault) set(name, value string) error {
 		*into = n
 		return nil
 	}
+
 	switch name {
 	case "nth":
 		return number(&f.Nth)
@@ -90,12 +98,14 @@ func (f *Fault) set(name, value string) error {
 			return fmt.Errorf("p=%s is not a probability above 0 and up to 1", value)
 		}
 		f.Probability = p
+
 	case "delay":
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 {
 			return fmt.Errorf("delay=%s is not a positive time such as 500ms or 2s", value)
 		}
 		f.Delay = d
+
 	case "caller":
 		f.Caller = value
 	case "text":
@@ -103,6 +113,7 @@ func (f *Fault) set(name, value string) error {
 	default:
 		return fmt.Errorf("option %q is not known; use nth, count, p, caller, delay, code, cserrorcode or text", name)
 	}
+
 	return nil
 }
 
@@ -112,12 +123,14 @@ func (f Fault) String() string {
 	if command == "" {
 		command = "*"
 	}
+
 	var options []string
 	add := func(name string, set bool, v any) {
 		if set {
 			options = append(options, fmt.Sprintf("%s=%v", name, v))
 		}
 	}
+
 	add("nth", f.Nth > 0, f.Nth)
 	add("count", f.Count > 0, f.Count)
 	add("p", f.Probability > 0, f.Probability)
@@ -130,5 +143,6 @@ func (f Fault) String() string {
 	if len(options) > 0 {
 		s += ":" + strings.Join(options, ",")
 	}
+
 	return s
 }

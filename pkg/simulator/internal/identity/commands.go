@@ -13,9 +13,12 @@ import (
 var Commands = []wire.Command{
 	{Name: "listAccounts", ID: store.RefAccount, Run: listAccounts},
 	{
-		Name: "createAccount", Write: true, Run: createAccount, Without: "networkdomain accountid userid accountdetails",
-		Order: "account accounttype roleid domainid email firstname lastname password username",
-		Event: wire.Records("ACCOUNT.CREATE", "creating Account", "Account", ""),
+		Name:    "createAccount",
+		Write:   true,
+		Run:     createAccount,
+		Without: "networkdomain accountid userid accountdetails",
+		Order:   "account accounttype roleid domainid email firstname lastname password username",
+		Event:   wire.Records("ACCOUNT.CREATE", "creating Account", "Account", ""),
 	},
 	{
 		Name: "deleteAccount", Submit: deleteAccount, Class: "admin.account",
@@ -24,10 +27,19 @@ var Commands = []wire.Command{
 
 	{Name: "listUsers", ID: store.RefUser, Run: listUsers, Without: "accounttype"},
 	{
-		Name: "createUser", Write: true, Run: createUser, Without: "userid", Order: "account domainid email firstname lastname password username",
-		Event: wire.Records("USER.CREATE", "creating User", "User", ""),
+		Name:    "createUser",
+		Write:   true,
+		Run:     createUser,
+		Without: "userid",
+		Order:   "account domainid email firstname lastname password username",
+		Event:   wire.Records("USER.CREATE", "creating User", "User", ""),
 	},
-	{Name: "deleteUser", Write: true, Run: deleteUser, Event: wire.Records("USER.DELETE", "deleting User", "User", "id")},
+	{
+		Name:  "deleteUser",
+		Write: true,
+		Run:   deleteUser,
+		Event: wire.Records("USER.DELETE", "deleting User", "User", "id"),
+	},
 	{
 		Name: "registerUserKeys", Write: true, Run: registerUserKeys,
 		Event: wire.Records("REGISTER.USER.KEY", "register for the developer API keys", "User", "id"),
@@ -36,36 +48,59 @@ var Commands = []wire.Command{
 
 	{Name: "listRoles", ID: store.RefRole, Run: listRoles},
 	{Name: "createRole", Write: true, Run: createRole, Event: wire.Records("ROLE.CREATE", "creating Role", "Role", "")},
-	{Name: "deleteRole", Write: true, Run: deleteRole, Event: wire.Records("ROLE.DELETE", "deleting Role", "Role", "id")},
+	{
+		Name:  "deleteRole",
+		Write: true,
+		Run:   deleteRole,
+		Event: wire.Records("ROLE.DELETE", "deleting Role", "Role", "id"),
+	},
 	{Name: "listRolePermissions", Run: listRolePermissions},
 	{
-		Name: "createRolePermission", Write: true, Run: createRolePermission, Order: "roleid rule permission description",
+		Name:  "createRolePermission",
+		Write: true,
+		Run:   createRolePermission,
+		Order: "roleid rule permission description",
 		Event: wire.Records("ROLE.PERMISSION.CREATE", "creating Role Permission", "Role", "roleid"),
 	},
 
 	{Name: "listProjects", ID: store.RefProject, Run: listProjects},
 	{
-		Name: "createProject", Submit: createProject, Class: "user.project", Order: "account userid domainid accountid name displaytext",
-		Event: wire.Records("PROJECT.CREATE", "creating project", "Project", ""),
+		Name:   "createProject",
+		Submit: createProject,
+		Class:  "user.project",
+		Order:  "account userid domainid accountid name displaytext",
+		Event:  wire.Records("PROJECT.CREATE", "creating project", "Project", ""),
 	},
 	{
 		Name: "deleteProject", Submit: deleteProject, Class: "user.project",
 		Event: wire.Records("PROJECT.DELETE", "deleting project", "Project", "id"),
 	},
 	{
-		Name: "addAccountToProject", Submit: addAccountToProject, Class: "user.account", Without: "email projectroleid roletype",
-		Event: wire.Records("PROJECT.ACCOUNT.ADD", "adding account to project", "Project", "projectid"),
+		Name:    "addAccountToProject",
+		Submit:  addAccountToProject,
+		Class:   "user.account",
+		Without: "email projectroleid roletype",
+		Event:   wire.Records("PROJECT.ACCOUNT.ADD", "adding account to project", "Project", "projectid"),
 	},
 
 	{Name: "listDomains", ID: store.RefDomain, Run: listDomains},
 	{
-		Name: "createDomain", Write: true, Run: createDomain, Without: "networkdomain domainid", Order: "name parentdomainid",
-		Event: wire.Records("DOMAIN.CREATE", "creating Domain", "Domain", ""),
+		Name:    "createDomain",
+		Write:   true,
+		Run:     createDomain,
+		Without: "networkdomain domainid",
+		Order:   "name parentdomainid",
+		Event:   wire.Records("DOMAIN.CREATE", "creating Domain", "Domain", ""),
 	},
 	{
 		Name: "deleteDomain", Submit: deleteDomain, Class: "admin.domain",
 		Event: wire.Records("DOMAIN.DELETE", "deleting Domain", "Domain", "id"),
 	},
 
-	{Name: "updateResourceLimit", Write: true, Run: updateResourceLimit, Order: "account domainid projectid max resourcetype"},
+	{
+		Name:  "updateResourceLimit",
+		Write: true,
+		Run:   updateResourceLimit,
+		Order: "account domainid projectid max resourcetype",
+	},
 }

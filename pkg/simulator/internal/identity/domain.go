@@ -62,7 +62,9 @@ func resourceDetails(c *wire.Call) (all bool, err *wire.Error) {
 	wanted := c.List("details")
 	for _, d := range wanted {
 		if !slices.Contains([]string{"all", "resource", "min"}, d) {
-			return false, wire.Invalid("The details parameter contains a non permitted value. The allowed values are [all, resource, min]")
+			return false,
+				wire.Invalid("The details parameter contains a non permitted value. The allowed values are [all, " +
+					"resource, min]")
 		}
 	}
 	return len(wanted) == 0 || slices.Contains(wanted, "all") || slices.Contains(wanted, "resource"), nil
@@ -73,6 +75,7 @@ func listDomains(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	me := c.Caller.Account
 	only := wire.Arg[*store.Domain](c, "id")
 	if c.Given("id") {
@@ -83,9 +86,14 @@ func listDomains(c *wire.Call) (any, error) {
 			return nil, wire.Denied()
 		}
 	}
+
 	return wire.List(c, "domain", c.St.Domains.Rows, func(d *store.Domain) bool {
 		visible := only != nil || me.RootAdmin() || d == me.Domain || c.Boolean("listall") && d.Within(me.Domain)
-		return visible && !d.Inactive && c.Is("name", d.Name) && c.Like("keyword", d.Name) && (!c.Has("level") || c.Integer("level") == level(d))
+		return visible &&
+			!d.Inactive &&
+			c.Is("name", d.Name) &&
+			c.Like("keyword", d.Name) &&
+			(!c.Has("level") || c.Integer("level") == level(d))
 	}, func(d *store.Domain) any {
 		if all {
 			return fullDomain(c, d)
@@ -99,12 +107,15 @@ func createDomain(c *wire.Call) (any, error) {
 	name := c.Str("name")
 	if c.Given("parentdomainid") {
 		if parent = wire.Arg[*store.Domain](c, "parentdomainid"); parent == nil || parent.Removed {
-			return nil, wire.Invalid("Unable to create domain %s, parent domain %d not found.", name, c.Refs["parentdomainid"].ID)
+			return nil, wire.Invalid("Unable to create domain %s, parent domain %d not found.", name,
+				c.Refs["parentdomainid"].ID)
 		}
 	}
+
 	switch {
 	case parent.Inactive:
-		return nil, c.Internal(wire.CSRuntime, "The domain cannot be created as the parent domain %s is being deleted", parent.Name)
+		return nil, c.Internal(wire.CSRuntime, "The domain cannot be created as the parent domain %s is being deleted",
+			parent.Name)
 	case !c.DomainAccess(parent):
 		return nil, wire.Denied()
 	case childNamed(c.St, parent, name) != nil:
@@ -112,6 +123,7 @@ func createDomain(c *wire.Call) (any, error) {
 	case strings.Contains(name, "/"):
 		return nil, wire.Invalid("Domain name can't contain \"/\"")
 	}
+
 	d := c.St.Domains.Add(&store.Domain{
 		Entity: store.Entity{Created: c.Now}, Name: name, Parent: parent,
 	})
@@ -132,6 +144,7 @@ func deleteDomain(c *wire.Call) (*wire.JobSpec, error) {
 	if d == nil || d.Removed {
 		return nil, wire.Invalid("Failed to delete domain %d, domain not found", c.Refs["id"].ID)
 	}
+
 	return &wire.JobSpec{InstanceType: "Domain", InstanceID: d.UUID, Subject: d, Run: func(now time.Time) (any, error) {
 		switch {
 		case d.Removed:
@@ -141,17 +154,24 @@ func deleteDomain(c *wire.Call) (*wire.JobSpec, error) {
 		case !c.DomainAccess(d):
 			return nil, wire.Denied()
 		}
+
 		if c.Boolean("cleanup") {
 			c.St.PurgeDomain(d, now)
 			return wire.Success{Success: true}, nil
 		}
+
 		if n := domainNetworks(c.St, d); n > 0 {
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Can't delete the domain yet because it has %d non-removed networks", n)
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
+				"Can't delete the domain yet because it has %d non-removed networks", n)
 		}
-		if _, used := c.St.Accounts.Find(func(a *store.Account) bool { return a.Domain == d }); used || len(c.St.Children(d)) > 0 {
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Delete failed on domain %s (id: %d); Please make sure all users and sub domains have been removed "+
-				"from the domain before deleting", d.Name, d.ID)
+
+		if _, used := c.St.Accounts.Find(func(a *store.Account) bool { return a.Domain == d }); used ||
+			len(c.St.Children(d)) > 0 {
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
+				"Delete failed on domain %s (id: %d); Please make sure all users and sub domains have been removed "+
+					"from the domain before deleting", d.Name, d.ID)
 		}
+
 		d.Removed = true
 		return wire.Success{Success: true}, nil
 	}}, nil

@@ -29,12 +29,18 @@ func listProjects(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	in, err := projectsScope(c)
 	if err != nil {
 		return nil, err
 	}
+
 	return wire.List(c, "project", c.St.Projects.Rows, func(p *store.Project) bool {
-		return in(p) && c.Is("name", p.Name) && c.Is("displaytext", p.Display) && c.Like("keyword", p.Name, p.Display) && c.Is("state", p.State) &&
+		return in(p) &&
+			c.Is("name", p.Name) &&
+			c.Is("displaytext", p.Display) &&
+			c.Like("keyword", p.Name, p.Display) &&
+			c.Is("state", p.State) &&
 			p.HasTags(c.TagFilter())
 	}, func(p *store.Project) any {
 		if all {
@@ -54,21 +60,27 @@ func projectsScope(c *wire.Call) (func(*store.Project) bool, *wire.Error) {
 	if !me.Admin() {
 		switch {
 		case name != "" && name != me.Name:
-			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't list account %s projects; unauthorized", name)
+			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't list account %s projects; unauthorized",
+				name)
 		case c.Given("domainid") && d != me.Domain:
-			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't list domain id= %d projects; unauthorized", c.Refs["domainid"].ID)
+			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission,
+				"Can't list domain id= %d projects; unauthorized", c.Refs["domainid"].ID)
 		case username != "" && username != c.Caller.User.Username:
-			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't list user %s projects; unauthorized", username)
+			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't list user %s projects; unauthorized",
+				username)
 		}
 		return mine, nil
 	}
+
 	if c.Given("domainid") {
 		if d == nil || d.Removed {
 			return nil, wire.Invalid("Domain id=%d doesn't exist in the system", c.Refs["domainid"].ID)
 		}
+
 		if !c.DomainAccess(d) {
 			return nil, wire.Denied()
 		}
+
 		if name != "" {
 			a, ok := c.St.AccountIn(d, name)
 			if !ok {
@@ -76,6 +88,7 @@ func projectsScope(c *wire.Call) (func(*store.Project) bool, *wire.Error) {
 			}
 			return func(p *store.Project) bool { return p.Find(a, nil) != nil }, nil
 		}
+
 		if username != "" {
 			u, ok := c.St.UserIn(d, username)
 			if !ok {
@@ -83,9 +96,11 @@ func projectsScope(c *wire.Call) (func(*store.Project) bool, *wire.Error) {
 			}
 			return func(p *store.Project) bool { return p.Find(u.Account, u) != nil }, nil
 		}
+
 		deep := c.BoolOr("isrecursive", c.Boolean("listall"))
 		return func(p *store.Project) bool { return p.Domain == d || deep && p.Domain.Within(d) }, nil
 	}
+
 	switch {
 	case name != "":
 		return nil, wire.Invalid("could not find account %s because domain is not specified", name)
@@ -94,6 +109,7 @@ func projectsScope(c *wire.Call) (func(*store.Project) bool, *wire.Error) {
 	case !c.Boolean("listall"):
 		return mine, nil
 	}
+
 	return func(p *store.Project) bool { return p.Domain.Within(me.Domain) }, nil
 }
 
@@ -103,9 +119,18 @@ func viewProject(c *wire.Call, p *store.Project) counted {
 
 func plainProject(p *store.Project) projectView {
 	v := projectView{
-		ID: p.UUID, Name: p.Name, DisplayText: p.Display, DomainID: p.Domain.UUID, Domain: p.Domain.Name, AccountName: p.Account.Name,
-		State: p.State, Tags: wire.ViewTags(&p.Tagged), Created: wire.Stamp(p.Created), Owner: []map[string]string{},
+		ID:          p.UUID,
+		Name:        p.Name,
+		DisplayText: p.Display,
+		DomainID:    p.Domain.UUID,
+		Domain:      p.Domain.Name,
+		AccountName: p.Account.Name,
+		State:       p.State,
+		Tags:        wire.ViewTags(&p.Tagged),
+		Created:     wire.Stamp(p.Created),
+		Owner:       []map[string]string{},
 	}
+
 	for _, m := range p.Members {
 		if !m.Admin {
 			continue
@@ -116,6 +141,7 @@ func plainProject(p *store.Project) projectView {
 		}
 		v.Owner = append(v.Owner, o)
 	}
+
 	return v
 }
 
@@ -124,13 +150,16 @@ func addAccountToProject(c *wire.Call) (*wire.JobSpec, error) {
 	if p == nil || p.Removed {
 		return nil, wire.Invalid(missingProject)
 	}
+
 	return &wire.JobSpec{Run: func(time.Time) (any, error) {
 		a, ok := c.St.AccountIn(p.Domain, c.Str("account"))
 		switch {
 		case p.Removed:
 			return nil, wire.Invalid(missingProject)
 		case p.State != store.ProjectActive:
-			return nil, wire.Invalid("Can't add account to the specified project id in state=%s as it's no longer active", p.State)
+			return nil,
+				wire.Invalid("Can't add account to the specified project id in state=%s as it's no longer active",
+					p.State)
 		case !c.Has("account"):
 			return nil, wire.Invalid("Either accountName or email is required")
 		case c.Str("account") == "":
@@ -142,6 +171,7 @@ func addAccountToProject(c *wire.Call) (*wire.JobSpec, error) {
 		case p.Find(a, nil) == nil:
 			p.Members = append(p.Members, store.ProjectMember{Account: a})
 		}
+
 		return wire.Success{Success: true}, nil
 	}}, nil
 }

@@ -33,17 +33,23 @@ func createProject(c *wire.Call) (*wire.JobSpec, error) {
 	if !me.Admin() && !c.St.BoolSetting("allow.user.create.projects") {
 		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Regular user is not permitted to create a project")
 	}
+
 	owner, user, err := projectOwner(c)
 	if err != nil {
 		return nil, err
 	}
+
 	name := c.Str("name")
-	if _, taken := c.St.Projects.Find(func(p *store.Project) bool { return p.Domain == owner.Domain && strings.EqualFold(p.Name, name) }); taken {
+	if _, taken := c.St.Projects.Find(func(p *store.Project) bool {
+		return p.Domain == owner.Domain && strings.EqualFold(p.Name, name)
+	}); taken {
 		return nil, wire.Invalid("Project with name %s already exists in domain id=%d", name, owner.Domain.ID)
 	}
+
 	if err := c.CheckLimit(owner, "projects", 1); err != nil {
 		return nil, err
 	}
+
 	p := c.St.NewProject(name, c.Str("displaytext"), owner, store.Entity{Created: c.Now})
 	p.Members[0].User = user
 	p.State = store.ProjectDisabled // until the job activates it
@@ -62,9 +68,11 @@ func projectOwner(c *wire.Call) (*store.Account, *store.User, error) {
 	if c.Has("account") && !c.Given("domainid") {
 		return nil, nil, wire.Invalid("Account name and domain id must be specified together")
 	}
+
 	if c.Given("userid") && !c.Given("accountid") && !c.Given("domainid") {
 		return nil, nil, wire.Invalid("Account ID and Domain ID must be specified with userID")
 	}
+
 	owner, d := me, me.Domain
 	if c.Given("domainid") {
 		d = wire.Arg[*store.Domain](c, "domainid")
@@ -73,7 +81,8 @@ func projectOwner(c *wire.Call) (*store.Account, *store.User, error) {
 		case d == nil || d.Removed:
 			return nil, nil, wire.Invalid("Unable to find the domain by id=%d", c.Refs["domainid"].ID)
 		case !me.Admin() && (!strings.EqualFold(name, me.Name) || d != me.Domain):
-			return nil, nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Can't create/list resources for account %s in domain %d, permission denied", name, d.ID)
+			return nil, nil, wire.Errf(wire.CodeAccount, wire.CSPermission,
+				"Can't create/list resources for account %s in domain %d, permission denied", name, d.ID)
 		}
 		a, ok := c.St.AccountIn(d, name)
 		if !ok {
@@ -84,9 +93,11 @@ func projectOwner(c *wire.Call) (*store.Account, *store.User, error) {
 		}
 		owner = a
 	}
+
 	if !c.Given("userid") {
 		return owner, nil, nil
 	}
+
 	u := wire.Arg[*store.User](c, "userid")
 	switch {
 	case u == nil || u.Removed:
@@ -94,6 +105,7 @@ func projectOwner(c *wire.Call) (*store.Account, *store.User, error) {
 	case c.Given("accountid") && u.Account != wire.Arg[*store.Account](c, "accountid"), u.Account.Domain != d:
 		return nil, nil, wire.Invalid("User doesn't belong to the specified account or domain")
 	}
+
 	return u.Account, u, nil
 }
 
@@ -109,7 +121,8 @@ func deleteProject(c *wire.Call) (*wire.JobSpec, error) {
 		case !mayModify(c, p):
 			return nil, wire.Denied()
 		case what != "" && !c.Boolean("cleanup"):
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Can't delete the project yet because it has %s to clean up", what)
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
+				"Can't delete the project yet because it has %s to clean up", what)
 		}
 		c.St.PurgeProject(p, now)
 		return wire.Success{Success: true}, nil
@@ -124,16 +137,19 @@ func projectLeftovers(st *store.State, p *store.Project) string {
 			vms++
 		}
 	}
+
 	for _, n := range st.Networks.Rows {
 		if n.Owner == p.Account && !n.Removed {
 			nets++
 		}
 	}
+
 	for _, v := range st.VPCs.Rows {
 		if v.Owner == p.Account && !v.Removed {
 			vpcs++
 		}
 	}
+
 	for _, k := range []struct {
 		n    int
 		name string
@@ -142,5 +158,6 @@ func projectLeftovers(st *store.State, p *store.Project) string {
 			return fmt.Sprintf("%d %s", k.n, k.name)
 		}
 	}
+
 	return ""
 }

@@ -25,7 +25,14 @@ type roleView struct {
 }
 
 func viewRole(r *store.Role) roleView {
-	return roleView{Type: r.Kind, State: state(r), ID: r.UUID, Name: r.Name, Description: r.Description, Public: r.Public}
+	return roleView{
+		Type:        r.Kind,
+		State:       state(r),
+		ID:          r.UUID,
+		Name:        r.Name,
+		Description: r.Description,
+		Public:      r.Public,
+	}
 }
 
 func listRoles(c *wire.Call) (any, error) {
@@ -68,10 +75,12 @@ func createRole(c *wire.Call) (any, error) {
 	if c.Has("type") == c.Given("roleid") {
 		return nil, wire.ParamError("Either role type or role ID must be provided, but not both")
 	}
+
 	kind, err := roleKindArg(c)
 	if err != nil {
 		return nil, err
 	}
+
 	from := wire.Arg[*store.Role](c, "roleid")
 	if c.Given("roleid") {
 		if from == nil || from.Removed {
@@ -79,18 +88,36 @@ func createRole(c *wire.Call) (any, error) {
 		}
 		kind = from.Kind
 	}
+
 	if !c.Caller.RootAdmin() {
-		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Restricted API called by a user account of non-Admin role type")
+		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission,
+			"Restricted API called by a user account of non-Admin role type")
 	}
+
 	if roleNamed(c.St, c.Str("name")) != nil {
 		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Entity already exists ")
 	}
-	r := &store.Role{Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Kind: kind, Description: c.Str("description"), Public: c.BoolOr("ispublic", true)}
+
+	r := &store.Role{
+		Entity:      store.Entity{Created: c.Now},
+		Name:        c.Str("name"),
+		Kind:        kind,
+		Description: c.Str("description"),
+		Public:      c.BoolOr("ispublic", true),
+	}
+
 	if from != nil {
 		for _, rule := range from.Rules {
-			r.Rules = append(r.Rules, &store.RoleRule{UUID: uuid.NewString(), Pattern: rule.Pattern, Allow: rule.Allow, Description: rule.Description})
+			r.Rules = append(r.Rules,
+				&store.RoleRule{
+					UUID:        uuid.NewString(),
+					Pattern:     rule.Pattern,
+					Allow:       rule.Allow,
+					Description: rule.Description,
+				})
 		}
 	}
+
 	c.St.Roles.Add(r)
 	return wire.Object("role", viewRole(r)), nil
 }
@@ -121,7 +148,8 @@ func deleteRole(c *wire.Call) (any, error) {
 	case r.Builtin:
 		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Default roles cannot be deleted")
 	case used(r, c.St):
-		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Found accounts that have role in use, won't allow to delete role")
+		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission,
+			"Found accounts that have role in use, won't allow to delete role")
 	}
 	r.Removed, r.Rules = true, nil
 	return wire.Success{Success: true}, nil
@@ -156,7 +184,13 @@ type permissionView struct {
 }
 
 func viewPermission(r *store.Role, rule *store.RoleRule) permissionView {
-	return permissionView{ID: rule.UUID, RoleID: r.UUID, Rule: rule.Pattern, Permission: permission(rule), Description: rule.Description}
+	return permissionView{
+		ID:          rule.UUID,
+		RoleID:      r.UUID,
+		Rule:        rule.Pattern,
+		Permission:  permission(rule),
+		Description: rule.Description,
+	}
 }
 
 func listRolePermissions(c *wire.Call) (any, error) {
@@ -179,21 +213,36 @@ func createRolePermission(c *wire.Call) (any, error) {
 	if r := wire.Arg[*store.Role](c, "roleid"); r == nil || r.Removed {
 		return nil, wire.ParamError("Invalid role id provided")
 	}
+
 	if !store.RuleSyntax.MatchString(c.Str("rule")) {
 		return nil, wire.Invalid("Only API names and wildcards are allowed, invalid rule provided: %s", c.Str("rule"))
 	}
-	allow, err := allowed(c.Str("permission"), "No enum constant org.apache.cloudstack.acl.RolePermissionEntity.Permission."+strings.ToUpper(c.Str("permission")))
+
+	allow, err := allowed(c.Str("permission"),
+		"No enum constant org.apache.cloudstack.acl.RolePermissionEntity.Permission."+
+			strings.ToUpper(c.Str("permission")))
 	if err != nil {
 		return nil, err
 	}
+
 	r, err := roleArg(c, "roleid", "Role permission cannot be added for Default roles")
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(r.Rules, func(o *store.RoleRule) bool { return strings.EqualFold(o.Pattern, c.Str("rule")) }) {
+
+	if slices.ContainsFunc(r.Rules, func(o *store.RoleRule) bool {
+		return strings.EqualFold(o.Pattern, c.Str("rule"))
+	}) {
 		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Rule already exists for the role: %s", r.Name)
 	}
-	rule := &store.RoleRule{UUID: uuid.NewString(), Pattern: c.Str("rule"), Allow: allow, Description: c.Str("description")}
+
+	rule := &store.RoleRule{
+		UUID:        uuid.NewString(),
+		Pattern:     c.Str("rule"),
+		Allow:       allow,
+		Description: c.Str("description"),
+	}
+
 	r.Rules = append(r.Rules, rule)
 	return wire.Object("rolepermission", viewPermission(r, rule)), nil
 }

@@ -13,15 +13,22 @@ import (
 func listUsers(c *wire.Call) (any, error) {
 	me := c.Caller
 	if !me.Account.Admin() && c.Given("id") && wire.Arg[*store.User](c, "id") != me.User {
-		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Calling user is not authorized to see the user requested by id")
+		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission,
+			"Calling user is not authorized to see the user requested by id")
 	}
+
 	in, err := c.OwnerScope(c.ByID())
 	if err != nil {
 		return nil, err
 	}
+
 	return wire.List(c, "user", c.St.Users.Rows, func(u *store.User) bool {
-		return u.Account.Project == nil && !u.Account.System() && in(u.Account) && (me.Account.Admin() || u == me.User) &&
-			(!c.Has("username") || store.LikeMatch([]rune(strings.ToLower(u.Username)), []rune(strings.ToLower(c.Str("username"))))) &&
+		return u.Account.Project == nil &&
+			!u.Account.System() &&
+			in(u.Account) &&
+			(me.Account.Admin() || u == me.User) &&
+			(!c.Has("username") ||
+				store.LikeMatch([]rune(strings.ToLower(u.Username)), []rune(strings.ToLower(c.Str("username"))))) &&
 			c.Is("state", u.State) &&
 			(c.Like("keyword", u.Username, u.FirstName, u.LastName, u.Email, u.State, u.Account.Name) ||
 				strings.EqualFold(c.Str("keyword"), accountTypeNames[u.Account.Typ()]))
@@ -35,9 +42,11 @@ func createUser(c *wire.Call) (any, error) {
 	d := c.St.Root()
 	if c.Given("domainid") {
 		if d = wire.Arg[*store.Domain](c, "domainid"); d == nil || d.Removed {
-			return nil, c.Internal(wire.CSRuntime, "The domain %d does not exist; unable to create user", c.Refs["domainid"].ID)
+			return nil, c.Internal(wire.CSRuntime, "The domain %d does not exist; unable to create user",
+				c.Refs["domainid"].ID)
 		}
 	}
+
 	switch {
 	case c.Str("firstname") == "":
 		return nil, wire.Invalid("Firstname is empty")
@@ -48,16 +57,20 @@ func createUser(c *wire.Call) (any, error) {
 	case !c.DomainAccess(d):
 		return nil, wire.Denied()
 	}
+
 	a, ok := c.St.AccountIn(d, c.Str("account"))
 	if !ok || a.State != store.StateEnabled {
 		return nil, wire.Invalid("Unable to find account %s in domain %s to create user", c.Str("account"), d.Text())
 	}
+
 	if _, taken := c.St.UserIn(d, c.Str("username")); taken {
 		return nil, c.Internal(wire.CSRuntime, "The user %s already exists in domain %d", c.Str("username"), d.ID)
 	}
+
 	if err := checkPrivilege(c, a, nil); err != nil {
 		return nil, err
 	}
+
 	return wire.Object("user", viewUser(c, newUser(c.St, c, a))), nil
 }
 
@@ -122,8 +135,11 @@ func deleteUser(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if u == c.Caller.User {
-		return nil, wire.Invalid("The caller is requesting to delete itself. As a security measure, ACS will not allow this operation."+
-			" To delete user %s (ID: %s, Domain: %s), request to another user with permission to execute the operation.", u.Username, u.UUID, u.Account.Domain.UUID)
+		return nil,
+			wire.Invalid("The caller is requesting to delete itself. As a security measure, ACS will not allow "+
+				"this operation."+
+				" To delete user %s (ID: %s, Domain: %s), request to another user with permission to execute "+
+				"the operation.", u.Username, u.UUID, u.Account.Domain.UUID)
 	}
 	if _, err := targetUser(c, ""); err != nil {
 		return nil, err
@@ -163,11 +179,23 @@ type userView struct {
 func viewUser(c *wire.Call, u *store.User) userView {
 	a := u.Account
 	v := userView{
-		ID: u.UUID, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Created: wire.Stamp(u.Created), State: u.State,
-		Account: a.Name, AccountType: a.Typ(), Source: "native", RoleID: a.Role.UUID, RoleType: a.Role.Kind, RoleName: a.Role.Name,
-		DomainID: a.Domain.UUID, Domain: a.Domain.Name, APIKey: u.APIKey, AccountID: a.UUID, IsDefault: u.Builtin,
+		ID:          u.UUID,
+		Username:    u.Username,
+		FirstName:   u.FirstName,
+		LastName:    u.LastName,
+		Email:       u.Email,
+		Created:     wire.Stamp(u.Created),
+		State:       u.State,
+		Account:     a.Name,
+		AccountType: a.Typ(),
+		Source:      "native",
+		RoleID:      a.Role.UUID,
+		RoleType:    a.Role.Kind,
+		RoleName:    a.Role.Name,
+		DomainID:    a.Domain.UUID, Domain: a.Domain.Name, APIKey: u.APIKey, AccountID: a.UUID, IsDefault: u.Builtin,
 		JobRef: wire.ViewJobRef(c.St, u),
 	}
+
 	return v
 }
 

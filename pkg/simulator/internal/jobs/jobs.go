@@ -21,10 +21,18 @@ import (
 // Submit stores the job and returns the command's answer.
 func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	j := &store.Job{
-		Entity: store.Entity{Created: c.Now}, Caller: c.Caller, Command: c.API.Name, Class: c.Cmd.JavaClass(c.Caller.RootAdmin()),
-		InstanceType: spec.InstanceType, InstanceID: spec.InstanceID, Subject: spec.Subject, Run: spec.Run, Undo: spec.Undo,
-		Steps: spec.Steps,
+		Entity:       store.Entity{Created: c.Now},
+		Caller:       c.Caller,
+		Command:      c.API.Name,
+		Class:        c.Cmd.JavaClass(c.Caller.RootAdmin()),
+		InstanceType: spec.InstanceType,
+		InstanceID:   spec.InstanceID,
+		Subject:      spec.Subject,
+		Run:          spec.Run,
+		Undo:         spec.Undo,
+		Steps:        spec.Steps,
 	}
+
 	if id, ok := c.Args["customjobid"]; ok {
 		parsed, err := uuid.Parse(id)
 		if err != nil || len(id) != 36 {
@@ -36,12 +44,15 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 		}
 		j.UUID = parsed.String()
 	}
+
 	if len(spec.Steps) == 0 {
 		j.Last = c.Server.Pace().JobTime(c.API.Name)
 	}
+
 	if spec.After.After(c.Now.Add(j.Last)) {
 		j.Last = spec.After.Sub(c.Now)
 	}
+
 	if spec.Begin != nil {
 		running := c.Server.Pace().JobTime(c.API.Name) * 2 / 3
 		j.Steps = []store.JobStep{{Takes: j.Last - running, Do: func(now time.Time) error {
@@ -50,6 +61,7 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 		}}}
 		j.Last = running
 	}
+
 	j.Run = c.ChecksCustomID(j.Run)
 	applyFaults(c, spec, j)
 	j.Events = events.RecordScheduled(c, spec)
@@ -128,9 +140,11 @@ func finish(j *store.Job, now time.Time, run func(now time.Time) (any, error)) {
 			j.Undo()
 		}
 	}
+
 	if j.Result, err = wire.Marshal(res); err != nil {
 		j.Status, j.Code, j.Result = store.JobFailed, wire.CodeInternal, nil
 	}
+
 	j.Run, j.Undo, j.Subject, j.Steps = nil, nil, nil, nil
 }
 
@@ -159,20 +173,31 @@ type jobView struct {
 func viewJob(c *wire.Call, j *store.Job) jobView {
 	a := j.Caller.Account
 	v := jobView{
-		AccountID: a.UUID, Account: a.Name, DomainID: a.Domain.UUID, DomainPath: a.Domain.Display(), UserID: j.Caller.User.UUID,
-		Cmd: "org.apache.cloudstack.api.command." + j.Class, ResultCode: j.Code, Result: j.Result,
-		InstanceType: j.InstanceType, InstanceID: j.InstanceID, Created: wire.Stamp(j.Created), Completed: wire.Stamp(j.Completed),
-		JobID: j.UUID, Status: j.Status,
+		AccountID:  a.UUID,
+		Account:    a.Name,
+		DomainID:   a.Domain.UUID,
+		DomainPath: a.Domain.Display(),
+		UserID:     j.Caller.User.UUID,
+		Cmd:        "org.apache.cloudstack.api.command." + j.Class, ResultCode: j.Code, Result: j.Result,
+		InstanceType: j.InstanceType,
+		InstanceID:   j.InstanceID,
+		Created:      wire.Stamp(j.Created),
+		Completed:    wire.Stamp(j.Completed),
+		JobID:        j.UUID, Status: j.Status,
 	}
+
 	if j.Result != nil {
 		v.ResultType = "object"
 	}
+
 	if !resolves(c.St, j.InstanceType, j.InstanceID) {
 		v.InstanceID = ""
 	}
+
 	if j.Status == store.JobPending || j.Broken {
 		v.ManagementID, v.ManagementSrv = c.St.MsID, "localhost"
 	}
+
 	return v
 }
 
@@ -191,7 +216,8 @@ func queryAsyncJobResult(c *wire.Call) (any, error) {
 		return nil, c.BadRef("jobid", c.Str("jobid"))
 	}
 	if !c.Access(j.Caller.Account) {
-		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Account %s is not authorized to see job id=%d", store.AccountText(c.Caller.Account), j.ID)
+		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Account %s is not authorized to see job id=%d",
+			store.AccountText(c.Caller.Account), j.ID)
 	}
 	return viewJob(c, j), nil
 }
@@ -202,10 +228,12 @@ func listAsyncJobs(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	from, err := events.Date(c, "startdate", false)
 	if err != nil {
 		return nil, err
 	}
+
 	var out []*store.Job
 	for _, j := range c.St.Jobs.Rows {
 		if j.Status != store.JobPending || !in(j.Caller.Account) || !events.InDates(j.Created, from, time.Time{}) {
@@ -216,6 +244,7 @@ func listAsyncJobs(c *wire.Call) (any, error) {
 		}
 		out = append(out, j)
 	}
+
 	return wire.Page(c, "asyncjobs", out, func(j *store.Job) jobView { return viewJob(c, j) })
 }
 

@@ -42,7 +42,8 @@ func checkClusterZone(c *wire.Call, k *store.KubernetesCluster) error {
 	case k.Zone == nil || k.Zone.Removed:
 		return wire.Invalid("Unable to find zone by ID: %s", c.Str("zoneid"))
 	case !k.Zone.Enabled:
-		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Cannot perform this operation, zone ID: %s is currently disabled", k.Zone.UUID)
+		return wire.Errf(wire.CodeAccount, wire.CSPermission,
+			"Cannot perform this operation, zone ID: %s is currently disabled", k.Zone.UUID)
 	}
 	return nil
 }
@@ -59,7 +60,8 @@ func checkClusterOffering(c *wire.Call, k *store.KubernetesCluster) error {
 	if k.Network != nil {
 		o = k.Network.Offering
 	}
-	bad := wire.Errf(wire.CodeInternal, wire.CSRuntime, "Kubernetes service has not been configured properly to provision Kubernetes clusters")
+	bad := wire.Errf(wire.CodeInternal, wire.CSRuntime,
+		"Kubernetes service has not been configured properly to provision Kubernetes clusters")
 	switch {
 	case o == nil || o.Spec.State != "Enabled":
 		return bad
@@ -81,7 +83,8 @@ func checkClusterVersion(c *wire.Call, k *store.KubernetesCluster) error {
 	case v.Zone != nil && v.Zone != k.Zone:
 		return wire.Invalid("Kubernetes version ID: %s is not available for zone ID: %s", v.UUID, k.Zone.UUID)
 	case k.Control > 1 && !atLeast(v, minKubernetesHA):
-		return wire.Invalid("HA support is available only for Kubernetes version %s and above. Given version ID: %s is %s",
+		return wire.Invalid("HA support is available only for Kubernetes version %s and above. Given version "+
+			"ID: %s is %s",
 			minKubernetesHA, v.UUID, v.Semantic)
 	}
 	return nil
@@ -96,7 +99,8 @@ func checkISO(c *wire.Call, k *store.KubernetesCluster) error {
 	case store.ISOReady:
 		return nil
 	}
-	return wire.Invalid("ISO associated with version ID: %s is not in Ready state for datacenter ID: %s", v.UUID, k.Zone.UUID)
+	return wire.Invalid("ISO associated with version ID: %s is not in Ready state for datacenter ID: %s", v.UUID,
+		k.Zone.UUID)
 }
 
 func checkNodeOfferings(c *wire.Call, k *store.KubernetesCluster) error {
@@ -109,14 +113,17 @@ func checkNodeOfferings(c *wire.Call, k *store.KubernetesCluster) error {
 			o = k.Offering
 		}
 		if o == nil || o.Removed {
-			return wire.Invalid("When serviceofferingid is not specified, service offerings for each node type must be specified in the " +
+			return wire.Invalid("When serviceofferingid is not specified, service offerings for each node type must " +
+				"be specified in the " +
 				"nodeofferings parameter.")
 		}
 		if err := fits(k.Version, o); err != nil {
-			return wire.Invalid("Given service offering ID: %s for %s nodes is not suitable for the Kubernetes cluster version %s - %s",
+			return wire.Invalid("Given service offering ID: %s for %s nodes is not suitable for the Kubernetes "+
+				"cluster version %s - %s",
 				exceptionText(o), kind, text(k.Version), wire.AsAPIError(err).Text)
 		}
 	}
+
 	return nil
 }
 
@@ -135,11 +142,13 @@ func fits(v *store.KubernetesVersion, o *store.ServiceOffering) error {
 	const text = "Kubernetes cluster cannot be created with service offering ID: %s, "
 	switch {
 	case o.CPUNumber < minNodeCPU || o.MemMB < minNodeMem:
-		return wire.Invalid(text+"Kubernetes cluster template needs minimum %d vCPUs and %d MB RAM", o.UUID, minNodeCPU, minNodeMem)
+		return wire.Invalid(text+"Kubernetes cluster template needs minimum %d vCPUs and %d MB RAM", o.UUID, minNodeCPU,
+			minNodeMem)
 	case o.CPUNumber < v.MinCPU:
 		return wire.Invalid(text+"Kubernetes version ID: %s needs minimum %d vCPUs", o.UUID, v.UUID, v.MinCPU)
 	case o.MemMB < v.MinMemMB:
-		return wire.Invalid(text+"associated Kubernetes version ID: %s needs minimum %d MB RAM", o.UUID, v.UUID, v.MinMemMB)
+		return wire.Invalid(text+"associated Kubernetes version ID: %s needs minimum %d MB RAM", o.UUID, v.UUID,
+			v.MinMemMB)
 	}
 	return nil
 }
@@ -150,8 +159,11 @@ func checkClusterNetwork(c *wire.Call, k *store.KubernetesCluster) error {
 	if n == nil {
 		return nil
 	}
+
 	if n.Typ == store.TypeIsolated {
-		if _, taken := c.St.KubernetesClusters.Find(func(o *store.KubernetesCluster) bool { return o.Network == n }); taken {
+		if _, taken := c.St.KubernetesClusters.Find(func(o *store.KubernetesCluster) bool {
+			return o.Network == n
+		}); taken {
 			return wire.Invalid("Network ID: %s is already under use by another Kubernetes cluster", n.UUID)
 		}
 		if err := checkClusterServices(c, n, k.Control+k.Size); err != nil {
@@ -161,10 +173,13 @@ func checkClusterNetwork(c *wire.Call, k *store.KubernetesCluster) error {
 			return networkDenied(n)
 		}
 	}
+
 	if n.Typ == store.TypeShared && k.Control > 1 {
-		return wire.Invalid("Multi-control nodes, HA Kubernetes cluster with %s network ID: %s needs an external load balancer IP address. "+
+		return wire.Invalid("Multi-control nodes, HA Kubernetes cluster with %s network ID: %s needs an external "+
+			"load balancer IP address. "+
 			"%s parameter can be used", n.Typ, n.UUID, "externalloadbalanceripaddress")
 	}
+
 	return nil
 }
 
@@ -173,23 +188,30 @@ func checkClusterServices(c *wire.Call, n *store.Network, nodes int) error {
 		{"UserData", "userdata"}, {"Dhcp", "DHCP"}, {"Firewall", "firewall"}, {"PortForwarding", "port forwarding"},
 	} {
 		if !n.Provides(s.service) && (s.service != "Firewall" || n.VPC == nil) {
-			return wire.Invalid("Network ID: %s does not support %s that is required for Kubernetes cluster", n.UUID, s.text)
+			return wire.Invalid("Network ID: %s does not support %s that is required for Kubernetes cluster", n.UUID,
+				s.text)
 		}
 	}
+
 	if n.State == store.NetAllocated { // no address and no rules yet
 		return nil
 	}
+
 	if n.VPC != nil {
 		if n.ACL != nil && n.ACL.VPC == nil && n.ACL.Name == "default_deny" {
-			return wire.Invalid("Network ID: %s can not be used for Kubernetes cluster as it uses default deny ACL", n.UUID)
+			return wire.Invalid("Network ID: %s can not be used for Kubernetes cluster as it uses default deny ACL",
+				n.UUID)
 		}
 		return nil
 	}
+
 	ip := sourceNATOf(c.St, n)
 	if ip == nil {
-		return wire.Invalid("Network ID: %s does not have a source NAT IP associated with it. To provision a Kubernetes Cluster, "+
+		return wire.Invalid("Network ID: %s does not have a source NAT IP associated with it. To provision a "+
+			"Kubernetes Cluster, "+
 			"source NAT IP is required", n.UUID)
 	}
+
 	return checkClusterPorts(c, n, ip, nodes)
 }
 
@@ -205,8 +227,10 @@ func checkClusterPorts(c *wire.Call, n *store.Network, ip *store.PublicIP, nodes
 		default:
 			return nil
 		}
-		return wire.Invalid("Network: %s has conflicting %s rules to provision Kubernetes cluster for %s", n.Text(), kind, what)
+		return wire.Invalid("Network: %s has conflicting %s rules to provision Kubernetes cluster for %s", n.Text(),
+			kind, what)
 	}
+
 	for _, r := range ip.FWRules {
 		if r.Protocol != "tcp" {
 			continue
@@ -219,11 +243,13 @@ func checkClusterPorts(c *wire.Call, n *store.Network, ip *store.PublicIP, nodes
 			return err
 		}
 	}
+
 	for _, r := range ip.PFRules {
 		if err := check("portforwarding", r.PublicStart, r.PublicEnd); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -238,7 +264,11 @@ func sourceNATOf(st *store.State, n *store.Network) *store.PublicIP {
 // clusterLimits refuses n more nodes if they exceed the owner's limits.
 func clusterLimits(c *wire.Call, k *store.KubernetesCluster, n int) error {
 	need := wire.Demand{VMs: int64(n), Volumes: int64(n)}
-	for kind, count := range map[string]int{store.NodeWorker: k.Size, store.NodeControl: k.Control, store.NodeEtcd: k.Etcd} {
+	for kind, count := range map[string]int{
+		store.NodeWorker:  k.Size,
+		store.NodeControl: k.Control,
+		store.NodeEtcd:    k.Etcd,
+	} {
 		if o := k.OfferingOf(kind); o != nil {
 			need.CPUs, need.MemMiB = need.CPUs+int64(o.CPUNumber*count), need.MemMiB+int64(o.MemMB*count)
 		}

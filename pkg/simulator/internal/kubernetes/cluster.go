@@ -73,14 +73,30 @@ type nodeView struct {
 
 func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView {
 	v := kubernetesClusterView{
-		ID: k.UUID, Name: k.Name, Description: k.Description, ZoneID: k.Zone.UUID, ZoneName: k.Zone.Name, EtcdNodes: k.Etcd,
-		OwnerView: wire.ViewOwner(k.Owner), MasterNodes: k.Control, ControlNodes: k.Control, Size: k.Size, State: k.State(),
-		CPUs: k.Cores, Memory: k.MemMB, Endpoint: k.Endpoint, VMs: []nodeView{}, Autoscaling: k.Autoscaling, CSI: k.Csi,
-		MinSize: k.MinSize, MaxSize: k.MaxSize, Kind: k.Kind, Created: wire.Stamp(k.Created),
+		ID:           k.UUID,
+		Name:         k.Name,
+		Description:  k.Description,
+		ZoneID:       k.Zone.UUID,
+		ZoneName:     k.Zone.Name,
+		EtcdNodes:    k.Etcd,
+		OwnerView:    wire.ViewOwner(k.Owner),
+		MasterNodes:  k.Control,
+		ControlNodes: k.Control,
+		Size:         k.Size,
+		State:        k.State(),
+		CPUs:         k.Cores,
+		Memory:       k.MemMB,
+		Endpoint:     k.Endpoint,
+		VMs:          []nodeView{},
+		Autoscaling:  k.Autoscaling,
+		CSI:          k.Csi,
+		MinSize:      k.MinSize, MaxSize: k.MaxSize, Kind: k.Kind, Created: wire.Stamp(k.Created),
 	}
+
 	if k.Offering != nil {
 		v.OfferingID, v.OfferingName = k.Offering.UUID, k.Offering.Name
 	}
+
 	for kind, to := range map[string][2]*string{
 		store.NodeWorker: {&v.WorkerOffering, &v.WorkerName}, store.NodeControl: {&v.ControlOffering, &v.ControlName},
 		store.NodeEtcd: {&v.EtcdOffering, &v.EtcdName},
@@ -89,30 +105,37 @@ func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView
 			*to[0], *to[1] = o.UUID, o.Name
 		}
 	}
+
 	if k.Template != nil {
 		v.TemplateID, v.TemplateName = k.Template.UUID, k.Template.Name
 	}
+
 	if k.CNI != nil {
 		v.CNIConfigID, v.CNIConfigName = k.CNI.UUID, k.CNI.Name
 	}
+
 	if k.Version != nil && !k.Version.Removed {
 		v.KubernetesVersion, v.KubernetesName = k.Version.UUID, k.Version.Name
 	}
+
 	if n := k.Network; n != nil {
 		v.NetworkID, v.NetworkName = n.UUID, n.Name
 		if ip := sourceNATOf(c.St, n); ip != nil && n.Typ != store.TypeShared {
 			v.IPAddress, v.IPAddressID = ip.Addr.String(), ip.UUID
 		}
 	}
+
 	for _, n := range k.Nodes {
 		if !n.VM.Removed {
 			vm := view.ViewVM(c, n.VM, view.VMDetails{"nics": true})
 			v.VMs = append(v.VMs, nodeView{External: n.External, Etcd: n.Etcd, Version: n.Version, VMView: vm})
 		}
 	}
+
 	if len(k.Nodes) > 0 {
 		v.EtcdIPs = wire.Ptr(etcdIPs(c.St, k))
 	}
+
 	return v
 }
 
@@ -168,7 +191,9 @@ func getKubernetesClusterConfig(c *wire.Call) (any, error) {
 	case k.Kubeconfig != "":
 		return wire.Object("clusterconfig", clusterConfig{ID: k.UUID, Name: k.Name, Data: k.Kubeconfig}), nil
 	case k.State() == store.VMStarting:
-		return nil, cksError(wire.Invalid("Setup is in progress for Kubernetes cluster : %s, config not available at this moment", k.Name))
+		return nil,
+			cksError(wire.Invalid("Setup is in progress for Kubernetes cluster : %s, config not available at "+
+				"this moment", k.Name))
 	}
 	return nil, cksError(wire.Invalid("Config not found for Kubernetes cluster : %s", k.Name))
 }

@@ -38,7 +38,11 @@ func registerCNIConfiguration(c *wire.Call) (any, error) {
 		return nil, wire.Invalid("A userdata with name %s already exists for this account.", name)
 	}
 	n := c.St.CNIConfigs.Add(&store.CNIConfig{
-		Entity: store.Entity{Created: c.Now}, Name: name, Owner: owner, Data: c.Str("cniconfig"), Params: c.Str("params"),
+		Entity: store.Entity{Created: c.Now},
+		Name:   name,
+		Owner:  owner,
+		Data:   c.Str("cniconfig"),
+		Params: c.Str("params"),
 	})
 	return wire.Object("cniconfig", viewCNIConfig(n)), nil
 }
@@ -67,7 +71,8 @@ func deleteCNIConfiguration(c *wire.Call) (any, error) {
 	users := func(k *store.KubernetesCluster) bool { return k.CNI == n }
 	if slices.ContainsFunc(c.St.KubernetesClusters.Rows, users) {
 		return nil,
-			wire.Invalid("the simulator has no recording of the deletion of a CNI configuration that a cluster was made with")
+			wire.Invalid("the simulator has no recording of the deletion of a CNI configuration that a cluster " +
+				"was made with")
 	}
 	n.Removed = true
 	return wire.Success{Success: true}, nil

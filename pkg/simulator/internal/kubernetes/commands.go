@@ -20,13 +20,18 @@ var Commands = []wire.Command{
 		Event: wire.Records("KUBERNETES.VERSION.ADD", "Adding Kubernetes supported version", "", ""),
 	},
 	{
-		Name: "updateKubernetesSupportedVersion", ID: store.RefKubernetesVersion, Write: true, Run: updateKubernetesSupportedVersion,
+		Name:  "updateKubernetesSupportedVersion",
+		ID:    store.RefKubernetesVersion,
+		Write: true,
+		Run:   updateKubernetesSupportedVersion,
 		Order: "id state",
 		Event: wire.Records("KUBERNETES.VERSION.UPDATE", "Updating Kubernetes supported version", "", "id"),
 	},
 	{
-		Name: "deleteKubernetesSupportedVersion", ID: store.RefKubernetesVersion, Submit: deleteKubernetesSupportedVersion,
-		Class: "admin.kubernetes.version",
+		Name:   "deleteKubernetesSupportedVersion",
+		ID:     store.RefKubernetesVersion,
+		Submit: deleteKubernetesSupportedVersion,
+		Class:  "admin.kubernetes.version",
 		Event: &store.EventSpec{
 			Kind: "KUBERNETES.VERSION.DELETE", Phrase: "Deleting Kubernetes supported version", Param: "id",
 			Scheduled: "Deleting Kubernetes supported version ID: {uuid}",
@@ -36,7 +41,8 @@ var Commands = []wire.Command{
 	{Name: "listKubernetesClusters", ID: store.RefKubernetesCluster, Run: listKubernetesClusters},
 	clusterCommand("createKubernetesCluster", "creating", createKubernetesCluster,
 		"name description zoneid kubernetesversionid serviceofferingid "+
-			"nodeofferings nodetemplates etcdnodes cniconfigurationid cniconfigdetails account domainid projectid networkid controlnodes size"),
+			"nodeofferings nodetemplates etcdnodes cniconfigurationid cniconfigdetails account domainid projectid "+
+			"networkid controlnodes size"),
 	clusterCommand("startKubernetesCluster", "starting", startKubernetesCluster, ""),
 	clusterCommand("stopKubernetesCluster", "stopping", stopKubernetesCluster, ""),
 	clusterCommand("scaleKubernetesCluster", "scaling", scaleKubernetesCluster,
@@ -56,28 +62,42 @@ var Commands = []wire.Command{
 	clusterCommand("addNodesToKubernetesCluster", "adding nodes to", addNodes, "id nodeids"),
 	clusterCommand("removeNodesFromKubernetesCluster", "removing nodes from", removeNodes, "id nodeids"),
 	{
-		Name: "addVirtualMachinesToKubernetesCluster", ID: store.RefKubernetesCluster, Write: true, Run: addVMsToCluster,
+		Name:  "addVirtualMachinesToKubernetesCluster",
+		ID:    store.RefKubernetesCluster,
+		Write: true,
+		Run:   addVMsToCluster,
 		Order: "id virtualmachineids",
 	},
 	{
-		Name: "removeVirtualMachinesFromKubernetesCluster", ID: store.RefKubernetesCluster, Write: true, Run: removeVMsFromCluster,
+		Name:  "removeVirtualMachinesFromKubernetesCluster",
+		ID:    store.RefKubernetesCluster,
+		Write: true,
+		Run:   removeVMsFromCluster,
 		Order: "id virtualmachineids",
 	},
 }
 
-// clusterCommand is a command with a job on a cluster; order are its parameters. Its events say what it is doing, with the texts of
-// CloudStack's source.
+// clusterCommand is a command with a job on a cluster; order are its parameters. Its events say what it is doing, with
+// the texts of CloudStack's source.
 func clusterCommand(name, doing string, submit func(*wire.Call) (*wire.JobSpec, error), order string) wire.Command {
 	event := &store.EventSpec{
 		Kind:   "KUBERNETES.CLUSTER." + strings.ToUpper(strings.TrimSuffix(name, "KubernetesCluster")),
 		Phrase: doing + " Kubernetes cluster", Resource: "KubernetesCluster", Param: "id",
 		Scheduled: strings.ToUpper(doing[:1]) + doing[1:] + " Kubernetes cluster ID: {uuid}",
 	}
+
 	if doing == "creating" {
 		event.Param, event.Scheduled = "", "Creating Kubernetes cluster Id: {id}"
 	}
+
 	return wire.Command{
-		Without: "keypair masternodes externalloadbalanceripaddress dockerregistryurl dockerregistryusername dockerregistrypassword asnumber",
-		Name:    name, ID: store.RefKubernetesCluster, Submit: submit, Class: "user.kubernetes.cluster", Order: order, Event: event,
+		Without: "keypair masternodes externalloadbalanceripaddress dockerregistryurl dockerregistryusername " +
+			"dockerregistrypassword asnumber",
+		Name:   name,
+		ID:     store.RefKubernetesCluster,
+		Submit: submit,
+		Class:  "user.kubernetes.cluster",
+		Order:  order,
+		Event:  event,
 	}
 }

@@ -21,29 +21,40 @@ func createKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if n := wire.Arg[*store.Network](c, "networkid"); n != nil {
 		if err := checkNetworkUse(c, n); err != nil {
 			return nil, err
 		}
 	}
+
 	kind := c.Str("clustertype")
 	if !c.Has("clustertype") {
 		kind = store.CloudManaged
 	}
+
 	if err := clusterKind(kind); err != nil {
 		return nil, err
 	}
+
 	k := &store.KubernetesCluster{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Description: cmp.Or(c.Str("description"), c.Str("name")), Kind: kind,
-		Owner: owner,
-		Zone:  wire.Arg[*store.Zone](c, "zoneid"), Version: liveVersion(wire.Arg[*store.KubernetesVersion](c, "kubernetesversionid")),
-		Offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), Network: wire.Arg[*store.Network](c, "networkid"),
-		Control: 1, Size: c.Integer("size"), RootDiskGB: defaultRootDisk,
+		Entity:      store.Entity{Created: c.Now},
+		Name:        c.Str("name"),
+		Description: cmp.Or(c.Str("description"), c.Str("name")),
+		Kind:        kind,
+		Owner:       owner,
+		Zone:        wire.Arg[*store.Zone](c, "zoneid"),
+		Version:     liveVersion(wire.Arg[*store.KubernetesVersion](c, "kubernetesversionid")),
+		Offering:    wire.Arg[*store.ServiceOffering](c, "serviceofferingid"),
+		Network:     wire.Arg[*store.Network](c, "networkid"),
+		Control:     1, Size: c.Integer("size"), RootDiskGB: defaultRootDisk,
 		Csi: c.Boolean("enablecsi"), CNI: wire.Arg[*store.CNIConfig](c, "cniconfigurationid"),
 	}
+
 	if c.Has("controlnodes") {
 		k.Control = c.Integer("controlnodes")
 	}
+
 	if kind == store.ExternalManaged {
 		if err := completeExternal(c, k); err != nil {
 			return nil, cksError(err)
@@ -56,18 +67,22 @@ func createKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 			return wire.Object("kubernetescluster", viewCluster(c, k)), nil
 		})), nil
 	}
+
 	if err := completeManaged(c, k); err != nil {
 		return nil, cksError(err)
 	}
+
 	if err := clusterLimits(c, k, k.Total()); err != nil {
 		return nil, err
 	}
+
 	if k.Network == nil {
 		if k.Network, err = createClusterNetwork(c, k); err != nil {
 			return nil, cksError(err)
 		}
 		k.OwnNetwork = true
 	}
+
 	k.Stored, k.Template = store.VMStarting, systemTemplate
 	c.St.KubernetesClusters.Add(k)
 	w := deployCluster(c, k)
@@ -119,7 +134,8 @@ func completeManaged(c *wire.Call, k *store.KubernetesCluster) error {
 
 // managedChecks are the checks of a CloudManaged cluster in CloudStack's order.
 var managedChecks = []func(*wire.Call, *store.KubernetesCluster) error{
-	checkEndpoint, readRootDisk, readNodeMaps, checkClusterSize, checkClusterZone, checkClusterOffering, checkClusterVersion, checkISO,
+	checkEndpoint, readRootDisk, readNodeMaps, checkClusterSize, checkClusterZone, checkClusterOffering,
+	checkClusterVersion, checkISO,
 	checkNodeOfferings, checkClusterNetwork,
 }
 
@@ -173,7 +189,8 @@ func nodeOfferings(c *wire.Call) (map[string]*store.ServiceOffering, error) {
 	return out, nil
 }
 
-// nodeTemplates returns the templates of nodetemplates by kind of node. The texts are guesses after those of nodeofferings.
+// nodeTemplates returns the templates of nodetemplates by kind of node. The texts are guesses after those of
+// nodeofferings.
 func nodeTemplates(c *wire.Call) (map[string]*store.Template, error) {
 	out := map[string]*store.Template{}
 	for _, e := range c.Maps["nodetemplates"] {

@@ -19,11 +19,13 @@ func deleteKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 		spec.InstanceType = "KubernetesCluster"
 		return spec, nil
 	}
+
 	w := &work{c: c, k: k}
 	if k.Kind == store.CloudManaged {
 		k.Stored = store.ClusterDestroy
 		w.dismantle()
 	}
+
 	spec := w.job(store.ClusterAlert, func(now time.Time) (any, error) {
 		if k.Removed {
 			return nil, wire.Invalid("Invalid cluster id specified")
@@ -31,6 +33,7 @@ func deleteKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 		c.St.DestroyCluster(k, c.Boolean("cleanup") || c.Boolean("expunge"), c.Boolean("expunge"), now)
 		return wire.Success{Success: true}, nil
 	})
+
 	spec.InstanceType = "KubernetesCluster"
 	return spec, nil
 }
@@ -48,10 +51,12 @@ func (w *work) dismantle() {
 			return nil
 		})
 	}
+
 	if w.c.Server.Inside == nil {
 		w.then(w.time("deleteKubernetesCluster"), func(time.Time) error { return nil })
 		return
 	}
+
 	w.inside(&visit{
 		limit: w.c.St.ClusterTimeout("start"), // CloudStack has none
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
@@ -66,35 +71,45 @@ func checkClusterDelete(c *wire.Call, k *store.KubernetesCluster) error {
 	if k == nil {
 		return wire.Invalid("Invalid cluster id specified")
 	}
+
 	if !c.Access(k.Owner) {
 		return wire.Denied()
 	}
+
 	if k.Kind == store.ExternalManaged {
 		if c.Boolean("expunge") && c.Caller.Account.Normal() && !c.St.BoolSetting("allow.user.expunge.recover.vm") {
-			return wire.Invalid("Parameter expunge can be passed by Admin only. Or when the allow.user.expunge.recover.vm key is set.")
+			return wire.Invalid("Parameter expunge can be passed by Admin only. Or when the " +
+				"allow.user.expunge.recover.vm key is set.")
 		}
 		return nil
 	}
+
 	switch k.State() {
 	case store.VMRunning, store.VMStopped, store.ClusterAlert, store.VMError, store.ClusterDestroy:
 	default:
 		return wire.Invalid("Cannot perform delete operation on cluster %s in state: %s", k.Text(), k.State())
 	}
+
 	if slices.ContainsFunc(k.Nodes, func(n *store.ClusterNode) bool { return n.External }) {
 		return wire.Invalid("Cannot delete cluster %s, which has external nodes", k.Text())
 	}
+
 	if !k.OwnNetwork {
 		return nil
 	}
+
 	guests := 0
 	for _, v := range c.St.VMs.Rows {
 		if !v.Removed && v.NICIn(k.Network) != nil {
 			guests++
 		}
 	}
+
 	if guests > len(k.Nodes) {
-		return wire.Invalid("Network : %s for Kubernetes cluster : %s has instances using it which are not part of the Kubernetes cluster",
+		return wire.Invalid("Network : %s for Kubernetes cluster : %s has instances using it which are not part of "+
+			"the Kubernetes cluster",
 			k.Network.Name, k.Name)
 	}
+
 	return nil
 }

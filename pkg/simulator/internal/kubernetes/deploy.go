@@ -19,18 +19,21 @@ func deployCluster(c *wire.Call, k *store.KubernetesCluster) *work {
 	w := &work{c: c, k: k}
 	w.then(0, func(now time.Time) error {
 		serviceUser(c.St, k.Owner, now)
-		full := wire.Invalid("Provisioning the cluster failed due to insufficient capacity in the Kubernetes cluster: %s", k.UUID)
+		full := wire.Invalid("Provisioning the cluster failed due to insufficient capacity in the Kubernetes "+
+			"cluster: %s", k.UUID)
 		if err := w.fault(fault.Capacity, full); err != nil {
 			return err
 		}
 		return clusterAddress(c, k, now)
 	})
+
 	refused := func(what string) error {
 		return wire.Invalid("Provisioning %s VM failed in the Kubernetes cluster : %s", what, k.Name)
 	}
 	for range k.Etcd {
 		w.node(store.NodeEtcd, refused("etcd"))
 	}
+
 	for i := range k.Control {
 		what := "the control"
 		if i > 0 {
@@ -38,9 +41,11 @@ func deployCluster(c *wire.Call, k *store.KubernetesCluster) *work {
 		}
 		w.node(store.NodeControl, refused(what))
 	}
+
 	for range k.Size {
 		w.node(store.NodeWorker, refused("node"))
 	}
+
 	w.then(w.time("createFirewallRule"), func(now time.Time) error {
 		failed := wire.Invalid("Failed to setup Kubernetes cluster : %s, unable to setup network rules", k.Name)
 		if err := w.fault(fault.RouterRefuses, failed); err != nil {
@@ -48,6 +53,7 @@ func deployCluster(c *wire.Call, k *store.KubernetesCluster) *work {
 		}
 		return openCluster(c, k, now)
 	})
+
 	w.inside(firstStart(w))
 	return w
 }
@@ -60,6 +66,7 @@ func firstStart(w *work) *visit {
 	if broken == nil {
 		broken = w.fault(fault.NodesNotReady, wire.ErrNodesNotReady)
 	}
+
 	return &visit{
 		takes: w.time("createKubernetesCluster"), limit: w.c.St.ClusterTimeout("start"), broken: broken,
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
@@ -70,9 +77,11 @@ func firstStart(w *work) *visit {
 		failed: func(err error) error {
 			if errors.Is(err, wire.ErrNodesNotReady) {
 				endpoint()
-				return wire.Invalid("Failed to setup Kubernetes cluster : %s as it does not have desired number of nodes in ready state", k.Name)
+				return wire.Invalid("Failed to setup Kubernetes cluster : %s as it does not have desired number of "+
+					"nodes in ready state", k.Name)
 			}
-			return wire.Invalid("Failed to setup Kubernetes cluster : %s in usable state as unable to provision API endpoint for the cluster",
+			return wire.Invalid("Failed to setup Kubernetes cluster : %s in usable state as unable to provision API "+
+				"endpoint for the cluster",
 				k.Name)
 		},
 		done: func(now time.Time) error {

@@ -42,6 +42,7 @@ func changeNodes(
 	if k == nil {
 		return clusterJob(c, wire.Invalid("Invalid Kubernetes cluster ID"), nil)
 	}
+
 	refuse := func(why string) error { return wire.Invalid(failed, k.ID, why) }
 	switch {
 	case !c.Access(k.Owner):
@@ -53,6 +54,7 @@ func changeNodes(
 	case k.State() != store.VMRunning:
 		return clusterJob(c, refuse("the cluster is in state "+k.State()), nil)
 	}
+
 	var vms []*store.VM
 	for _, r := range c.Lists["nodeids"] {
 		v, _ := r.Obj.(*store.VM)
@@ -64,6 +66,7 @@ func changeNodes(
 		}
 		vms = append(vms, v)
 	}
+
 	w := &work{c: c, k: k}
 	k.Stored = during
 	change(w, vms, refuse)
@@ -73,6 +76,7 @@ func changeNodes(
 		k.Stored = store.VMRunning
 		return nil
 	})
+
 	return w.job(store.VMRunning, w.shown)
 }
 
@@ -85,7 +89,9 @@ func canJoin(k *store.KubernetesCluster, v *store.VM) string {
 		return "is not running"
 	case v.NICIn(k.Network) == nil:
 		return "has no NIC in the cluster's network"
-	case v.Offering.CPUNumber < minNodeCPU || v.Offering.MemMB < minNodeMem || store.RootGiB(v.Details) < defaultRootDisk:
+	case v.Offering.CPUNumber < minNodeCPU ||
+		v.Offering.MemMB < minNodeMem ||
+		store.RootGiB(v.Details) < defaultRootDisk:
 		return "has fewer than 2 CPUs, or less than 2 GB of memory or 8 GB of root disk"
 	}
 	return ""
@@ -104,7 +110,8 @@ func (w *work) admit(vms []*store.VM, failed func(string) error) {
 	k, manual := w.k, w.c.Boolean("manualupgrade")
 	w.then(w.time("rebootVirtualMachine"), func(time.Time) error {
 		for _, v := range vms {
-			k.Nodes = append(k.Nodes, &store.ClusterNode{VM: v, Version: k.Version.Semantic, External: true, Manual: manual})
+			k.Nodes = append(k.Nodes,
+				&store.ClusterNode{VM: v, Version: k.Version.Semantic, External: true, Manual: manual})
 		}
 		k.Size += len(vms)
 		return nil

@@ -24,7 +24,8 @@ func serviceUser(st *store.State, owner *store.Account, now time.Time) *store.Us
 	}
 	u, ok := st.UserIn(owner.Domain, name)
 	if !ok {
-		u = addUser(st, owner, &store.User{Username: name, FirstName: owner.Name, LastName: store.Kubeadmin, Email: store.Kubeadmin}, now)
+		u = addUser(st, owner,
+			&store.User{Username: name, FirstName: owner.Name, LastName: store.Kubeadmin, Email: store.Kubeadmin}, now)
 	}
 	if u.APIKey == "" {
 		u.APIKey, u.SecretKey = store.NewKeys()
@@ -48,7 +49,11 @@ func projectServiceAccount(st *store.State, p *store.Project, now time.Time) *st
 		return a
 	}
 	a := st.Accounts.Add(&store.Account{
-		Entity: store.Entity{Created: now}, Name: name, Domain: p.Domain, Role: projectServiceRole(st, now), State: store.StateEnabled,
+		Entity: store.Entity{Created: now},
+		Name:   name,
+		Domain: p.Domain,
+		Role:   projectServiceRole(st, now),
+		State:  store.StateEnabled,
 	})
 	addUser(st, a, &store.User{Username: name, FirstName: "Kubernetes", LastName: "Service User"}, now)
 	p.Members = append(p.Members, store.ProjectMember{Account: a})
@@ -60,9 +65,15 @@ func projectServiceRole(st *store.State, now time.Time) *store.Role {
 	if r, ok := st.Roles.Find(func(r *store.Role) bool { return r.Name == store.CKSProjectRole }); ok {
 		return r
 	}
-	r := &store.Role{Entity: store.Entity{Created: now}, Name: store.CKSProjectRole, Kind: store.RoleUser, Description: store.CKSProjectRole}
+	r := &store.Role{
+		Entity:      store.Entity{Created: now},
+		Name:        store.CKSProjectRole,
+		Kind:        store.RoleUser,
+		Description: store.CKSProjectRole,
+	}
 	for _, n := range store.CKSProjectRules {
-		r.Rules = append(r.Rules, &store.RoleRule{UUID: uuid.NewString(), Pattern: n, Description: "Allow " + n, Allow: true})
+		r.Rules = append(r.Rules,
+			&store.RoleRule{UUID: uuid.NewString(), Pattern: n, Description: "Allow " + n, Allow: true})
 	}
 	r.Rules = append(r.Rules, &store.RoleRule{UUID: uuid.NewString(), Pattern: "*", Description: "Deny all"})
 	return st.Roles.Add(r)

@@ -42,34 +42,45 @@ users:
 // authority and client certificate. Nothing listens at that address.
 func newKubeconfig(server string, now time.Time) (string, error) {
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, NotBefore: now, NotAfter: now.AddDate(10, 0, 0),
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, BasicConstraintsValid: true, IsCA: true,
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "kubernetes"},
+		NotBefore:    now,
+		NotAfter:     now.AddDate(10, 0, 0),
+		KeyUsage:     x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, BasicConstraintsValid: true, IsCA: true,
 	}
+
 	client := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "kubernetes-admin", Organization: []string{"kubeadm:cluster-admins"}},
-		NotBefore: now, NotAfter: now.AddDate(1, 0, 0), KeyUsage: x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(2),
+		Subject:      pkix.Name{CommonName: "kubernetes-admin", Organization: []string{"kubeadm:cluster-admins"}},
+		NotBefore:    now, NotAfter: now.AddDate(1, 0, 0), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
+
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", fmt.Errorf("make the key of a cluster's certificate authority: %w", err)
 	}
+
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", fmt.Errorf("make the key of a cluster's administrator: %w", err)
 	}
+
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
 	if err != nil {
 		return "", fmt.Errorf("make a cluster's certificate authority: %w", err)
 	}
+
 	der, err := x509.CreateCertificate(rand.Reader, client, ca, &key.PublicKey, caKey)
 	if err != nil {
 		return "", fmt.Errorf("make the certificate of a cluster's administrator: %w", err)
 	}
+
 	keyDER, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return "", fmt.Errorf("encode the key of a cluster's administrator: %w", err)
 	}
+
 	return fmt.Sprintf(kubeconfigText, kubeconfigPEM("CERTIFICATE", caDER), server,
 		kubeconfigPEM("CERTIFICATE", der), kubeconfigPEM("EC PRIVATE KEY", keyDER)), nil
 }

@@ -33,6 +33,7 @@ func addVMsToCluster(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, cksError(err)
 	}
+
 	var vms []*store.VM
 	for _, r := range c.Lists["virtualmachineids"] {
 		v, ok := r.Obj.(*store.VM)
@@ -44,11 +45,13 @@ func addVMsToCluster(c *wire.Call) (any, error) {
 		}
 		vms = append(vms, v)
 	}
+
 	for _, v := range vms {
 		if k.Node(v) == nil {
 			k.Nodes = append(k.Nodes, &store.ClusterNode{VM: v, Control: c.Boolean("iscontrolnode")})
 		}
 	}
+
 	k.Recount()
 	return wire.Success{Success: true}, nil
 }
@@ -65,6 +68,7 @@ func removeVMsFromCluster(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, cksError(err)
 	}
+
 	var gone, rest []removedVM
 	named := map[*store.VM]bool{}
 	for _, r := range c.Lists["virtualmachineids"] {
@@ -80,16 +84,19 @@ func removeVMsFromCluster(c *wire.Call) (any, error) {
 			rest = append(rest, removedVM{ID: v.UUID, Text: "VM is not part of the cluster"})
 		}
 	}
+
 	for _, n := range k.Nodes { // in the order in which they joined
 		if named[n.VM] {
 			gone = append(gone, removedVM{ID: n.VM.UUID, Success: true})
 		}
 	}
+
 	k.Nodes = slices.DeleteFunc(k.Nodes, func(n *store.ClusterNode) bool { return named[n.VM] })
 	k.Recount()
 	if len(gone)+len(rest) == 0 {
 		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Provided VMs are not part of the CKS cluster")
 	}
+
 	same := func(v removedVM) removedVM { return v }
 	return wire.Whole("removevirtualmachinesfromkubernetesclusterresponse", append(gone, rest...), same), nil
 }

@@ -23,7 +23,8 @@ func clusterTarget(c *wire.Call) *store.KubernetesCluster {
 
 func notExternal(k *store.KubernetesCluster, verb string) error {
 	if k.Kind == store.ExternalManaged {
-		return wire.Invalid("%s kubernetes cluster is not supported for an externally managed cluster (%s)", verb, k.Name)
+		return wire.Invalid("%s kubernetes cluster is not supported for an externally managed cluster (%s)", verb,
+			k.Name)
 	}
 	return nil
 }
@@ -48,19 +49,24 @@ func startKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return clusterJob(c, err, nil), nil
 	}
+
 	w := &work{c: c, k: k}
 	switch k.State() {
 	case store.VMRunning, store.VMStarting: // nothing to do
 		return clusterJob(c, nil, w.shown), nil
 	}
+
 	if k.Endpoint == "" {
-		err := wire.Invalid("Kubernetes cluster : %s has invalid API endpoint. Can not verify if cluster is in ready state", k.Name)
+		err := wire.Invalid("Kubernetes cluster : %s has invalid API endpoint. Can not verify if cluster is in "+
+			"ready state", k.Name)
 		return clusterJob(c, err, nil), nil
 	}
+
 	k.Stored = store.VMStarting
 	for _, n := range k.Nodes {
 		w.start(n.VM)
 	}
+
 	w.then(0, func(time.Time) error {
 		for _, n := range k.Nodes {
 			if n.VM.State != store.VMRunning {
@@ -69,6 +75,7 @@ func startKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		return nil
 	})
+
 	w.inside(restarted(w))
 	return w.job(store.ClusterAlert, w.shown), nil
 }
@@ -119,24 +126,29 @@ func stopKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return clusterJob(c, err, nil), nil
 	}
+
 	done := func(time.Time) (any, error) { return wire.Success{Success: true}, nil }
 	state := k.State()
 	if state == store.VMStopped || state == store.VMStopping {
 		return clusterJob(c, nil, done), nil
 	}
+
 	if state == store.VMRunning || state == store.ClusterAlert || state == store.VMStarting {
 		k.Stored = store.VMStopping
 	}
+
 	w := &work{c: c, k: k}
 	for _, n := range k.Nodes {
 		w.stop(n.VM)
 	}
+
 	w.then(w.time("stopKubernetesCluster"), func(time.Time) error {
 		if k.Stored == store.VMStopping {
 			k.Stored = store.VMStopped
 		}
 		return nil
 	})
+
 	return w.job(store.ClusterAlert, done), nil
 }
 

@@ -43,6 +43,7 @@ func (w *work) offer(s *scaling) {
 			return nil
 		})
 	}
+
 	if s.offering != nil {
 		w.then(0, func(time.Time) error {
 			k.Offering = s.offering
@@ -55,8 +56,11 @@ func (w *work) offer(s *scaling) {
 func (w *work) grow(size int) {
 	k, more := w.k, size-w.k.Size
 	for range more {
-		w.node(store.NodeWorker, wire.Invalid("Scaling failed for Kubernetes cluster : %s, unable to provision node VM in the cluster", k.Name))
+		w.node(store.NodeWorker,
+			wire.Invalid("Scaling failed for Kubernetes cluster : %s, unable to provision node VM in the cluster",
+				k.Name))
 	}
+
 	w.reopen()
 	w.inside(&visit{
 		limit: w.c.St.ClusterTimeout("scale"), broken: w.fault(fault.NodesNotReady, wire.ErrNodesNotReady),
@@ -64,7 +68,8 @@ func (w *work) grow(size int) {
 			return in.Join(ctx, seen, seen.Nodes[len(seen.Nodes)-more:])
 		},
 		failed: func(error) error {
-			return wire.Invalid("Scaling unsuccessful for Kubernetes cluster : %s as it does not have desired number of nodes in ready state",
+			return wire.Invalid("Scaling unsuccessful for Kubernetes cluster : %s as it does not have desired number "+
+				"of nodes in ready state",
 				k.Name)
 		},
 		done: func(time.Time) error {
@@ -81,6 +86,7 @@ func (w *work) shrink(s *scaling) {
 		workers := k.NodesOf(store.NodeWorker)
 		remove = workers[max(len(workers)-(k.Size-*s.size), 0):]
 	}
+
 	remove = slices.Clone(remove)
 	slices.Reverse(remove)
 	for _, n := range remove {
@@ -90,7 +96,8 @@ func (w *work) shrink(s *scaling) {
 				return in.Leave(ctx, seen, insideNode(n))
 			},
 			failed: func(error) error {
-				return wire.Invalid("Scaling failed for Kubernetes cluster %s, failed to remove Kubernetes node: %s running on VM : %s",
+				return wire.Invalid("Scaling failed for Kubernetes cluster %s, failed to remove Kubernetes node: %s "+
+					"running on VM : %s",
 					k.Text(), n.VM.Name, n.VM.Text())
 			},
 			done: func(time.Time) error { return nil },
@@ -100,9 +107,11 @@ func (w *work) shrink(s *scaling) {
 			return nil
 		})
 	}
+
 	if len(remove) == 0 {
 		return
 	}
+
 	w.reopen()
 	w.then(0, func(time.Time) error {
 		k.Size -= len(remove)

@@ -21,7 +21,8 @@ import (
 // of object.
 
 func networkDenied(n *store.Network) error {
-	return wire.Errf(wire.CodeAccount, wire.CSPermission, "Unable to use network with id= %s, permission denied", n.UUID)
+	return wire.Errf(wire.CodeAccount, wire.CSPermission, "Unable to use network with id= %s, permission denied",
+		n.UUID)
 }
 
 // checkNetworkUse refuses callers who may not create objects in the network. The network's owner, the members of its
@@ -33,7 +34,8 @@ func checkNetworkUse(c *wire.Call, n *store.Network) error {
 		return nil
 	case n.Owner == nil:
 		if n.Domain != nil && me.Domain != n.Domain && (!n.Subdomains || !me.Domain.Within(n.Domain)) {
-			return wire.Errf(wire.CodeAccount, wire.CSPermission, "Shared network id=%s is not available in domain id=%s", n.UUID, me.Domain.UUID)
+			return wire.Errf(wire.CodeAccount, wire.CSPermission,
+				"Shared network id=%s is not available in domain id=%s", n.UUID, me.Domain.UUID)
 		}
 		return nil
 	case n.Owner == me, n.Owner.Project != nil && n.Owner.Project.Admits(c.Caller):
@@ -44,7 +46,8 @@ func checkNetworkUse(c *wire.Call, n *store.Network) error {
 
 // createClusterNetwork creates the network of a cluster for which the caller specified none.
 func createClusterNetwork(c *wire.Call, k *store.KubernetesCluster) (*store.Network, error) {
-	n, err := network.CreateIsolated(c, k.Owner, k.Zone, networkOfferingForClusters(c.St), k.Name+"-network", k.Owner.Name+"-network")
+	n, err := network.CreateIsolated(c, k.Owner, k.Zone, networkOfferingForClusters(c.St), k.Name+"-network",
+		k.Owner.Name+"-network")
 	if err != nil {
 		return nil, wire.Invalid("Unable to create network for the Kubernetes cluster: %s", k.Name)
 	}
@@ -72,6 +75,7 @@ func clusterAddress(c *wire.Call, k *store.KubernetesCluster, now time.Time) err
 			return none
 		}
 	}
+
 	return nil
 }
 
@@ -98,7 +102,9 @@ func nodePrefix(k *store.KubernetesCluster) string {
 func nodeName(c *wire.Call, k *store.KubernetesCluster, kind string, now time.Time) string {
 	for ms := now.UnixMilli(); ; ms++ {
 		suffix := strconv.FormatInt(ms, 16)
-		if slices.ContainsFunc(k.Nodes, func(n *store.ClusterNode) bool { return strings.HasSuffix(n.VM.Name, suffix) }) {
+		if slices.ContainsFunc(k.Nodes, func(n *store.ClusterNode) bool {
+			return strings.HasSuffix(n.VM.Name, suffix)
+		}) {
 			continue
 		}
 		switch kind {
@@ -126,20 +132,33 @@ func enterNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.T
 	if o == nil {
 		o = k.Offering
 	}
+
 	need := wire.VMDemand(o)
 	need.Volumes, need.DiskGiB = 1, int64(k.RootDiskGB)
 	if err := c.CheckDemand(k.Owner, need); err != nil {
 		return nil, err
 	}
+
 	name := nodeName(c, k, kind, now)
 	v := &store.VM{
-		Entity: store.Entity{Created: now}, Name: name, Display: name, Owner: k.Owner, User: clusterUser(c, k), Zone: k.Zone,
-		Offering: o, Template: cmp.Or(k.Templates[kind], systemTemplate), Hypervisor: "Simulator", State: store.VMStopped, BootKnown: true,
-		Details: map[string]string{"rootdisksize": strconv.Itoa(k.RootDiskGB), "controlNodeLoginUser": "cloud"},
+		Entity:     store.Entity{Created: now},
+		Name:       name,
+		Display:    name,
+		Owner:      k.Owner,
+		User:       clusterUser(c, k),
+		Zone:       k.Zone,
+		Offering:   o,
+		Template:   cmp.Or(k.Templates[kind], systemTemplate),
+		Hypervisor: "Simulator",
+		State:      store.VMStopped,
+		BootKnown:  true,
+		Details:    map[string]string{"rootdisksize": strconv.Itoa(k.RootDiskGB), "controlNodeLoginUser": "cloud"},
 	}
+
 	if _, ok := c.St.Enter(v, []store.NICRequest{{Network: k.Network}}, now); !ok {
 		return nil, wire.Invalid("Insufficient address capacity")
 	}
+
 	k.Nodes = append(k.Nodes, &store.ClusterNode{
 		VM: v, Control: kind == store.NodeControl, Etcd: kind == store.NodeEtcd, Version: k.Version.Semantic,
 	})
@@ -147,6 +166,7 @@ func enterNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.T
 	if !ok {
 		return nil, wire.NoHost(v)
 	}
+
 	v.State, v.Host = store.VMStarting, host
 	return v, nil
 }

@@ -20,6 +20,7 @@ func openCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) error 
 	if k.Address == nil {
 		return nil
 	}
+
 	failed := wire.Invalid("Failed to setup Kubernetes cluster : %s, unable to setup network rules", k.Name)
 	if n.VPC != nil {
 		if n.ACL != nil && n.ACL.Name != "default_allow" {
@@ -34,6 +35,7 @@ func openCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) error 
 		openSSH(c, k, now)
 		openPorts(c, k, store.APIPort, store.APIPort, now)
 	}
+
 	forwardSSH(c, k, now)
 	control := k.NodesOf(store.NodeControl)
 	if n.VPC != nil && !n.Offering.Spec.Conserve {
@@ -41,6 +43,7 @@ func openCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) error 
 	} else {
 		balanceAPI(c, k, control, now)
 	}
+
 	for i, node := range k.NodesOf(store.NodeEtcd) {
 		port := c.St.EtcdSSHPort() + i
 		if n.VPC == nil {
@@ -48,6 +51,7 @@ func openCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) error 
 		}
 		forward(c.St, k, node.VM, port, store.SSHPort, now)
 	}
+
 	return nil
 }
 
@@ -59,7 +63,12 @@ func forward(st *store.State, k *store.KubernetesCluster, v *store.VM, public, p
 	}
 	k.Address.Bind(k.Network)
 	r := &store.PFRule{
-		Entity: store.Entity{Created: now}, IP: k.Address, Network: k.Network, Protocol: "tcp", PublicStart: public, PublicEnd: public,
+		Entity:       store.Entity{Created: now},
+		IP:           k.Address,
+		Network:      k.Network,
+		Protocol:     "tcp",
+		PublicStart:  public,
+		PublicEnd:    public,
 		PrivateStart: private, PrivateEnd: private, VM: v, GuestIP: card.IP, State: store.RuleActive, Account: k.Owner,
 	}
 	st.AddPFRule(r)
@@ -70,7 +79,11 @@ func forward(st *store.State, k *store.KubernetesCluster, v *store.VM, public, p
 func openPorts(c *wire.Call, k *store.KubernetesCluster, first, last int, now time.Time) {
 	r := &store.FWRule{
 		Entity: store.Entity{Created: now}, IP: k.Address, Network: k.Network, Protocol: "tcp",
-		StartPort: wire.Ptr(first), EndPort: wire.Ptr(last), CIDRs: []string{"0.0.0.0/0"}, State: store.RuleActive, Account: k.Owner,
+		StartPort: wire.Ptr(first),
+		EndPort:   wire.Ptr(last),
+		CIDRs:     []string{"0.0.0.0/0"},
+		State:     store.RuleActive,
+		Account:   k.Owner,
 	}
 	c.St.AddFWRule(r)
 	k.Firewall = append(k.Firewall, r)
@@ -117,13 +130,23 @@ func reopenSSH(c *wire.Call, k *store.KubernetesCluster, now time.Time) {
 // balanceAPI creates the load balancer rule of the API.
 func balanceAPI(c *wire.Call, k *store.KubernetesCluster, control []*store.ClusterNode, now time.Time) {
 	r := &store.LBRule{
-		Entity: store.Entity{Created: now}, Name: "api-lb", Description: "LB rule for API access", Algorithm: "roundrobin",
-		Protocol: "tcp", HasProtocol: true, IP: k.Address, Network: k.Network, PublicPort: store.APIPort, PrivatePort: store.APIPort,
-		State: store.RuleActive, Account: k.Owner,
+		Entity:      store.Entity{Created: now},
+		Name:        "api-lb",
+		Description: "LB rule for API access",
+		Algorithm:   "roundrobin",
+		Protocol:    "tcp",
+		HasProtocol: true,
+		IP:          k.Address,
+		Network:     k.Network,
+		PublicPort:  store.APIPort,
+		PrivatePort: store.APIPort,
+		State:       store.RuleActive, Account: k.Owner,
 	}
+
 	for _, n := range control {
 		r.Members = append(r.Members, &store.LBMember{VM: n.VM, IP: n.VM.NICs[0].IP})
 	}
+
 	c.St.AddLBRule(r)
 	k.Balancer = r
 }
@@ -132,21 +155,31 @@ func balanceAPI(c *wire.Call, k *store.KubernetesCluster, control []*store.Clust
 func allowAtTop(st *store.State, k *store.KubernetesCluster, port int) {
 	list := k.Network.ACL
 	item := &store.ACLItem{
-		List: list, Number: 1, Protocol: "TCP", Traffic: "Ingress", Action: "Allow", StartPort: wire.Ptr(port), EndPort: wire.Ptr(port),
-		CIDRs: []string{"0.0.0.0/0"}, State: store.RuleActive,
+		List:      list,
+		Number:    1,
+		Protocol:  "TCP",
+		Traffic:   "Ingress",
+		Action:    "Allow",
+		StartPort: wire.Ptr(port),
+		EndPort:   wire.Ptr(port),
+		CIDRs:     []string{"0.0.0.0/0"}, State: store.RuleActive,
 	}
+
 	taken := map[int]*store.ACLItem{}
 	for _, it := range st.ACLItems.Rows {
 		if it.List == list {
 			taken[it.Number] = it
 		}
 	}
+
 	last := 1
 	for taken[last] != nil {
 		last++
 	}
+
 	for n := last; n > 1; n-- {
 		taken[n-1].Number = n
 	}
+
 	k.ACLItems = append(k.ACLItems, st.ACLItems.Add(item))
 }

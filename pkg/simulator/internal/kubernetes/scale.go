@@ -34,18 +34,22 @@ func scaleKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return clusterJob(c, err, nil), nil
 	}
+
 	w := &work{c: c, k: k}
 	grows := s.size != nil && *s.size > k.Size
 	if grows {
-		full := wire.Invalid("Scaling failed for Kubernetes cluster : %s in zone : %s, insufficient capacity", k.Name, k.Zone.Name)
+		full := wire.Invalid("Scaling failed for Kubernetes cluster : %s in zone : %s, insufficient capacity", k.Name,
+			k.Zone.Name)
 		if err := w.fault(fault.Capacity, full); err != nil {
 			return clusterJob(c, err, nil), nil
 		}
 	}
+
 	before := k.Stored
 	if k.State() == store.VMRunning {
 		k.Stored = store.ClusterScaling
 	}
+
 	if grows {
 		w.offer(s)
 		w.grow(*s.size)
@@ -53,12 +57,14 @@ func scaleKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 		w.shrink(s)
 		w.offer(s)
 	}
+
 	w.then(w.time("scaleKubernetesCluster"), func(time.Time) error {
 		s.autoscale(c, k)
 		k.Measure()
 		k.Stored = before
 		return nil
 	})
+
 	return w.job(store.ClusterAlert, w.shown), nil
 }
 
@@ -67,29 +73,42 @@ func readScaling(c *wire.Call, k *store.KubernetesCluster) (*scaling, error) {
 	if k == nil {
 		return nil, wire.Invalid("Invalid Kubernetes cluster ID")
 	}
+
 	offerings, err := nodeOfferings(c)
 	if err != nil {
 		return nil, err
 	}
+
 	s := &scaling{
-		offerings: offerings, offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), size: c.OptInt("size"),
+		offerings:   offerings,
+		offering:    wire.Arg[*store.ServiceOffering](c, "serviceofferingid"),
+		size:        c.OptInt("size"),
 		autoscaling: c.OptBool("autoscalingenabled"),
 	}
-	if !c.Given("serviceofferingid") && len(offerings) == 0 && s.size == nil && !c.Has("nodeids") && s.autoscaling == nil {
+
+	if !c.Given("serviceofferingid") &&
+		len(offerings) == 0 &&
+		s.size == nil &&
+		!c.Has("nodeids") &&
+		s.autoscaling == nil {
 		return nil, wire.Invalid("Kubernetes cluster %s cannot be scaled, "+
 			"either service offering or cluster size or nodeids to be removed or autoscaling must be passed", k.Name)
 	}
+
 	if !c.Access(k.Owner) {
 		return nil, wire.Denied()
 	}
+
 	if err := notExternal(k, "Scale"); err != nil {
 		return nil, err
 	}
+
 	switch k.State() {
 	case store.ClusterCreated, store.VMRunning, store.VMStopped:
 	default:
 		return nil, wire.Invalid("Kubernetes cluster %s is in %s state and can not be scaled", k.Name, k.State())
 	}
+
 	for _, check := range []func(*wire.Call, *store.KubernetesCluster, *scaling) error{
 		checkAutoscaling, checkScaleNodes, checkScaleOfferings, checkScaleSize,
 	} {
@@ -97,6 +116,7 @@ func readScaling(c *wire.Call, k *store.KubernetesCluster) (*scaling, error) {
 			return nil, err
 		}
 	}
+
 	return s, nil
 }
 
@@ -104,15 +124,19 @@ func checkAutoscaling(c *wire.Call, k *store.KubernetesCluster, s *scaling) erro
 	if s.autoscaling == nil || !*s.autoscaling {
 		return nil
 	}
+
 	if s.size != nil || c.Has("nodeids") {
 		return wire.Invalid("Autoscaling can not be passed along with nodeids or clustersize")
 	}
+
 	if !atLeast(k.Version, minKubernetesAutoscaling) {
 		return wire.Invalid("Autoscaling requires Kubernetes Version %s or above", minKubernetesAutoscaling)
 	}
+
 	if err := checkEndpoint(c, k); err != nil {
 		return err
 	}
+
 	switch least, most := c.Integer("minsize"), c.Integer("maxsize"); {
 	case !c.Has("minsize") || !c.Has("maxsize"):
 		return wire.Invalid("Autoscaling requires minsize and maxsize to be passed")
@@ -130,9 +154,11 @@ func checkScaleNodes(c *wire.Call, k *store.KubernetesCluster, s *scaling) error
 	if !c.Has("nodeids") {
 		return nil
 	}
+
 	if s.size != nil || s.offering != nil || s.offerings[store.NodeWorker] != nil {
 		return wire.Invalid("nodeids can not be passed along with clustersize or service offering")
 	}
+
 	control := 0
 	for _, r := range c.Lists["nodeids"] {
 		v, _ := r.Obj.(*store.VM)
@@ -145,12 +171,14 @@ func checkScaleNodes(c *wire.Call, k *store.KubernetesCluster, s *scaling) error
 		}
 		s.remove = append(s.remove, n)
 	}
+
 	switch {
 	case control >= k.Control:
 		return wire.Invalid("Can not remove all control nodes from a cluster")
 	case len(s.remove)-control >= k.Size:
 		return wire.Invalid("Can not remove all nodes from a cluster")
 	}
+
 	return nil
 }
 
@@ -160,6 +188,7 @@ func checkScaleOfferings(_ *wire.Call, k *store.KubernetesCluster, s *scaling) e
 		if o == nil {
 			continue
 		}
+
 		const text = "Kubernetes cluster : %s cannot be scaled with service offering : %s, "
 		v := k.Version
 		switch {
@@ -167,20 +196,28 @@ func checkScaleOfferings(_ *wire.Call, k *store.KubernetesCluster, s *scaling) e
 			return wire.Invalid(text+"Kubernetes cluster template(CoreOS) needs minimum %d vCPUs and %d MB RAM",
 				k.Name, o.Name, minNodeCPU, minNodeMem)
 		case o.CPUNumber < v.MinCPU:
-			return wire.Invalid(text+"associated Kubernetes version : %s needs minimum %d vCPUs", k.Name, o.Name, v.Name, v.MinCPU)
+			return wire.Invalid(text+"associated Kubernetes version : %s needs minimum %d vCPUs", k.Name, o.Name,
+				v.Name, v.MinCPU)
 		case o.MemMB < v.MinMemMB:
-			return wire.Invalid(text+"associated Kubernetes version : %s needs minimum %d MB RAM", k.Name, o.Name, v.Name, v.MinMemMB)
+			return wire.Invalid(text+"associated Kubernetes version : %s needs minimum %d MB RAM", k.Name, o.Name,
+				v.Name, v.MinMemMB)
 		}
+
 		old := k.Offerings[kind]
 		if old == nil {
 			old = k.Offering
 		}
-		if old != nil && k.State() == store.VMRunning && (o.MemMB < old.MemMB || o.CPUNumber*o.CPUSpeed < old.CPUNumber*old.CPUSpeed) {
+
+		if old != nil &&
+			k.State() == store.VMRunning &&
+			(o.MemMB < old.MemMB || o.CPUNumber*o.CPUSpeed < old.CPUNumber*old.CPUSpeed) {
 			return wire.Invalid("Kubernetes cluster cannot be scaled down for service offering. "+
-				"Service offering : %s offers lesser resources as compared to service offering : %s of Kubernetes cluster : %s",
+				"Service offering : %s offers lesser resources as compared to service offering : %s of Kubernetes "+
+				"cluster : %s",
 				o.Name, old.Name, k.Name)
 		}
 	}
+
 	return nil
 }
 

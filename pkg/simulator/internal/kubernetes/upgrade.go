@@ -23,7 +23,8 @@ func upgradeKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	w := &work{c: c, k: k}
 	before := k.Stored
 	k.Stored = store.ClusterUpgrading
-	for i, n := range slices.DeleteFunc(slices.Clone(k.Nodes), func(n *store.ClusterNode) bool { return n.Etcd || n.Manual }) {
+	for i, n := range slices.DeleteFunc(slices.Clone(k.Nodes),
+		func(n *store.ClusterNode) bool { return n.Etcd || n.Manual }) {
 		w.inside(upgradedNode(w, n, to, i == 0))
 	}
 	w.then(0, func(time.Time) error {
@@ -43,19 +44,23 @@ func upgradedNode(w *work, n *store.ClusterNode, to *store.KubernetesVersion, fi
 		},
 		failed: func(err error) error {
 			if first && errors.Is(err, wire.ErrNodesNotReady) {
-				return wire.Invalid("Failed to upgrade Kubernetes cluster : %s, unable to get control Kubernetes node on VM : %s in ready state",
+				return wire.Invalid("Failed to upgrade Kubernetes cluster : %s, unable to get control Kubernetes "+
+					"node on VM : %s in ready state",
 					k.Name, n.VM.Display)
 			}
-			return wire.Invalid("Failed to upgrade Kubernetes cluster : %s, unable to upgrade Kubernetes node on VM : %s", k.Name, n.VM.Display)
+			return wire.Invalid("Failed to upgrade Kubernetes cluster : %s, unable to upgrade Kubernetes "+
+				"node on VM : %s", k.Name, n.VM.Display)
 		},
 		done: func(time.Time) error {
 			n.Version = to.Semantic
 			return nil
 		},
 	}
+
 	if first {
 		v.broken = w.fault(fault.NodesNotReady, wire.ErrNodesNotReady)
 	}
+
 	return v
 }
 
@@ -63,15 +68,19 @@ func checkClusterUpgrade(c *wire.Call, k *store.KubernetesCluster, to *store.Kub
 	if err := checkEndpoint(c, k); err != nil {
 		return err
 	}
+
 	if k == nil {
 		return wire.Invalid("Invalid Kubernetes cluster ID")
 	}
+
 	if err := notExternal(k, "Upgrade"); err != nil {
 		return err
 	}
+
 	if !c.Access(k.Owner) {
 		return wire.Denied()
 	}
+
 	from, o := liveVersion(k.Version), k.Offering
 	const text = "Kubernetes cluster : %s cannot be upgraded with Kubernetes version : %s which needs minimum %d %s " +
 		"while associated service offering : %s offers only %d %s"
@@ -91,15 +100,20 @@ func checkClusterUpgrade(c *wire.Call, k *store.KubernetesCluster, to *store.Kub
 	case o.MemMB < to.MinMemMB:
 		return wire.Invalid(text, k.Name, to.Name, to.MinMemMB, "MB RAM", o.Name, o.MemMB, "MB RAM")
 	}
+
 	if err := checkUpgrade(from.Semantic, to.Semantic); err != nil {
 		return err
 	}
+
 	iso := to.ISO(c.Now)
 	if iso == "" {
 		return wire.Invalid("Invalid ISO associated with version : %s", to.Name)
 	}
+
 	if iso != store.ISOReady || to.Zone != nil && to.Zone != k.Zone {
-		return wire.Invalid("ISO associated with version : %s is not in Ready state for datacenter : %s", to.Name, k.Zone.Name)
+		return wire.Invalid("ISO associated with version : %s is not in Ready state for datacenter : %s", to.Name,
+			k.Zone.Name)
 	}
+
 	return nil
 }

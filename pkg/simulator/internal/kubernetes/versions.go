@@ -62,6 +62,7 @@ func listKubernetesSupportedVersions(c *wire.Call) (any, error) {
 	if least != "" && !dottedNumber.MatchString(least) {
 		return nil, wire.ParamError("Invalid version format")
 	}
+
 	if c.Given("minimumkubernetesversionid") {
 		if least != "" {
 			return nil, c.Internal(wire.CSRuntime,
@@ -73,14 +74,18 @@ func listKubernetesSupportedVersions(c *wire.Call) (any, error) {
 		}
 		least = v.Semantic
 	}
+
 	if a := c.Str("arch"); a != "" && !slices.Contains(cpuArchs, a) {
 		return nil, c.Internal(wire.CSRuntime, "Unsupported arch type: %s", a)
 	}
+
 	view := func(v *store.KubernetesVersion) kubernetesVersionView { return viewKubernetesVersion(c, v) }
-	return wire.List(c, "kubernetessupportedversion", c.St.KubernetesVersions.Rows, func(v *store.KubernetesVersion) bool {
-		return (!c.Given("zoneid") || v.Zone == nil || wire.Matches(c, "zoneid", v.Zone)) && c.Like("keyword", v.Name) &&
-			(c.Str("arch") == "" || c.Str("arch") == v.Arch) && (least == "" || atLeast(v, least))
-	}, view)
+	return wire.List(c, "kubernetessupportedversion", c.St.KubernetesVersions.Rows,
+		func(v *store.KubernetesVersion) bool {
+			return (!c.Given("zoneid") || v.Zone == nil || wire.Matches(c, "zoneid", v.Zone)) &&
+				c.Like("keyword", v.Name) &&
+				(c.Str("arch") == "" || c.Str("arch") == v.Arch) && (least == "" || atLeast(v, least))
+		}, view)
 }
 
 // cpuArchs are the valid architectures of an ISO.
@@ -100,26 +105,39 @@ func addKubernetesSupportedVersion(c *wire.Call) (any, error) {
 
 func newKubernetesVersion(c *wire.Call) (*store.KubernetesVersion, error) {
 	v := &store.KubernetesVersion{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Semantic: c.Str("semanticversion"), Zone: wire.Arg[*store.Zone](c, "zoneid"),
-		Arch: "x86_64", DirectDownload: c.Boolean("directdownload"), MinCPU: c.Integer("mincpunumber"), MinMemMB: c.Integer("minmemory"),
-		IsoID: uuid.NewString(),
+		Entity:         store.Entity{Created: c.Now},
+		Name:           c.Str("name"),
+		Semantic:       c.Str("semanticversion"),
+		Zone:           wire.Arg[*store.Zone](c, "zoneid"),
+		Arch:           "x86_64",
+		DirectDownload: c.Boolean("directdownload"),
+		MinCPU:         c.Integer("mincpunumber"),
+		MinMemMB:       c.Integer("minmemory"),
+		IsoID:          uuid.NewString(),
 	}
+
 	if v.MinCPU < minNodeCPU {
 		return nil, wire.Invalid("Invalid value for mincpunumber parameter. Minimum %d vCPUs required.", minNodeCPU)
 	}
+
 	if v.MinMemMB < minNodeMem {
 		return nil, wire.Invalid("Invalid value for minmemory parameter. Minimum %dMB memory required", minNodeMem)
 	}
+
 	switch n, err := compareVersions(v.Semantic, minKubernetes); {
 	case err != nil:
 		return nil, err
 	case n < 0:
-		return nil, wire.Invalid("New supported Kubernetes version cannot be added as %s is minimum version supported by Kubernetes Service",
-			minKubernetes)
+		return nil,
+			wire.Invalid("New supported Kubernetes version cannot be added as %s is minimum version supported by "+
+				"Kubernetes Service",
+				minKubernetes)
 	}
+
 	if c.Given("zoneid") && v.Zone == nil {
 		return nil, wire.Invalid("Invalid zone specified")
 	}
+
 	if c.Str("url") == "" {
 		shown := c.Str("url")
 		if !c.Has("url") {
@@ -127,22 +145,26 @@ func newKubernetesVersion(c *wire.Call) (*store.KubernetesVersion, error) {
 		}
 		return nil, wire.Invalid("Invalid URL for ISO specified, %s", shown)
 	}
+
 	if a := c.Str("arch"); a != "" {
 		if !slices.Contains(cpuArchs, a) {
 			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Unsupported arch type: %s", a)
 		}
 		v.Arch = a
 	}
+
 	if v.Name == "" {
 		v.Name = "v" + v.Semantic
 		if v.Zone != nil {
 			v.Name += "-" + v.Zone.Name
 		}
 	}
+
 	v.IsoName = v.Name + "-Kubernetes-Binaries-ISO"
 	if download := c.Server.Pace().Jobs["registerIso"]; download > 0 {
 		v.Downloaded = c.Now.Add(download)
 	}
+
 	return v, nil
 }
 
@@ -168,8 +190,12 @@ func deleteKubernetesSupportedVersion(c *wire.Call) (*wire.JobSpec, error) {
 		if v == nil || v.Removed {
 			return nil, cksError(wire.Invalid("Invalid Kubernetes version id specified"))
 		}
-		if _, used := c.St.KubernetesClusters.Find(func(k *store.KubernetesCluster) bool { return k.Version == v }); used {
-			return nil, cksError(wire.Invalid("Unable to delete Kubernetes version ID: %s. Existing clusters currently using the version.", v.UUID))
+		if _, used := c.St.KubernetesClusters.Find(func(k *store.KubernetesCluster) bool {
+			return k.Version == v
+		}); used {
+			return nil,
+				cksError(wire.Invalid("Unable to delete Kubernetes version ID: %s. Existing clusters currently using "+
+					"the version.", v.UUID))
 		}
 		v.Removed = true
 		return wire.Success{Success: true}, nil
@@ -203,7 +229,9 @@ var dottedNumber = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`)
 func compareVersions(a, b string) (int, error) {
 	for _, v := range []string{a, b} {
 		if !dottedNumber.MatchString(v) || strings.Count(v, ".") < 2 {
-			return 0, wire.ParamError("Invalid version format, %s. Semantic version should be specified in MAJOR.MINOR.PATCH format", v)
+			return 0,
+				wire.ParamError("Invalid version format, %s. Semantic version should be specified in "+
+					"MAJOR.MINOR.PATCH format", v)
 		}
 	}
 	x, y := strings.Split(a, "."), strings.Split(b, ".")

@@ -71,6 +71,7 @@ func (w *work) inside(v *visit) {
 		w.k.Broken = true
 		return v.failed(err)
 	}
+
 	switch {
 	case v.broken != nil:
 		w.then(v.limit, func(time.Time) error { return failed(v.broken) })
@@ -79,11 +80,13 @@ func (w *work) inside(v *visit) {
 		w.then(v.takes, v.done)
 		return
 	}
+
 	var seen *wire.InsideCluster
 	w.then(0, func(now time.Time) error {
 		seen = insideCluster(w.c, w.k, now)
 		return nil
 	})
+
 	w.then(v.limit, func(time.Time) error { return failed(context.DeadlineExceeded) })
 	w.steps[len(w.steps)-1].Outside = func(ctx context.Context) func(now time.Time) error {
 		err := v.call(ctx, in, seen)
@@ -100,7 +103,8 @@ func (w *work) inside(v *visit) {
 func insideCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) *wire.InsideCluster {
 	u := serviceUser(c.St, k.Owner, now)
 	out := &wire.InsideCluster{ID: k.UUID, Name: k.Name, Version: k.Version.Semantic, Endpoint: "https://" + apiHost(k)}
-	out.Provider = fmt.Sprintf("[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", c.St.Setting("endpoint.url"), u.APIKey, u.SecretKey)
+	out.Provider = fmt.Sprintf("[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", c.St.Setting("endpoint.url"),
+		u.APIKey, u.SecretKey)
 	if k.Owner.Project != nil {
 		out.Provider += fmt.Sprintf("project-id = %s\n", k.Owner.Project.UUID)
 	}

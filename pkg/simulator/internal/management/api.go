@@ -42,19 +42,37 @@ func listAPIs(c *wire.Call) (any, error) {
 			out = append(out, a)
 		}
 	}
+
 	if len(out) == 0 {
-		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Api Discovery plugin was unable to find an api by that name or process any apis")
+		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric,
+			"Api Discovery plugin was unable to find an api by that name or process any apis")
 	}
+
 	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	admin := c.Caller.RootAdmin()
 	return wire.Whole("api", out, func(a *catalogue.API) apiView {
-		v := apiView{Name: a.Name, Since: a.Since, IsAsync: a.Async, Params: []apiParamView{}, Response: shape(c.Server.Cat, a.Shape)}
+		v := apiView{
+			Name:     a.Name,
+			Since:    a.Since,
+			IsAsync:  a.Async,
+			Params:   []apiParamView{},
+			Response: shape(c.Server.Cat, a.Shape),
+		}
+
 		for j := range a.Params {
 			p := &a.Params[j]
 			if !p.Admin || admin {
-				v.Params = append(v.Params, apiParamView{Name: p.Name, Type: p.Type, Length: p.MaxLength(), Required: p.Required, Since: p.Since})
+				v.Params = append(v.Params,
+					apiParamView{
+						Name:     p.Name,
+						Type:     p.Type,
+						Length:   p.MaxLength(),
+						Required: p.Required,
+						Since:    p.Since,
+					})
 			}
 		}
+
 		return v
 	}), nil
 }
@@ -76,25 +94,43 @@ func shape(cat *catalogue.Catalogue, n int) []apiFieldView {
 func listCapabilities(c *wire.Call) (any, error) {
 	on := c.St.BoolSetting
 	v := map[string]any{
-		"securitygroupsenabled": false, "dynamicrolesenabled": true, "cloudstackversion": c.St.Version, "userpublictemplateenabled": true,
-		"supportELB": "false", "projectinviterequired": false, "allowusercreateprojects": on("allow.user.create.projects"),
-		"customdiskofferingminsize": 1, "customdiskofferingmaxsize": 1024, "regionsecondaryenabled": false, "kvmsnapshotenabled": true,
-		"allowuserviewdestroyedvm": on("allow.user.view.destroyed.vm"), "allowuserexpungerecovervm": on("allow.user.expunge.recover.vm"),
+		"securitygroupsenabled":          false,
+		"dynamicrolesenabled":            true,
+		"cloudstackversion":              c.St.Version,
+		"userpublictemplateenabled":      true,
+		"supportELB":                     "false",
+		"projectinviterequired":          false,
+		"allowusercreateprojects":        on("allow.user.create.projects"),
+		"customdiskofferingminsize":      1,
+		"customdiskofferingmaxsize":      1024,
+		"regionsecondaryenabled":         false,
+		"kvmsnapshotenabled":             true,
+		"allowuserviewdestroyedvm":       on("allow.user.view.destroyed.vm"),
+		"allowuserexpungerecovervm":      on("allow.user.expunge.recover.vm"),
 		"allowuserexpungerecovervolume":  true,
 		"allowuserviewalldomainaccounts": on("allow.user.view.all.domain.accounts"), "allowuserforcestopvm": true,
 		"kubernetesserviceenabled":                     on("cloud.kubernetes.service.enabled"),
 		"kubernetesclusterexperimentalfeaturesenabled": on("cloud.kubernetes.cluster.experimental.features.enabled"),
-		"customhypervisordisplayname":                  "Custom", "defaultuipagesize": 20, "instancesstatsretentiontime": 720,
-		"instancesstatsuseronly":              false,
-		"instancesdisksstatsretentionenabled": false, "instancesdisksstatsretentiontime": 720, "sharedfsvmmincpucount": 2,
-		"sharedfsvmminramsize": 1024,
-		"instanceleaseenabled": false, "dynamicscalingenabled": true, "additionalconfigenabled": false,
+		"customhypervisordisplayname":                  "Custom",
+		"defaultuipagesize":                            20,
+		"instancesstatsretentiontime":                  720,
+		"instancesstatsuseronly":                       false,
+		"instancesdisksstatsretentionenabled":          false,
+		"instancesdisksstatsretentiontime":             720,
+		"sharedfsvmmincpucount":                        2,
+		"sharedfsvmminramsize":                         1024,
+		"instanceleaseenabled":                         false,
+		"dynamicscalingenabled":                        true,
+		"additionalconfigenabled":                      false,
 	}
+
 	if c.Caller.RootAdmin() {
 		v["extensionspath"] = "/usr/share/cloudstack-management/extensions"
 	}
+
 	if limit, interval := c.St.Throttling(); limit > 0 {
 		v["apilimitmax"], v["apilimitinterval"] = limit, int(interval.Seconds())
 	}
+
 	return wire.Object("capability", v), nil
 }

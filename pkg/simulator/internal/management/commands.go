@@ -25,5 +25,10 @@ var Commands = []wire.Command{
 
 	{Name: "logout", Run: func(*wire.Call) (any, error) { return map[string]string{"description": "success"}, nil }},
 
-	{Name: "updateConfiguration", Write: true, Run: updateConfiguration, Event: wire.Records("CONFIGURATION.VALUE.EDIT", "updating configuration", "", "")},
+	{
+		Name:  "updateConfiguration",
+		Write: true,
+		Run:   updateConfiguration,
+		Event: wire.Records("CONFIGURATION.VALUE.EDIT", "updating configuration", "", ""),
+	},
 }

@@ -29,11 +29,13 @@ func updateConfiguration(c *wire.Call) (any, error) {
 	if !ok {
 		return nil, wire.Invalid("Config parameter with name %s doesn't exist", name)
 	}
+
 	for _, p := range scopes {
 		if c.Given(p) {
 			return nil, c.Internal(wire.CSGeneric, "the simulator has global settings only, none by %s", p)
 		}
 	}
+
 	if c.Has("value") {
 		v := strings.TrimSpace(c.Str("value"))
 		if def == "true" || def == "false" || isNumber(def) {
@@ -44,6 +46,7 @@ func updateConfiguration(c *wire.Call) (any, error) {
 		}
 		c.St.Settings[name] = v
 	}
+
 	return wire.Object("configuration", configView{Name: name, Value: c.St.Setting(name), Default: def}), nil
 }
 

@@ -39,23 +39,29 @@ func listNetworkACLs(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if l := wire.Arg[*store.ACLList](c, "aclid"); l != nil && !listAccess(c, l) {
 		return nil, wire.Denied()
 	}
+
 	var only *store.ACLList
 	if c.Given("networkid") {
 		n := wire.Arg[*store.Network](c, "networkid")
 		if n == nil || n.ACL == nil {
-			return wire.Page(c, "networkacl", []*store.ACLItem(nil), func(it *store.ACLItem) aclItemView { return viewACLItem(c, it) })
+			return wire.Page(c, "networkacl", []*store.ACLItem(nil),
+				func(it *store.ACLItem) aclItemView { return viewACLItem(c, it) })
 		}
 		if n.Owner != nil && !c.Access(n.Owner) {
 			return nil, wire.Denied()
 		}
 		only = n.ACL
 	}
+
 	return wire.List(c, "networkacl", wire.Newest(c.St.ACLItems.Rows), func(it *store.ACLItem) bool {
 		l := it.List
-		return (only == nil || l == only) && (only != nil || l.VPC == nil || in(l.VPC.Owner)) && wire.Matches(c, "aclid", l) &&
+		return (only == nil || l == only) &&
+			(only != nil || l.VPC == nil || in(l.VPC.Owner)) &&
+			wire.Matches(c, "aclid", l) &&
 			c.Is("traffictype", it.Traffic) && c.Is("protocol", it.Protocol) && c.Is("action", it.Action) &&
 			c.Like("keyword", it.Protocol, it.Reason) && it.HasTags(c.TagFilter()) && c.Visible("fordisplay", it.Hidden)
 	}, func(it *store.ACLItem) aclItemView { return viewACLItem(c, it) })
@@ -63,19 +69,31 @@ func listNetworkACLs(c *wire.Call) (any, error) {
 
 func viewACLItem(c *wire.Call, it *store.ACLItem) aclItemView {
 	v := aclItemView{
-		ID: it.UUID, Protocol: it.Protocol, TrafficType: it.Traffic, State: it.State, CIDRList: strings.Join(it.CIDRs, ","),
-		ICMPType: it.IcmpType, ICMPCode: it.IcmpCode, Tags: wire.ViewTags(&it.Tagged), ACLID: it.List.UUID, ACLName: it.List.Name,
-		Number: it.Number, Action: it.Action, Reason: it.Reason,
+		ID:          it.UUID,
+		Protocol:    it.Protocol,
+		TrafficType: it.Traffic,
+		State:       it.State,
+		CIDRList:    strings.Join(it.CIDRs, ","),
+		ICMPType:    it.IcmpType,
+		ICMPCode:    it.IcmpCode,
+		Tags:        wire.ViewTags(&it.Tagged),
+		ACLID:       it.List.UUID,
+		ACLName:     it.List.Name,
+		Number:      it.Number, Action: it.Action, Reason: it.Reason,
 	}
+
 	if it.StartPort != nil {
 		v.StartPort = fmt.Sprint(*it.StartPort)
 	}
+
 	if it.EndPort != nil {
 		v.EndPort = fmt.Sprint(*it.EndPort)
 	}
+
 	if c.Caller.RootAdmin() {
 		v.ForDisplay = wire.Ptr(!it.Hidden)
 	}
+
 	return v
 }
 
@@ -94,19 +112,23 @@ func listNetworkACLLists(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var of *store.ACLList
 	if c.Given("networkid") {
 		n := wire.Arg[*store.Network](c, "networkid")
 		if n == nil || n.ACL == nil {
-			return wire.Page(c, "networkacllist", []*store.ACLList(nil), func(l *store.ACLList) aclListView { return viewACLList(c, l) })
+			return wire.Page(c, "networkacllist", []*store.ACLList(nil),
+				func(l *store.ACLList) aclListView { return viewACLList(c, l) })
 		}
 		of = n.ACL
 	}
+
 	if c.Given("vpcid") {
 		if v := wire.Arg[*store.VPC](c, "vpcid"); v != nil && !c.Access(v.Owner) {
 			return nil, wire.Denied()
 		}
 	}
+
 	return wire.List(c, "networkacllist", wire.Newest(c.St.ACLLists.Rows), func(l *store.ACLList) bool {
 		return (of == nil || l == of) && (l.VPC == nil || in(l.VPC.Owner)) &&
 			(!c.Given("vpcid") || l.VPC == nil || l.VPC == wire.Arg[*store.VPC](c, "vpcid")) && c.Is("name", l.Name) &&

@@ -30,24 +30,35 @@ func createNetworkACL(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	proto := strings.TrimSpace(c.Str("protocol"))
 	if n, err := strconv.Atoi(proto); err == nil && n == 1 {
 		proto = "icmp"
 	}
+
 	it := &store.ACLItem{
-		Entity: store.Entity{Created: c.Now}, List: l, Protocol: proto, StartPort: c.OptInt("startport"), EndPort: c.OptInt("endport"), CIDRs: c.List("cidrlist"),
-		IcmpType: c.OptInt("icmptype"), IcmpCode: c.OptInt("icmpcode"), Reason: c.Str("reason"), State: store.RuleAdd,
+		Entity:    store.Entity{Created: c.Now},
+		List:      l,
+		Protocol:  proto,
+		StartPort: c.OptInt("startport"),
+		EndPort:   c.OptInt("endport"),
+		CIDRs:     c.List("cidrlist"),
+		IcmpType:  c.OptInt("icmptype"), IcmpCode: c.OptInt("icmpcode"), Reason: c.Str("reason"), State: store.RuleAdd,
 		Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
 	}
+
 	if it.Traffic, err = trafficType(c.Str("traffictype"), c.Has("traffictype")); err != nil {
 		return nil, err
 	}
+
 	if it.EndPort == nil {
 		it.EndPort = it.StartPort
 	}
+
 	if !c.Has("cidrlist") {
 		it.CIDRs = []string{"0.0.0.0/0", "::/0"}
 	}
+
 	if strings.EqualFold(proto, "icmp") {
 		for _, p := range []**int{&it.IcmpType, &it.IcmpCode} {
 			if *p == nil {
@@ -55,6 +66,7 @@ func createNetworkACL(c *wire.Call) (*wire.JobSpec, error) {
 			}
 		}
 	}
+
 	switch {
 	case l.IsDefault():
 		return nil, wire.Invalid("Default ACL cannot be modified")
@@ -63,15 +75,19 @@ func createNetworkACL(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, err
 		}
 	}
+
 	if err := placeItem(c, it); err != nil {
 		return nil, err
 	}
+
 	if err := checkItem(c, it); err != nil {
 		return nil, err
 	}
+
 	if fresh != nil {
 		fresh()
 	}
+
 	c.St.ACLItems.Add(it)
 	return &wire.JobSpec{
 		ObjectID: it.UUID, InstanceType: "NetworkAclItem",
@@ -91,6 +107,7 @@ func listForItem(c *wire.Call) (l *store.ACLList, fresh func(), err error) {
 	if l = wire.Arg[*store.ACLList](c, "aclid"); l != nil {
 		return l, nil, nil
 	}
+
 	n := wire.Arg[*store.Network](c, "networkid")
 	switch {
 	case c.Given("aclid"):
@@ -104,8 +121,15 @@ func listForItem(c *wire.Call) (l *store.ACLList, fresh func(), err error) {
 	case !n.Provides("NetworkACL"):
 		return nil, nil, wire.Invalid("Network Offering does not support NetworkACL service")
 	}
+
 	name := "VPC_" + n.VPC.Name + "_Tier_" + n.Name + "_ACL_" + n.UUID
-	l = &store.ACLList{Entity: store.Entity{Created: c.Now, ID: c.St.ACLLists.Next}, Name: name, Description: "ACL for " + name, VPC: n.VPC}
+	l = &store.ACLList{
+		Entity:      store.Entity{Created: c.Now, ID: c.St.ACLLists.Next},
+		Name:        name,
+		Description: "ACL for " + name,
+		VPC:         n.VPC,
+	}
+
 	return l, func() { n.ACL = c.St.ACLLists.Add(l) }, nil
 }
 
@@ -130,19 +154,24 @@ func placeItem(c *wire.Call, it *store.ACLItem) error {
 		}
 		it.Number++
 	}
+
 	if it.Number < 1 {
 		return wire.Invalid("Invalid number [%d]. Number cannot be < 1", it.Number)
 	}
+
 	if numberTaken(c, it, it.Number) {
 		return wire.Invalid("ACL item with number %d already exists in ACL: %s", it.Number, it.List.UUID)
 	}
+
 	var err error
 	it.Action, err = aclAction(c.Str("action"), c.Has("action"))
 	return err
 }
 
 func numberTaken(c *wire.Call, it *store.ACLItem, number int) bool {
-	_, taken := c.St.ACLItems.Find(func(o *store.ACLItem) bool { return o.List == it.List && o != it && o.Number == number })
+	_, taken := c.St.ACLItems.Find(func(o *store.ACLItem) bool {
+		return o.List == it.List && o != it && o.Number == number
+	})
 	return taken
 }
 
@@ -161,22 +190,26 @@ func checkItem(c *wire.Call, it *store.ACLItem) error {
 	if it.StartPort != nil || it.EndPort != nil {
 		switch {
 		case it.StartPort == nil || it.EndPort == nil:
-			return c.Internal(wire.CSRuntime, "Cannot invoke \"java.lang.Integer.intValue()\" because \"sourcePortStart\" is null")
+			return c.Internal(wire.CSRuntime,
+				"Cannot invoke \"java.lang.Integer.intValue()\" because \"sourcePortStart\" is null")
 		case !validPort(*it.StartPort):
 			return wire.Invalid("Start public port is an invalid value: %d", *it.StartPort)
 		case !validPort(*it.EndPort):
 			return wire.Invalid("End public port is an invalid value: %d", *it.EndPort)
 		case *it.StartPort > *it.EndPort:
-			return wire.Invalid("Start port can't be bigger than end port [startport=%d,endport=%d]", *it.StartPort, *it.EndPort)
+			return wire.Invalid("Start port can't be bigger than end port [startport=%d,endport=%d]", *it.StartPort,
+				*it.EndPort)
 		case strings.EqualFold(it.Protocol, "all"):
 			return wire.Invalid("start port and end port must be null if protocol = 'all'")
 		}
 	}
+
 	for _, s := range it.CIDRs {
 		if _, err := netip.ParsePrefix(s); err != nil {
 			return wire.ParamError("Source cidrs formatting error %s", s)
 		}
 	}
+
 	return checkItemProtocol(it)
 }
 
@@ -191,6 +224,7 @@ func checkItemProtocol(it *store.ACLItem) error {
 	} else if proto != "tcp" && proto != "udp" && proto != "icmp" && proto != "all" {
 		return wire.Invalid("Invalid protocol [%s]. Expected one of: [tcp,udp,icmp,all]", it.Protocol)
 	}
+
 	switch {
 	case proto != "icmp" && (it.IcmpType != nil || it.IcmpCode != nil):
 		return wire.Invalid("Can specify icmpCode and icmpType for ICMP protocol only")
@@ -200,8 +234,10 @@ func checkItemProtocol(it *store.ACLItem) error {
 	case *it.IcmpType != -1 && (*it.IcmpType < 0 || *it.IcmpType > 255):
 		return wire.Invalid("Invalid icmp type [%d]. It should belong to [0-255] range", *it.IcmpType)
 	case it.IcmpCode != nil && *it.IcmpCode != -1 && (*it.IcmpCode < 0 || *it.IcmpCode > 16):
-		return wire.Invalid("Invalid icmp code [%d]. It should belong to [0-16] range and can be defined when icmpType belongs to [0-40] range", *it.IcmpCode)
+		return wire.Invalid("Invalid icmp code [%d]. It should belong to [0-16] range and can be defined when "+
+			"icmpType belongs to [0-40] range", *it.IcmpCode)
 	}
+
 	return nil
 }
 

@@ -20,9 +20,15 @@ func createNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 	case v != nil && !c.Access(v.Owner):
 		return nil, wire.Denied()
 	}
+
 	l := c.St.ACLLists.Add(&store.ACLList{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Description: c.Str("description"), VPC: v, Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
+		Entity:      store.Entity{Created: c.Now},
+		Name:        c.Str("name"),
+		Description: c.Str("description"),
+		VPC:         v,
+		Hidden:      c.Has("fordisplay") && !c.Boolean("fordisplay"),
 	})
+
 	return &wire.JobSpec{
 		ObjectID: l.UUID, InstanceType: "NetworkAcl",
 		Run:  func(time.Time) (any, error) { return wire.Object("networkacllist", viewACLList(c, l)), nil },
@@ -49,18 +55,23 @@ func deleteNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 		if l.IsDefault() {
 			return nil, wire.Invalid("Default ACL cannot be removed")
 		}
+
 		if err := mayChange(c, l, "Only Root Admin can delete global ACLs."); err != nil {
 			return nil, err
 		}
+
 		used := 0
 		for _, n := range c.St.Networks.Rows {
 			if n.ACL == l && !n.Removed {
 				used++
 			}
 		}
+
 		if used > 0 {
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "ACL is still associated with %d tier(s). Cannot delete network ACL: %s", used, l.UUID)
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
+				"ACL is still associated with %d tier(s). Cannot delete network ACL: %s", used, l.UUID)
 		}
+
 		c.St.DropACLList(l)
 		return wire.Success{Success: true}, nil
 	})
@@ -71,7 +82,8 @@ func replaceNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 		l, n := wire.Arg[*store.ACLList](c, "aclid"), wire.Arg[*store.Network](c, "networkid")
 		switch {
 		case !c.Given("networkid"):
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Network ID and private gateway can't be null at the same time")
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
+				"Network ID and private gateway can't be null at the same time")
 		case n == nil || n.Removed:
 			return nil, wire.Invalid("Unable to find specified Network")
 		case l == nil || l.Removed:
@@ -85,6 +97,7 @@ func replaceNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 		case !n.Provides("NetworkACL"):
 			return nil, wire.Invalid("Cannot apply NetworkACL. Network Offering does not support NetworkACL service")
 		}
+
 		n.ACL = l
 		return wire.Success{Success: true}, nil
 	}}, nil

@@ -33,6 +33,7 @@ func disassociateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 	if ip != nil && c.Has("ipaddress") {
 		return nil, wire.Invalid("Please specify either IP address or IP address ID")
 	}
+
 	if ip == nil && c.Has("ipaddress") {
 		found, ok := c.St.AddressNamed(nil, c.Str("ipaddress"))
 		if !ok {
@@ -40,34 +41,48 @@ func disassociateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		ip = found
 	}
+
 	if ip == nil {
 		return nil, wire.Invalid("Please specify either IP address or IP address ID")
 	}
+
 	if ip.Owner == nil {
 		return nil, c.Internal(wire.CSRuntime, ownerlessText)
 	}
+
 	deleting := rulesBeingDeleted(ip)
-	return &wire.JobSpec{InstanceType: "IpAddress", InstanceID: ip.UUID, Subject: ip, Run: func(time.Time) (any, error) {
-		switch {
-		case ip.Owner == nil: // another job released the address first
-			return wire.Success{Success: true}, nil
-		case !c.Access(ip.Owner):
-			return nil, wire.Denied()
-		case ip.SourceNAT && (ip.VPC != nil || ip.Network != nil && ip.Network.State != store.NetAllocated):
-			return nil, &wire.Error{Status: wire.CodeParam, Job: wire.CodeInternal, Text: "ip address is used for source nat purposes and can not be disassociated."}
-		case ip.System:
-			return nil, wire.Invalid("Can't release system IP address with id %s", ip.UUID)
-		case slices.ContainsFunc(deleting, func(r *store.LBRule) bool { return r.Removed }):
-			// It is only known that a second release succeeds; that this one changes nothing is an assumption.
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", ruleGoneText)
-		}
-		if len(ip.LBRules) > 0 && ip.Network != nil {
-			if r := c.St.RouterStopped(ip.Network); r != nil && r.IP != ip {
-				ip.ReleaseRefused()
-				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to disassociate ip address")
+	return &wire.JobSpec{
+		InstanceType: "IpAddress",
+		InstanceID:   ip.UUID,
+		Subject:      ip,
+		Run: func(time.Time) (any, error) {
+			switch {
+			case ip.Owner == nil: // another job released the address first
+				return wire.Success{Success: true}, nil
+			case !c.Access(ip.Owner):
+				return nil, wire.Denied()
+			case ip.SourceNAT && (ip.VPC != nil || ip.Network != nil && ip.Network.State != store.NetAllocated):
+				return nil, &wire.Error{
+					Status: wire.CodeParam,
+					Job:    wire.CodeInternal,
+					Text:   "ip address is used for source nat purposes and can not be disassociated.",
+				}
+			case ip.System:
+				return nil, wire.Invalid("Can't release system IP address with id %s", ip.UUID)
+			case slices.ContainsFunc(deleting, func(r *store.LBRule) bool { return r.Removed }):
+				// It is only known that a second release succeeds; that this one changes nothing is an assumption.
+				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", ruleGoneText)
 			}
-		}
-		c.St.Release(ip)
-		return wire.Success{Success: true}, nil
-	}}, nil
+
+			if len(ip.LBRules) > 0 && ip.Network != nil {
+				if r := c.St.RouterStopped(ip.Network); r != nil && r.IP != ip {
+					ip.ReleaseRefused()
+					return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to disassociate ip address")
+				}
+			}
+
+			c.St.Release(ip)
+			return wire.Success{Success: true}, nil
+		},
+	}, nil
 }

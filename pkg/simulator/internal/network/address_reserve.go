@@ -26,7 +26,8 @@ func reserveIPAddress(c *wire.Call) (any, error) {
 func releaseIPAddress(c *wire.Call) (any, error) {
 	ip := wire.Arg[*store.PublicIP](c, "id")
 	if ip == nil || ip.State != store.IPReserved || ip.Owner != c.Caller.Account {
-		return nil, wire.Invalid("the simulator knows no answer to the release of an address that the caller has not reserved")
+		return nil,
+			wire.Invalid("the simulator knows no answer to the release of an address that the caller has not reserved")
 	}
 	c.St.Release(ip)
 	return wire.Success{Success: true}, nil

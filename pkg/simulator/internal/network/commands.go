@@ -16,27 +16,48 @@ var Commands = []wire.Command{
 
 	{
 		Name: "listNetworks", ID: store.RefNetwork, Run: listNetworks,
-		Without: "networkofferingid issystem restartrequired specifyipranges canusefordeploy physicalnetworkid vlan displaynetwork",
+		Without: "networkofferingid issystem restartrequired specifyipranges canusefordeploy physicalnetworkid vlan " +
+			"displaynetwork",
 	},
 	{
-		Name: "createNetwork", Write: true, Run: createNetwork, Event: wire.Records("NETWORK.CREATE", "creating network", "Network", ""),
-		Without: "physicalnetworkid associatednetworkid isolatedpvlan isolatedpvlantype ip6gateway ip6cidr startipv6 endipv6 cidrsize dns1 dns2 ip6dns1 " +
-			"ip6dns2 externalid networkdomain displaynetwork bypassvlanoverlapcheck routerip routeripv6 hideipaddressusage sourcenatipaddress",
+		Name:  "createNetwork",
+		Write: true,
+		Run:   createNetwork,
+		Event: wire.Records("NETWORK.CREATE", "creating network", "Network", ""),
+		Without: "physicalnetworkid associatednetworkid isolatedpvlan isolatedpvlantype ip6gateway ip6cidr startipv6 " +
+			"endipv6 cidrsize dns1 dns2 ip6dns1 " +
+			"ip6dns2 externalid networkdomain displaynetwork bypassvlanoverlapcheck routerip routeripv6 " +
+			"hideipaddressusage sourcenatipaddress",
 	},
 	{
 		Name: "deleteNetwork", Submit: deleteNetwork, Class: "user.network",
 		Event: wire.Records("NETWORK.DELETE", "deleting network", "Network", "id"),
 	},
 
-	{Name: "restartNetwork", ID: store.RefNetwork, Submit: restartNetwork, Class: "user.network", Without: "makeredundant livepatch"},
+	{
+		Name:    "restartNetwork",
+		ID:      store.RefNetwork,
+		Submit:  restartNetwork,
+		Class:   "user.network",
+		Without: "makeredundant livepatch",
+	},
 
 	{Name: "listVPCs", ID: store.RefVPC, Run: listVPCs},
 	{
-		Name: "createVPC", Submit: createVPC, Class: "user.vpc", ByAdmin: true, Order: "zoneid name displaytext cidr vpcofferingid",
+		Name:    "createVPC",
+		Submit:  createVPC,
+		Class:   "user.vpc",
+		ByAdmin: true,
+		Order:   "zoneid name displaytext cidr vpcofferingid",
 		Without: "networkdomain dns1 dns2 ip6dns1 ip6dns2 fordisplay sourcenatipaddress cidrsize publicmtu start",
 		Event:   wire.Records("VPC.CREATE", "creating vpc", "Vpc", ""),
 	},
-	{Name: "deleteVPC", Submit: deleteVPC, Class: "user.vpc", Event: wire.Records("VPC.DELETE", "deleting vpc", "Vpc", "id")},
+	{
+		Name:   "deleteVPC",
+		Submit: deleteVPC,
+		Class:  "user.vpc",
+		Event:  wire.Records("VPC.DELETE", "deleting vpc", "Vpc", "id"),
+	},
 	{Name: "listVPCOfferings", ID: store.RefVPCOffering, Run: listVPCOfferings},
 
 	{Name: "listNetworkACLs", ID: store.RefACLItem, Run: listNetworkACLs},
@@ -74,17 +95,30 @@ var Commands = []wire.Command{
 		Event: wire.Records("NET.IPASSIGN", "allocating Ip", "IpAddress", ""),
 	},
 	{
-		Name: "disassociateIpAddress", Submit: disassociateIPAddress, Class: "user.address.DisassociateIPAddrCmd", ByAdmin: true,
-		Event: wire.Records("NET.IPRELEASE", "disassociating Ip", "IpAddress", "id"),
+		Name:    "disassociateIpAddress",
+		Submit:  disassociateIPAddress,
+		Class:   "user.address.DisassociateIPAddrCmd",
+		ByAdmin: true,
+		Event:   wire.Records("NET.IPRELEASE", "disassociating Ip", "IpAddress", "id"),
 	},
-	{Name: "reserveIpAddress", ID: store.RefIP, Write: true, Run: reserveIPAddress, Without: "account domainid projectid fordisplay"},
+	{
+		Name:    "reserveIpAddress",
+		ID:      store.RefIP,
+		Write:   true,
+		Run:     reserveIPAddress,
+		Without: "account domainid projectid fordisplay",
+	},
 	{Name: "releaseIpAddress", ID: store.RefIP, Write: true, Run: releaseIPAddress},
 
 	{Name: "listFirewallRules", ID: store.RefRule, Run: listFirewallRules},
 	{
-		Name: "createFirewallRule", Submit: createFirewallRule, Class: "user.firewall", Lock: wire.LockIP("ipaddressid"), Busy: applying,
-		Order: "ipaddressid protocol startport endport cidrlist icmptype icmpcode",
-		Event: wire.Records("FIREWALL.OPEN", "creating firewall rule", "FirewallRule", ""),
+		Name:   "createFirewallRule",
+		Submit: createFirewallRule,
+		Class:  "user.firewall",
+		Lock:   wire.LockIP("ipaddressid"),
+		Busy:   applying,
+		Order:  "ipaddressid protocol startport endport cidrlist icmptype icmpcode",
+		Event:  wire.Records("FIREWALL.OPEN", "creating firewall rule", "FirewallRule", ""),
 	},
 	{
 		Name: "deleteFirewallRule", Submit: deleteFirewallRule, Class: "user.firewall",
@@ -93,9 +127,12 @@ var Commands = []wire.Command{
 
 	{Name: "listPortForwardingRules", ID: store.RefPFRule, Run: listPortForwardingRules},
 	{
-		Name: "createPortForwardingRule", Submit: createPortForwardingRule, Class: "user.firewall", Lock: wire.LockIP("ipaddressid"),
-		Order: "ipaddressid privateport protocol privateendport publicport publicendport virtualmachineid",
-		Event: wire.Records("NET.RULEADD", "creating forwarding rule", "FirewallRule", ""),
+		Name:   "createPortForwardingRule",
+		Submit: createPortForwardingRule,
+		Class:  "user.firewall",
+		Lock:   wire.LockIP("ipaddressid"),
+		Order:  "ipaddressid privateport protocol privateendport publicport publicendport virtualmachineid",
+		Event:  wire.Records("NET.RULEADD", "creating forwarding rule", "FirewallRule", ""),
 	},
 	{
 		Name: "updatePortForwardingRule", Submit: updatePortForwardingRule, Class: "user.firewall",
@@ -105,5 +142,10 @@ var Commands = []wire.Command{
 		Name: "deletePortForwardingRule", Submit: deletePortForwardingRule, Class: "user.firewall",
 		Event: wire.Records("NET.RULEDELETE", "revoking forwarding rule", "FirewallRule", "id"),
 	},
-	{Name: "enableStaticNat", Write: true, Run: enableStaticNAT, Event: wire.Records("STATICNAT.ENABLE", "enabling static nat", "IpAddress", "ipaddressid")},
+	{
+		Name:  "enableStaticNat",
+		Write: true,
+		Run:   enableStaticNAT,
+		Event: wire.Records("STATICNAT.ENABLE", "enabling static nat", "IpAddress", "ipaddressid"),
+	},
 }

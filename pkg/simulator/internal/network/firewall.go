@@ -33,12 +33,25 @@ type fwView struct {
 
 func viewFW(c *wire.Call, r *store.FWRule) fwView {
 	v := fwView{
-		ID: r.UUID, Protocol: r.Protocol, StartPort: r.StartPort, EndPort: r.EndPort, NetworkID: r.Network.UUID, State: r.State, CIDRList: strings.Join(r.CIDRs, ","), ICMPType: r.IcmpType, ICMPCode: r.IcmpCode,
-		Tags: wire.ViewTags(&r.Tagged), IPAddressID: r.IP.UUID, IPAddress: r.IP.Addr.String(), TrafficType: "Ingress",
+		ID:          r.UUID,
+		Protocol:    r.Protocol,
+		StartPort:   r.StartPort,
+		EndPort:     r.EndPort,
+		NetworkID:   r.Network.UUID,
+		State:       r.State,
+		CIDRList:    strings.Join(r.CIDRs, ","),
+		ICMPType:    r.IcmpType,
+		ICMPCode:    r.IcmpCode,
+		Tags:        wire.ViewTags(&r.Tagged),
+		IPAddressID: r.IP.UUID,
+		IPAddress:   r.IP.Addr.String(),
+		TrafficType: "Ingress",
 	}
+
 	if c.Caller.RootAdmin() {
 		v.ForDisplay = wire.Ptr(!r.Hidden)
 	}
+
 	return v
 }
 
@@ -51,12 +64,17 @@ func listFirewallRules(c *wire.Call) (any, error) {
 			return nil, wire.Denied()
 		}
 	}
+
 	in, err := c.OwnerScope(c.ByID())
 	if err != nil {
 		return nil, err
 	}
+
 	return wire.List(c, "firewallrule", wire.Newest(c.St.FWRules.Rows), func(r *store.FWRule) bool {
-		return in(r.Account) && wire.Matches(c, "ipaddressid", r.IP) && wire.Matches(c, "networkid", r.Network) && r.HasTags(c.TagFilter()) &&
+		return in(r.Account) &&
+			wire.Matches(c, "ipaddressid", r.IP) &&
+			wire.Matches(c, "networkid", r.Network) &&
+			r.HasTags(c.TagFilter()) &&
 			c.Visible("fordisplay", r.Hidden)
 	}, func(r *store.FWRule) fwView { return viewFW(c, r) })
 }
@@ -66,14 +84,24 @@ func createFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
 	if ip == nil {
 		return nil, c.BadRef("ipaddressid", c.Str("ipaddressid"))
 	}
+
 	r := &store.FWRule{
-		Entity: store.Entity{Created: c.Now}, IP: ip, Protocol: strings.ToLower(strings.TrimSpace(c.Str("protocol"))), StartPort: c.OptInt("startport"),
-		EndPort: c.OptInt("endport"), IcmpType: c.OptInt("icmptype"), IcmpCode: c.OptInt("icmpcode"), CIDRs: c.List("cidrlist"), State: store.RuleAdd,
-		Account: ip.Owner, Network: ip.Network, Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
+		Entity:    store.Entity{Created: c.Now},
+		IP:        ip,
+		Protocol:  strings.ToLower(strings.TrimSpace(c.Str("protocol"))),
+		StartPort: c.OptInt("startport"),
+		EndPort:   c.OptInt("endport"),
+		IcmpType:  c.OptInt("icmptype"),
+		IcmpCode:  c.OptInt("icmpcode"),
+		CIDRs:     c.List("cidrlist"),
+		State:     store.RuleAdd,
+		Account:   ip.Owner, Network: ip.Network, Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
 	}
+
 	if err := checkFWRule(c, r); err != nil {
 		return nil, err
 	}
+
 	c.St.AddFWRule(r)
 	return &wire.JobSpec{
 		ObjectID: r.UUID, InstanceType: "FirewallRule", InstanceID: r.UUID,
@@ -88,12 +116,13 @@ func createFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
 	}, nil
 }
 
-// applying reports whether the job of another new rule of the address still runs. It holds the address, so that the create
-// phase of the next rule waits 5 s (seen: 5,026 and 5,040 ms).
+// applying reports whether the job of another new rule of the address still runs. It holds the address, so that the
+// create phase of the next rule waits 5 s (seen: 5,026 and 5,040 ms).
 func applying(c *wire.Call) bool {
 	ip := wire.Arg[*store.PublicIP](c, "ipaddressid")
 	return ip != nil && slices.ContainsFunc(c.St.Due, func(j *store.Job) bool {
-		return j.Command == c.API.Name && slices.ContainsFunc(ip.FWRules, func(r *store.FWRule) bool { return r.UUID == j.InstanceID })
+		return j.Command == c.API.Name &&
+			slices.ContainsFunc(ip.FWRules, func(r *store.FWRule) bool { return r.UUID == j.InstanceID })
 	})
 }
 
@@ -105,27 +134,35 @@ func checkFWRule(c *wire.Call, r *store.FWRule) error {
 			return wire.ParamError("Source CIDRs formatting error %s", s)
 		}
 	}
+
 	if len(r.CIDRs) == 0 {
 		r.CIDRs = []string{"0.0.0.0/0"}
 	}
+
 	if ip.Owner != nil && !c.Access(ip.Owner) {
 		return wire.Denied()
 	}
+
 	if r.EndPort == nil {
 		r.EndPort = r.StartPort
 	}
+
 	if ip.Network == nil || ip.State != store.IPAllocated {
-		return wire.Invalid("Unable to create firewall rule for the ipaddress id=%d as ip is not associated with any network and no networkId is passed in", ip.ID)
+		return wire.Invalid("Unable to create firewall rule for the ipaddress id=%d as ip is not associated with any "+
+			"network and no networkId is passed in", ip.ID)
 	}
+
 	if !ip.Network.Provides("Firewall") {
 		if ip.HasRules() || ip.StaticVM != nil {
 			return wire.Invalid("There is no new provider for IP %s of service Firewall!", ip.Addr)
 		}
 		return c.Internal(4390, "Service Firewall is not supported in the network %s", ip.Network.Text())
 	}
+
 	if err := checkPorts(r, ip.Zone); err != nil {
 		return err
 	}
+
 	return wire.ConflictWith(r, ip.FWRules)
 }
 
@@ -174,6 +211,7 @@ func deleteFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
 	if err := ruleTarget(c, c.Refs["id"].Obj); err != nil {
 		return nil, err
 	}
+
 	switch r := c.Refs["id"].Obj.(type) {
 	case *store.FWRule:
 		if !c.Access(r.Account) {
@@ -189,6 +227,7 @@ func deleteFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
 	case *store.PFRule:
 		return wrongPurpose(r.ID), nil
 	}
+
 	return nil, c.BadRef("id", c.Str("id"))
 }
 

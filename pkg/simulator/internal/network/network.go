@@ -75,15 +75,18 @@ func listNetworks(c *wire.Call) (any, error) {
 	if filter != "" && !slices.Contains(networkFilters, filter) {
 		return nil, wire.Invalid("Invalid value of networkfilter: %s", c.Str("networkfilter"))
 	}
+
 	if a := c.Str("acltype"); a != "" && !strings.EqualFold(a, "Account") && !strings.EqualFold(a, "Domain") {
 		return nil, wire.Invalid("Invalid ACL type %s", a)
 	}
+
 	// Unlike in other list commands, an id does not extend what an admin sees, and domain admins always see their
 	// whole domain.
 	in, err := c.OwnerScope(c.Caller.Account.DomainAdmin() && !c.Given("projectid"))
 	if err != nil {
 		return nil, err
 	}
+
 	wide := c.Boolean("listall") && !c.Caller.Account.Normal()
 	ownOnly := c.Str("account") != "" && !c.Caller.Account.Normal()
 	return wire.List(c, "network", wire.Newest(c.St.Networks.Rows), func(n *store.Network) bool {
@@ -109,7 +112,10 @@ func domainNetwork(c *wire.Call, n *store.Network) bool {
 func networkMatches(c *wire.Call, n *store.Network) bool {
 	return c.Is("name", n.Name) && c.Like("keyword", n.Name, n.Display) && wire.Matches(c, "zoneid", n.Zone) &&
 		wire.MatchesIn(c, "vpcid", n.VPC) &&
-		c.Flag("forvpc", n.VPC != nil) && c.Is("type", n.Typ) && c.Is("traffictype", "Guest") && c.Is("acltype", aclType(n)) &&
+		c.Flag("forvpc", n.VPC != nil) &&
+		c.Is("type", n.Typ) &&
+		c.Is("traffictype", "Guest") &&
+		c.Is("acltype", aclType(n)) &&
 		!c.Given("associatednetworkid") && n.Offering.HasAll(c.List("supportedservices")) && n.HasTags(c.TagFilter())
 }
 
@@ -123,22 +129,46 @@ func aclType(n *store.Network) string {
 func viewNetwork(c *wire.Call, n *store.Network) networkView {
 	o := &n.Offering.Spec
 	v := networkView{
-		ID: n.UUID, Name: n.Name, DisplayText: n.Display, BroadcastDomain: "Vlan", TrafficType: "Guest", ZoneID: n.Zone.UUID, ZoneName: n.Zone.Name,
-		OfferingID: n.Offering.UUID, OfferingName: o.Name, OfferingText: o.DisplayText, Conserve: o.Conserve, Availability: o.Availability,
-		State: n.State, Related: n.UUID, DNS1: n.Zone.DNS1, Type: n.Typ, ACLType: aclType(n), Services: n.Offering.NetworkServices(),
-		NetworkDomain: n.DomainName, PhysicalNetwork: n.Zone.PhysicalNetID, SpecifyVLAN: o.SpecifyVlan, SpecifyRanges: o.SpecifyIPs,
-		CanDeploy: true, Persistent: o.Persistent, Tags: wire.ViewTags(&n.Tagged), AutoScaling: n.Offering.AutoScaling(),
-		Created: wire.Stamp(n.Created), PublicMTU: 1500, PrivateMTU: 1500,
+		ID:              n.UUID,
+		Name:            n.Name,
+		DisplayText:     n.Display,
+		BroadcastDomain: "Vlan",
+		TrafficType:     "Guest",
+		ZoneID:          n.Zone.UUID,
+		ZoneName:        n.Zone.Name,
+		OfferingID:      n.Offering.UUID,
+		OfferingName:    o.Name,
+		OfferingText:    o.DisplayText,
+		Conserve:        o.Conserve,
+		Availability:    o.Availability,
+		State:           n.State,
+		Related:         n.UUID,
+		DNS1:            n.Zone.DNS1,
+		Type:            n.Typ,
+		ACLType:         aclType(n),
+		Services:        n.Offering.NetworkServices(),
+		NetworkDomain:   n.DomainName,
+		PhysicalNetwork: n.Zone.PhysicalNetID,
+		SpecifyVLAN:     o.SpecifyVlan,
+		SpecifyRanges:   o.SpecifyIPs,
+		CanDeploy:       true,
+		Persistent:      o.Persistent,
+		Tags:            wire.ViewTags(&n.Tagged),
+		AutoScaling:     n.Offering.AutoScaling(),
+		Created:         wire.Stamp(n.Created), PublicMTU: 1500, PrivateMTU: 1500,
 	}
+
 	if n.Typ != store.TypeL2 {
 		v.Gateway, v.Netmask, v.CIDR = n.Gateway, wire.Netmask(n.CIDR.Bits()), n.CIDR.String()
 	}
+
 	if n.Owner != nil {
 		v.OwnerView = wire.ViewOwner(n.Owner)
 	} else {
 		v.SubDomains = wire.Ptr(n.Subdomains)
 		v.OwnerView = wire.OwnerView{DomainID: n.Domain.UUID, Domain: n.Domain.Name, DomainPath: n.Domain.Display()}
 	}
+
 	if n.VPC != nil {
 		v.VPCName = n.VPC.Name
 		if c.Access(n.VPC.Owner) {
@@ -150,12 +180,14 @@ func viewNetwork(c *wire.Call, n *store.Network) networkView {
 	} else if n.Typ == store.TypeIsolated {
 		v.Egress = wire.Ptr(o.Egress)
 	}
+
 	if c.Caller.RootAdmin() {
 		v.DisplayNetwork, v.Details = wire.Ptr(true), map[string]string{}
 		if n.State != store.NetAllocated {
 			v.BroadcastURI, v.VLAN = "vlan://"+vlanText(n), vlanText(n)
 		}
 	}
+
 	return v
 }
 
@@ -215,9 +247,11 @@ func deleteNetwork(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if n.Removed {
 		return nil, wire.Invalid("Network ID=%d doesn't exist", n.ID)
 	}
+
 	return networkJob(c, n, func(time.Time) (any, error) {
 		switch {
 		case n.Removed:

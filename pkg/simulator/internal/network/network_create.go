@@ -19,13 +19,21 @@ func createNetwork(c *wire.Call) (any, error) {
 	if o == nil || o.Removed {
 		return nil, wire.Invalid("Unable to find network offering by specified id")
 	}
+
 	if z == nil || z.Removed {
 		return nil, wire.Invalid("Specified zone id was not found")
 	}
+
 	n := &store.Network{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Display: cmp.Or(c.Str("displaytext"), c.Str("name")), Zone: z, Offering: o, Typ: o.Spec.GuestType,
-		State: store.NetAllocated, VPC: wire.Arg[*store.VPC](c, "vpcid"),
+		Entity:   store.Entity{Created: c.Now},
+		Name:     c.Str("name"),
+		Display:  cmp.Or(c.Str("displaytext"), c.Str("name")),
+		Zone:     z,
+		Offering: o,
+		Typ:      o.Spec.GuestType,
+		State:    store.NetAllocated, VPC: wire.Arg[*store.VPC](c, "vpcid"),
 	}
+
 	var err error
 	n.Owner = c.Caller.Account
 	if c.Given("domainid") && c.Str("account") != "" || c.Given("projectid") { // account without domainid is ignored
@@ -33,13 +41,20 @@ func createNetwork(c *wire.Call) (any, error) {
 			return nil, err
 		}
 	}
+
 	for _, check := range []func(*store.Network) error{
-		func(n *store.Network) error { return checkNetworkScope(c, n) }, func(n *store.Network) error { return checkAddressing(c, n) }, func(n *store.Network) error { return checkNetworkRights(c, n) }, func(n *store.Network) error { return checkNetworkServices(c, n) }, func(n *store.Network) error { return checkTier(c, n) }, func(n *store.Network) error { return checkGuestNetwork(c, n) },
+		func(n *store.Network) error { return checkNetworkScope(c, n) },
+		func(n *store.Network) error { return checkAddressing(c, n) },
+		func(n *store.Network) error { return checkNetworkRights(c, n) },
+		func(n *store.Network) error { return checkNetworkServices(c, n) },
+		func(n *store.Network) error { return checkTier(c, n) },
+		func(n *store.Network) error { return checkGuestNetwork(c, n) },
 	} {
 		if err := check(n); err != nil {
 			return nil, err
 		}
 	}
+
 	storeNetwork(c, n)
 	return wire.Object("network", viewNetwork(c, n)), nil
 }
@@ -54,13 +69,25 @@ func storeNetwork(c *wire.Call, n *store.Network) {
 }
 
 // CreateIsolated creates a network that a command needs for another object.
-func CreateIsolated(c *wire.Call, owner *store.Account, z *store.Zone, o *store.NetworkOffering, name, display string) (*store.Network, error) {
+func CreateIsolated(
+	c *wire.Call, owner *store.Account, z *store.Zone, o *store.NetworkOffering, name, display string,
+) (*store.Network, error) {
 	n := &store.Network{
-		Entity: store.Entity{Created: c.Now}, Name: name, Display: display, Zone: z, Offering: o, Owner: owner, Domain: owner.Domain, Typ: store.TypeIsolated, State: store.NetAllocated,
+		Entity:   store.Entity{Created: c.Now},
+		Name:     name,
+		Display:  display,
+		Zone:     z,
+		Offering: o,
+		Owner:    owner,
+		Domain:   owner.Domain,
+		Typ:      store.TypeIsolated,
+		State:    store.NetAllocated,
 	}
+
 	if err := checkGuestNetwork(c, n); err != nil {
 		return nil, err
 	}
+
 	storeNetwork(c, n)
 	return n, nil
 }
@@ -69,8 +96,10 @@ func CreateIsolated(c *wire.Call, owner *store.Account, z *store.Zone, o *store.
 func checkNetworkScope(c *wire.Call, n *store.Network) error {
 	me := c.Caller.Account
 	if !n.Zone.Enabled && !c.Caller.RootAdmin() {
-		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Cannot perform this operation since specified Zone is currently disabled")
+		return wire.Errf(wire.CodeAccount, wire.CSPermission,
+			"Cannot perform this operation since specified Zone is currently disabled")
 	}
+
 	kind := c.Str("acltype")
 	switch {
 	case strings.EqualFold(kind, "Account"):
@@ -86,6 +115,7 @@ func checkNetworkScope(c *wire.Call, n *store.Network) error {
 	default:
 		return wire.Invalid("AclType must be specified for shared network created by domain admin")
 	}
+
 	n.Domain = n.Owner.Domain
 	switch {
 	case n.Typ == store.TypeIsolated && kind != "Account":
@@ -99,11 +129,13 @@ func checkNetworkScope(c *wire.Call, n *store.Network) error {
 	case n.Typ != store.TypeShared:
 		return wire.Invalid("Only Shared networks can have aclType=Domain")
 	}
+
 	n.Owner, n.Domain, n.Subdomains = nil, c.St.Root(), c.BoolOr("subdomainaccess", true)
 	if !c.Given("domainid") {
 		n.Subdomains = true
 		return nil
 	}
+
 	d := wire.Arg[*store.Domain](c, "domainid")
 	switch {
 	case d == nil || d.Removed:
@@ -111,6 +143,7 @@ func checkNetworkScope(c *wire.Call, n *store.Network) error {
 	case !c.DomainAccess(d):
 		return wire.Denied()
 	}
+
 	n.Domain = d
 	return nil
 }
@@ -122,9 +155,11 @@ func checkAddressing(c *wire.Call, n *store.Network) error {
 	if gw != "" && err != nil {
 		return wire.Invalid("Gateway parameter is invalid")
 	}
+
 	if gw == "" {
 		return nil // without a gateway, startip and endip are ignored
 	}
+
 	if first != "" {
 		if last == "" {
 			last = first
@@ -139,9 +174,11 @@ func checkAddressing(c *wire.Call, n *store.Network) error {
 			return wire.Invalid("gateway and netmask should be defined when startIP/endIP are passed in")
 		}
 	}
+
 	if mask == "" {
 		return nil
 	}
+
 	bits, ok := maskBits(mask)
 	if !ok || !gateway.Is4() {
 		if !gateway.Is4() {
@@ -149,10 +186,12 @@ func checkAddressing(c *wire.Call, n *store.Network) error {
 		}
 		return wire.Invalid("Invalid netmask")
 	}
+
 	p := netip.PrefixFrom(gateway, bits)
 	if gateway == p.Masked().Addr() || gateway == store.LastAddr(p) {
 		return wire.Invalid("Invalid gateway IP provided. Either the IP is broadcast or network IP.")
 	}
+
 	n.CIDR, n.Gateway = p.Masked(), gw
 	return nil
 }
@@ -172,7 +211,8 @@ func checkNetworkRights(c *wire.Call, n *store.Network) error {
 	spec, root := &n.Offering.Spec, c.Caller.RootAdmin()
 	switch {
 	case !root && n.Typ == store.TypeShared && spec.SpecifyVlan:
-		return wire.Invalid("This user can only create an Isolated network, a L2 network or a Shared network with specifyVlan=false.")
+		return wire.Invalid("This user can only create an Isolated network, a L2 network or a Shared network with " +
+			"specifyVlan=false.")
 	case n.Typ == store.TypeShared && !spec.SpecifyVlan && c.Has("vlan"):
 		return wire.Invalid("Cannot specify vlanId when create a network from network offering with specifyvlan=false")
 	case !root && (spec.SpecifyVlan || c.Has("vlan")):
@@ -192,13 +232,20 @@ func checkNetworkServices(c *wire.Call, n *store.Network) error {
 	for i := range o.Services {
 		for _, p := range o.Services[i].Provider {
 			if !EnabledProviders[p.Name] {
-				return c.Internal(4390, "Provider %s is either not enabled or doesn't support service %s on physical network id=%d", p.Name, o.Services[i].Name, n.Zone.ID)
+				return c.Internal(4390,
+					"Provider %s is either not enabled or doesn't support service %s on physical network id=%d", p.Name,
+					o.Services[i].Name, n.Zone.ID)
 			}
 		}
 	}
-	if c.Has("startip") && n.CIDR.IsValid() && (n.Typ == store.TypeShared || n.Typ == store.TypeIsolated && !n.Provides("SourceNat")) && !o.Spec.SpecifyIPs {
+
+	if c.Has("startip") &&
+		n.CIDR.IsValid() &&
+		(n.Typ == store.TypeShared || n.Typ == store.TypeIsolated && !n.Provides("SourceNat")) &&
+		!o.Spec.SpecifyIPs {
 		return wire.Invalid("Network offering with specified id doesn't support adding multiple ip ranges")
 	}
+
 	if n.First.IsValid() && o.Spec.SpecifyIPs {
 		switch {
 		case !n.CIDR.Contains(n.First):
@@ -211,6 +258,7 @@ func checkNetworkServices(c *wire.Call, n *store.Network) error {
 	} else {
 		n.First, n.Last = netip.Addr{}, netip.Addr{} // other offerings ignore the range
 	}
+
 	return nil
 }
 
@@ -219,20 +267,24 @@ func checkGuestNetwork(c *wire.Call, n *store.Network) error {
 	if n.Offering.Spec.State != "Enabled" {
 		return wire.Invalid("Can't use specified network offering id as its state is not Enabled")
 	}
+
 	if n.Owner != nil {
 		if err := c.CheckLimit(n.Owner, "networks", 1); err != nil {
 			return err
 		}
 	}
+
 	if err := checkVLAN(c, n); err != nil {
 		return err
 	}
+
 	if n.DomainName == "" && n.Provides("Dns") {
 		n.DomainName = n.Zone.SystemDomain()
 		if n.Owner != nil {
 			n.DomainName = c.St.NetworkDomainOf(n.Owner, n.Zone)
 		}
 	}
+
 	switch {
 	case n.Typ == store.TypeL2:
 		n.CIDR, n.Gateway = netip.Prefix{}, ""
@@ -244,8 +296,10 @@ func checkGuestNetwork(c *wire.Call, n *store.Network) error {
 	case n.Typ == store.TypeShared:
 		return wire.Invalid("Gateway/netmask are required when creating Shared networks.")
 	case !n.Provides("SourceNat"):
-		return wire.Invalid("gateway/netmask are required when create network of type Isolated with service SourceNat disabled")
+		return wire.Invalid("gateway/netmask are required when create network of type Isolated with service " +
+			"SourceNat disabled")
 	}
+
 	n.CIDR = netip.MustParsePrefix(n.Zone.GuestCIDR)
 	n.Gateway = n.CIDR.Addr().Next().String()
 	return nil
@@ -265,27 +319,35 @@ func checkVLAN(c *wire.Call, n *store.Network) error {
 	case !given:
 		return nil
 	}
+
 	text := strings.TrimPrefix(strings.ToLower(c.Str("vlan")), "vlan://")
 	n.GivenVLAN, n.State = true, store.NetSetup
 	if text == "untagged" {
 		return nil
 	}
+
 	v, err := strconv.Atoi(text)
 	if err != nil || v < 0 || v > 4094 {
 		return wire.Invalid("Invalid vlan id: %s", c.Str("vlan"))
 	}
+
 	n.VLAN = v
 	if v >= store.FirstGuestVLAN && v <= store.LastGuestVLAN {
-		return wire.Invalid("The VLAN tag to use for new guest network, %s is already being used for dynamic vlan allocation for the guest network in zone %s", text, n.Zone.Name)
+		return wire.Invalid("The VLAN tag to use for new guest network, %s is already being used for dynamic vlan "+
+			"allocation for the guest network in zone %s", text, n.Zone.Name)
 	}
+
 	for _, o := range c.St.Networks.Rows {
 		switch {
 		case o.Removed || o.Zone != n.Zone || o.VLAN != v || o.State == store.NetAllocated:
 		case n.Typ != store.TypeShared:
-			return wire.Invalid("Network with vlan %s already exists or overlaps with other network vlans in zone %s", text, n.Zone.Text())
+			return wire.Invalid("Network with vlan %s already exists or overlaps with other network vlans in zone %s",
+				text, n.Zone.Text())
 		case n.Typ == store.TypeShared && o.Typ == store.TypeIsolated:
-			return wire.Invalid("There is an existing isolated/shared network that overlaps with vlan id:%s in zone %s", text, n.Zone.Text())
+			return wire.Invalid("There is an existing isolated/shared network that overlaps with vlan id:%s in zone %s",
+				text, n.Zone.Text())
 		}
 	}
+
 	return nil
 }

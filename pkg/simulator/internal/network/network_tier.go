@@ -24,6 +24,7 @@ func checkTier(c *wire.Call, n *store.Network) error {
 	case !spec.ForVPC:
 		return wire.Invalid("Network offering can't be used for VPC networks")
 	}
+
 	v := n.VPC
 	n.ACL = wire.Arg[*store.ACLList](c, "aclid")
 	switch {
@@ -36,10 +37,12 @@ func checkTier(c *wire.Call, n *store.Network) error {
 	case v.Zone != n.Zone:
 		return wire.Invalid("New network doesn't belong to vpc zone")
 	}
+
 	n.DomainName = v.DomainName
 	if err := checkTierRange(c, n, v); err != nil {
 		return err
 	}
+
 	return checkTierOffering(c, n.Offering, n, v)
 }
 
@@ -55,14 +58,18 @@ func checkTierRange(c *wire.Call, n *store.Network, v *store.VPC) error {
 	case err != nil || !within(n.CIDR, super):
 		return wire.Invalid("Network cidr %s is not within vpc %s cidr", n.CIDR, v.Text())
 	}
+
 	for _, o := range tiers {
 		if within(o.CIDR, n.CIDR) || within(n.CIDR, o.CIDR) {
-			return wire.Invalid("Network cidr %s crosses other network cidr %s belonging to the same vpc %s", n.CIDR, o.Text(), v.Text())
+			return wire.Invalid("Network cidr %s crosses other network cidr %s belonging to the same vpc %s", n.CIDR,
+				o.Text(), v.Text())
 		}
 	}
+
 	if v.Owner != n.Owner && !hasAccess(v.Owner, n.Owner) {
 		return wire.Invalid("VPC owner does not have access to account [%s].", n.Owner.Name)
 	}
+
 	return nil
 }
 
@@ -76,22 +83,28 @@ func checkTierOffering(c *wire.Call, o *store.NetworkOffering, n *store.Network,
 	if !o.Has("SourceNat") && !o.Has("Gateway") {
 		return wire.Invalid("Only network offerings of type Isolated with service SourceNat are valid for vpc ")
 	}
+
 	for i := range o.Services {
 		for _, p := range o.Services[i].Provider {
 			if !v.Offering.Provides(o.Services[i].Name, p.Name) {
-				return wire.Invalid("Service/provider combination %s/%s is not supported by VPC %s", o.Services[i].Name, p.Name, v.Text())
+				return wire.Invalid("Service/provider combination %s/%s is not supported by VPC %s", o.Services[i].Name,
+					p.Name, v.Text())
 			}
 		}
 	}
+
 	if o.PublicLB() {
 		for _, other := range c.St.Tiers(v) {
 			if other != n && other.Offering.PublicLB() && other.Offering != o {
-				return wire.Invalid("Public LB service is already supported by network %s in VPC %s", other.Text(), v.Text())
+				return wire.Invalid("Public LB service is already supported by network %s in VPC %s", other.Text(),
+					v.Text())
 			}
 		}
 	}
+
 	if n.ACL != nil && !o.Has("NetworkACL") {
 		return wire.Invalid("Cannot apply NetworkACL. Network Offering does not support NetworkACL service")
 	}
+
 	return nil
 }

@@ -37,13 +37,28 @@ type pfView struct {
 
 func viewPF(c *wire.Call, r *store.PFRule) pfView {
 	v := pfView{
-		ID: r.UUID, PrivatePort: fmt.Sprint(r.PrivateStart), PrivateEnd: fmt.Sprint(r.PrivateEnd), Protocol: r.Protocol, PublicPort: fmt.Sprint(r.PublicStart),
-		PublicEnd: fmt.Sprint(r.PublicEnd), VMID: r.VM.UUID, VMName: r.VM.Name, VMDisplay: r.VM.Display, IPAddressID: r.IP.UUID, IPAddress: r.IP.Addr.String(),
-		State: r.State, CIDRList: strings.Join(r.CIDRs, ","), Tags: wire.ViewTags(&r.Tagged), GuestIP: r.GuestIP, NetworkID: r.Network.UUID,
+		ID:          r.UUID,
+		PrivatePort: fmt.Sprint(r.PrivateStart),
+		PrivateEnd:  fmt.Sprint(r.PrivateEnd),
+		Protocol:    r.Protocol,
+		PublicPort:  fmt.Sprint(r.PublicStart),
+		PublicEnd:   fmt.Sprint(r.PublicEnd),
+		VMID:        r.VM.UUID,
+		VMName:      r.VM.Name,
+		VMDisplay:   r.VM.Display,
+		IPAddressID: r.IP.UUID,
+		IPAddress:   r.IP.Addr.String(),
+		State:       r.State,
+		CIDRList:    strings.Join(r.CIDRs, ","),
+		Tags:        wire.ViewTags(&r.Tagged),
+		GuestIP:     r.GuestIP,
+		NetworkID:   r.Network.UUID,
 	}
+
 	if c.Caller.RootAdmin() {
 		v.ForDisplay = wire.Ptr(!r.Hidden)
 	}
+
 	return v
 }
 
@@ -56,12 +71,17 @@ func listPortForwardingRules(c *wire.Call) (any, error) {
 			return nil, wire.Denied()
 		}
 	}
+
 	in, err := c.OwnerScope(c.ByID())
 	if err != nil {
 		return nil, err
 	}
+
 	return wire.List(c, "portforwardingrule", wire.Newest(c.St.PFRules.Rows), func(r *store.PFRule) bool {
-		return in(r.Account) && wire.Matches(c, "ipaddressid", r.IP) && wire.Matches(c, "networkid", r.Network) && r.HasTags(c.TagFilter()) &&
+		return in(r.Account) &&
+			wire.Matches(c, "ipaddressid", r.IP) &&
+			wire.Matches(c, "networkid", r.Network) &&
+			r.HasTags(c.TagFilter()) &&
 			c.Visible("fordisplay", r.Hidden)
 	}, func(r *store.PFRule) pfView { return viewPF(c, r) })
 }
@@ -71,44 +91,62 @@ func createPortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {
 	if ip == nil {
 		return nil, c.BadRef("ipaddressid", c.Str("ipaddressid"))
 	}
+
 	r := &store.PFRule{
-		Entity: store.Entity{Created: c.Now}, IP: ip, Protocol: strings.ToLower(strings.TrimSpace(c.Str("protocol"))), Account: ip.Owner, CIDRs: c.List("cidrlist"), State: store.RuleAdd,
-		PublicStart: c.Integer("publicport"), PrivateStart: c.Integer("privateport"), VM: wire.Arg[*store.VM](c, "virtualmachineid"),
-		Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
+		Entity:       store.Entity{Created: c.Now},
+		IP:           ip,
+		Protocol:     strings.ToLower(strings.TrimSpace(c.Str("protocol"))),
+		Account:      ip.Owner,
+		CIDRs:        c.List("cidrlist"),
+		State:        store.RuleAdd,
+		PublicStart:  c.Integer("publicport"),
+		PrivateStart: c.Integer("privateport"),
+		VM:           wire.Arg[*store.VM](c, "virtualmachineid"),
+		Hidden:       c.Has("fordisplay") && !c.Boolean("fordisplay"),
 	}
+
 	r.PublicEnd, r.PrivateEnd = r.PublicStart, r.PrivateStart
 	if c.Has("publicendport") {
 		r.PublicEnd = c.Integer("publicendport")
 	}
+
 	if c.Has("privateendport") {
 		r.PrivateEnd = c.Integer("privateendport")
 	}
+
 	if !c.Access(ip.Owner) || r.VM != nil && !r.VM.Removed && !c.Access(r.VM.Owner) { // before all other checks
 		return nil, wire.Denied()
 	}
+
 	var err error
 	if r.Network, err = forwardNetwork(c, r); err != nil {
 		return nil, err
 	}
+
 	if err := checkForward(c, r); err != nil {
 		return nil, err
 	}
+
 	if err := checkForwardTarget(c, r); err != nil {
 		return nil, err
 	}
+
 	if c.BoolOr("openfirewall", ip.VPC == nil) {
 		if r.Related, err = openFirewall(r); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := wire.ForwardConflict(r); err != nil {
 		return nil, err
 	}
+
 	ip.Bind(r.Network)
 	c.St.AddPFRule(r)
 	if r.Related != nil {
 		c.St.AddFWRule(r.Related)
 	}
+
 	return &wire.JobSpec{
 		ObjectID: r.UUID, InstanceType: "FirewallRule", InstanceID: r.UUID,
 		Run: func(time.Time) (any, error) {
@@ -133,15 +171,18 @@ func forwardNetwork(c *wire.Call, r *store.PFRule) (*store.Network, error) {
 			return nil, wire.Invalid("Invalid Instance ip address")
 		}
 	}
+
 	for _, s := range r.CIDRs {
 		if _, err := netip.ParsePrefix(s); err != nil {
 			return nil, wire.Invalid("The given source CIDR [%s] is invalid.", s)
 		}
 	}
+
 	n := ip.Network
 	if n == nil {
 		n = wire.Arg[*store.Network](c, "networkid")
 	}
+
 	switch {
 	case ip.State != store.IPAllocated:
 		return nil, wire.Invalid("Unable to create PF rule, invalid IP address id %d", ip.ID)
@@ -150,10 +191,13 @@ func forwardNetwork(c *wire.Call, r *store.PFRule) (*store.Network, error) {
 	case ip.StaticVM != nil:
 		return nil, wire.Invalid("Unable to create port forwarding rule; ip %s has static nat enabled", ip.Text())
 	case n == nil:
-		return nil, wire.Invalid("Unable to create port forwarding rule for the ipAddress id=%d as ip is not associated with any network and no networkId is passed in", ip.ID)
+		return nil,
+			wire.Invalid("Unable to create port forwarding rule for the ipAddress id=%d as ip is not associated with "+
+				"any network and no networkId is passed in", ip.ID)
 	case ip.Network == nil && (ip.VPC == nil || n.VPC != ip.VPC):
 		return nil, wire.Invalid("Ip address %s is not assigned to the network %s", ip.Text(), n.Text())
 	}
+
 	return n, usable(c, ip, n, "PortForwarding")
 }
 
@@ -181,7 +225,9 @@ func checkForward(c *wire.Call, r *store.PFRule) error {
 		return wire.Invalid("Public port range is an invalid value: %d", r.PublicEnd)
 	case r.PublicStart > r.PublicEnd:
 		return wire.Invalid("Start port can't be bigger than end port")
-	case r.Protocol == "icmp" || r.Protocol == "" || !strings.Contains("tcp,udp", r.Protocol): //nolint:gocritic // CloudStack searches the list as a text
+	case r.Protocol == "icmp" ||
+		r.Protocol == "" ||
+		!strings.Contains("tcp,udp", r.Protocol): //nolint:gocritic // CloudStack searches the list as a text
 		return wire.Invalid("Protocol %s is not supported in zone %d", c.Str("protocol"), r.IP.Zone.ID)
 	case r.PrivateStart > r.PrivateEnd:
 		return wire.Invalid("Start port can't be bigger than end port")
@@ -195,14 +241,17 @@ func checkForward(c *wire.Call, r *store.PFRule) error {
 func checkForwardTarget(c *wire.Call, r *store.PFRule) error {
 	switch {
 	case r.VM == nil || r.VM.Removed:
-		return wire.Invalid("Unable to create port forwarding rule on address %s, invalid virtual machine id specified (%d).", r.IP.Text(), c.Refs["virtualmachineid"].ID)
+		return wire.Invalid("Unable to create port forwarding rule on address %s, invalid virtual machine id "+
+			"specified (%d).", r.IP.Text(), c.Refs["virtualmachineid"].ID)
 	case r.VM.Gone():
 		return wire.Invalid("Invalid user vm: %s", r.VM.Text())
 	}
+
 	var err error
 	if r.GuestIP, err = guestAddress(r.VM, r.Network, c.Str("vmguestip")); err != nil {
 		return err
 	}
+
 	if r.PublicStart != r.PublicEnd || r.PrivateStart != r.PrivateEnd {
 		switch {
 		case r.PublicStart != r.PrivateStart:
@@ -211,6 +260,7 @@ func checkForwardTarget(c *wire.Call, r *store.PFRule) error {
 			return wire.Invalid("Private port end should be equal to public port end")
 		}
 	}
+
 	return nil
 }
 
@@ -233,13 +283,24 @@ func guestAddress(v *store.VM, n *store.Network, want string) (string, error) {
 // these ports exists, it returns nil, so the existing rule stays independent of the port forwarding rule.
 func openFirewall(r *store.PFRule) (*store.FWRule, error) {
 	for _, o := range r.IP.FWRules {
-		if o.State != store.RuleRevoke && o.Protocol == r.Protocol && o.StartPort != nil && *o.StartPort == r.PublicStart && *o.EndPort == r.PublicEnd {
+		if o.State != store.RuleRevoke &&
+			o.Protocol == r.Protocol &&
+			o.StartPort != nil &&
+			*o.StartPort == r.PublicStart &&
+			*o.EndPort == r.PublicEnd {
 			return nil, nil
 		}
 	}
+
 	fw := &store.FWRule{
-		Entity: store.Entity{Created: r.Created}, IP: r.IP, Network: r.Network, Protocol: r.Protocol, StartPort: wire.Ptr(r.PublicStart), EndPort: wire.Ptr(r.PublicEnd),
-		CIDRs: []string{"0.0.0.0/0"}, State: store.RuleAdd, Account: r.Account,
+		Entity:    store.Entity{Created: r.Created},
+		IP:        r.IP,
+		Network:   r.Network,
+		Protocol:  r.Protocol,
+		StartPort: wire.Ptr(r.PublicStart),
+		EndPort:   wire.Ptr(r.PublicEnd),
+		CIDRs:     []string{"0.0.0.0/0"}, State: store.RuleAdd, Account: r.Account,
 	}
+
 	return fw, wire.ConflictWith(fw, r.IP.FWRules)
 }

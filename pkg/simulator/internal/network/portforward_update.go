@@ -52,6 +52,7 @@ func updatePortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {
 	if !ok {
 		return nil, wire.Invalid("Unable to find the rule by id")
 	}
+
 	return &wire.JobSpec{Run: func(time.Time) (any, error) {
 		switch {
 		case r.Removed:
@@ -73,18 +74,21 @@ func updatePortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {
 }
 
 func changeForward(c *wire.Call, r *store.PFRule) error {
-	const inconsistent = "Unable to update the private port range of port forwarding rule as  the provided port range is not consistent with the port range : %d to %d"
+	const inconsistent = "Unable to update the private port range of port forwarding rule as  the provided port " +
+		"range is not consistent with the port range : %d to %d"
 	start, end := c.OptInt("privateport"), c.OptInt("privateendport")
 	switch {
 	case start != nil && !validPort(*start):
 		return wire.Invalid("privatePort is an invalid value: %d", *start)
 	case end != nil && !validPort(*end):
 		return wire.Invalid("PrivateEndPort has an invalid value: %d", *end)
-	case start != nil && end != nil && *end-*start != r.PublicEnd-r.PublicStart, r.PublicStart != r.PublicEnd && (start == nil) != (end == nil):
+	case start != nil && end != nil && *end-*start != r.PublicEnd-r.PublicStart,
+		r.PublicStart != r.PublicEnd && (start == nil) != (end == nil):
 		return wire.Invalid(inconsistent, r.PublicStart, r.PublicEnd)
 	case !c.Given("virtualmachineid") && c.Str("vmguestip") != "":
 		return wire.Invalid("vmguestip should be set along with virtualmachineid")
 	}
+
 	if v := wire.Arg[*store.VM](c, "virtualmachineid"); v != nil {
 		a, err := guestAddress(v, r.Network, c.Str("vmguestip"))
 		if err != nil {
@@ -92,6 +96,7 @@ func changeForward(c *wire.Call, r *store.PFRule) error {
 		}
 		r.VM, r.GuestIP = v, a
 	}
+
 	switch {
 	case start != nil && end != nil:
 		r.PrivateStart, r.PrivateEnd = *start, *end
@@ -100,11 +105,14 @@ func changeForward(c *wire.Call, r *store.PFRule) error {
 	case end != nil:
 		r.PrivateStart, r.PrivateEnd = *end, *end
 	}
+
 	if c.Has("cidrlist") {
 		r.CIDRs = c.List("cidrlist")
 	}
+
 	if b := c.OptBool("fordisplay"); b != nil {
 		r.Hidden = !*b
 	}
+
 	return nil
 }

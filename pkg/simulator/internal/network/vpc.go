@@ -37,7 +37,8 @@ type vpcView struct {
 }
 
 // serviceNames are the network services by which lists can be filtered.
-var serviceNames = store.SetOf("Vpn", "Dhcp", "Dns", "Gateway", "Firewall", "Lb", "UserData", "SourceNat", "StaticNat", "PortForwarding", "SecurityGroup",
+var serviceNames = store.SetOf("Vpn", "Dhcp", "Dns", "Gateway", "Firewall", "Lb", "UserData", "SourceNat", "StaticNat",
+	"PortForwarding", "SecurityGroup",
 	"NetworkACL", "Connectivity", "CustomAction")
 
 func listVPCs(c *wire.Call) (any, error) {
@@ -46,15 +47,25 @@ func listVPCs(c *wire.Call) (any, error) {
 			return nil, wire.Invalid("Invalid service specified %s", s)
 		}
 	}
+
 	in, err := c.OwnerScope(c.ByID())
 	if err != nil {
 		return nil, err
 	}
+
 	return wire.List(c, "vpc", wire.Newest(c.St.VPCs.Rows), func(v *store.VPC) bool {
-		return in(v.Owner) && wire.Matches(c, "zoneid", v.Zone) && c.Like("name", v.Name) && c.Like("displaytext", v.Display) &&
-			c.Like("keyword", v.Name, v.Display) && (!c.Has("cidr") || c.Str("cidr") == v.CIDR) && c.Is("state", stateText(v)) &&
-			wire.Matches(c, "vpcofferingid", v.Offering) && (!c.Has("restartrequired") || !c.Boolean("restartrequired")) &&
-			v.HasTags(c.TagFilter()) && v.Offering.HasAll(c.List("supportedservices")) && (!c.Has("fordisplay") || c.Boolean("fordisplay"))
+		return in(v.Owner) &&
+			wire.Matches(c, "zoneid", v.Zone) &&
+			c.Like("name", v.Name) &&
+			c.Like("displaytext", v.Display) &&
+			c.Like("keyword", v.Name, v.Display) &&
+			(!c.Has("cidr") || c.Str("cidr") == v.CIDR) &&
+			c.Is("state", stateText(v)) &&
+			wire.Matches(c, "vpcofferingid", v.Offering) &&
+			(!c.Has("restartrequired") || !c.Boolean("restartrequired")) &&
+			v.HasTags(c.TagFilter()) &&
+			v.Offering.HasAll(c.List("supportedservices")) &&
+			(!c.Has("fordisplay") || c.Boolean("fordisplay"))
 	}, func(v *store.VPC) vpcView { return viewVPC(c, v) })
 }
 
@@ -67,17 +78,30 @@ func stateText(v *store.VPC) string {
 
 func viewVPC(c *wire.Call, v *store.VPC) vpcView {
 	out := vpcView{
-		ID: v.UUID, Name: v.Name, DisplayText: v.Display, State: stateText(v), ZoneID: v.Zone.UUID, ZoneName: v.Zone.Name, Services: v.Offering.Services,
-		CIDR: v.CIDR, OfferingID: v.Offering.UUID, OfferingName: v.Offering.Name, Created: wire.Stamp(v.Created), OwnerView: wire.ViewOwner(v.Owner),
+		ID:            v.UUID,
+		Name:          v.Name,
+		DisplayText:   v.Display,
+		State:         stateText(v),
+		ZoneID:        v.Zone.UUID,
+		ZoneName:      v.Zone.Name,
+		Services:      v.Offering.Services,
+		CIDR:          v.CIDR,
+		OfferingID:    v.Offering.UUID,
+		OfferingName:  v.Offering.Name,
+		Created:       wire.Stamp(v.Created),
+		OwnerView:     wire.ViewOwner(v.Owner),
 		NetworkDomain: v.DomainName, Tags: wire.ViewTags(&v.Tagged), PublicMTU: 1500,
 		Redundant: v.Redundant, Networks: []networkView{},
 	}
+
 	for _, n := range c.St.Tiers(v) {
 		out.Networks = append(out.Networks, viewNetwork(c, n))
 	}
+
 	if c.Caller.RootAdmin() {
 		out.ForDisplay = wire.Ptr(true)
 	}
+
 	return out
 }
 
@@ -101,12 +125,20 @@ type vpcOfferingView struct {
 func listVPCOfferings(c *wire.Call) (any, error) {
 	return wire.List(c, "vpcoffering", c.St.VPCOffs.Rows, func(o *store.VPCOffering) bool {
 		return c.Like("name", o.Name) && c.Like("displaytext", o.Display) &&
-			(!c.Has("keyword") || store.Like(o.Name, c.Str("keyword")) || store.Like(o.Display, c.Str("keyword")) || strings.EqualFold(c.Str("keyword"), "Enabled")) &&
+			(!c.Has("keyword") ||
+				store.Like(o.Name, c.Str("keyword")) ||
+				store.Like(o.Display, c.Str("keyword")) ||
+				strings.EqualFold(c.Str("keyword"), "Enabled")) &&
 			c.Flag("isdefault", o.IsDefault()) && c.Is("state", "Enabled") && o.HasAll(c.List("supportedservices"))
 	}, func(o *store.VPCOffering) vpcOfferingView {
 		return vpcOfferingView{
-			ID: o.UUID, Name: o.Name, Created: wire.Stamp(o.Created), DisplayText: o.Display, IsDefault: o.IsDefault(), State: "Enabled",
-			Services: o.Services, NetworkMode: o.Mode, Protocol: "IPv4", ForNSX: o.Provides("SourceNat", "Nsx"),
+			ID:          o.UUID,
+			Name:        o.Name,
+			Created:     wire.Stamp(o.Created),
+			DisplayText: o.Display,
+			IsDefault:   o.IsDefault(),
+			State:       "Enabled",
+			Services:    o.Services, NetworkMode: o.Mode, Protocol: "IPv4", ForNSX: o.Provides("SourceNat", "Nsx"),
 		}
 	})
 }

@@ -17,7 +17,8 @@ var EnabledProviders = store.SetOf("VirtualRouter", "VpcVirtualRouter", "Interna
 
 // guestRanges are the private address ranges that guest networks may use.
 var guestRanges = []netip.Prefix{
-	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
 }
 
 func guestCIDR(p netip.Prefix) bool {
@@ -37,9 +38,11 @@ func createVPC(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := c.CheckLimit(owner, "vpcs", 1); err != nil {
 		return nil, err
 	}
+
 	z, o := wire.Arg[*store.Zone](c, "zoneid"), wire.Arg[*store.VPCOffering](c, "vpcofferingid")
 	switch {
 	case z == nil || z.Removed:
@@ -49,13 +52,21 @@ func createVPC(c *wire.Call) (*wire.JobSpec, error) {
 	case o.Mode == "ROUTED":
 		return nil, wire.Invalid("Routed VPC is not enabled in this zone")
 	}
+
 	v := &store.VPC{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Display: cmp.Or(c.Str("displaytext"), c.Str("name")), CIDR: c.Str("cidr"), Zone: z, Owner: owner,
+		Entity:  store.Entity{Created: c.Now},
+		Name:    c.Str("name"),
+		Display: cmp.Or(c.Str("displaytext"), c.Str("name")),
+		CIDR:    c.Str("cidr"),
+		Zone:    z,
+		Owner:   owner,
 		Enabled: true, Offering: o, DomainName: c.St.NetworkDomainOf(owner, z), Redundant: o.Redundant,
 	}
+
 	if err := checkVPC(c, v); err != nil {
 		return nil, err
 	}
+
 	c.St.VPCs.Add(v)
 	return &wire.JobSpec{
 		ObjectID: v.UUID, InstanceType: "Vpc", InstanceID: v.UUID,
@@ -75,8 +86,10 @@ func checkVPC(c *wire.Call, v *store.VPC) error {
 	case !c.Has("cidr"):
 		return wire.Invalid("VPC cidr or cidr size must be specified")
 	case !v.Zone.Enabled && !c.Caller.RootAdmin():
-		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Cannot perform this operation since specified Zone is currently disabled")
+		return wire.Errf(wire.CodeAccount, wire.CSPermission,
+			"Cannot perform this operation since specified Zone is currently disabled")
 	}
+
 	p, err := netip.ParsePrefix(v.CIDR)
 	switch {
 	case err != nil || !p.Addr().Is4():
@@ -84,13 +97,16 @@ func checkVPC(c *wire.Call, v *store.VPC) error {
 	case !guestCIDR(p):
 		return wire.Invalid("Guest Cidr %s is not RFC1918 compliant", v.CIDR)
 	}
+
 	for _, s := range v.Offering.Services {
 		for _, pr := range s.Provider {
 			if !EnabledProviders[pr.Name] {
-				return wire.Invalid("Provider %s should be enabled in at least one physical network of the zone specified", pr.Name)
+				return wire.Invalid("Provider %s should be enabled in at least one physical network of the "+
+					"zone specified", pr.Name)
 			}
 		}
 	}
+
 	return nil
 }
 

@@ -54,7 +54,12 @@ func hasRouter(c *wire.Call, z *store.Zone) bool {
 func viewZone(c *wire.Call, z *store.Zone) zoneView {
 	v := zoneView{
 		ID: z.UUID, Name: z.Name, NetworkType: "Advanced", AllocationState: "Enabled", ZoneToken: z.Zonetoken,
-		DHCPProvider: "VirtualRouter", Tags: []wire.TagView{}, PrivateMTU: 1500, PublicMTU: 1500, Type: "Core", RoutedMode: true,
+		DHCPProvider: "VirtualRouter",
+		Tags:         []wire.TagView{},
+		PrivateMTU:   1500,
+		PublicMTU:    1500,
+		Type:         "Core",
+		RoutedMode:   true,
 	}
 	if !z.Enabled {
 		v.AllocationState = "Disabled"

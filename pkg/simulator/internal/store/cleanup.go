@@ -14,21 +14,25 @@ func (st *State) PurgeDomain(d *Domain, now time.Time) {
 	for _, o := range st.Children(d) {
 		st.PurgeDomain(o, now)
 	}
+
 	for _, p := range st.Projects.Rows {
 		if !p.Removed && p.Domain == d {
 			st.PurgeProject(p, now)
 		}
 	}
+
 	for _, a := range st.Accounts.Rows {
 		if !a.Removed && a.Domain == d {
 			st.PurgeAccount(a, now)
 		}
 	}
+
 	for _, n := range st.Networks.Rows {
 		if !n.Removed && n.Owner == nil && n.Domain == d {
 			st.purgeNetwork(n)
 		}
 	}
+
 	d.Removed, d.Limits = true, nil
 }
 
@@ -53,49 +57,59 @@ func (st *State) PurgeAccount(a *Account, now time.Time) {
 			ip.Tags = left
 		}
 	}()
+
 	a.State, a.Removed = "removed", true
 	for _, u := range a.AccountUsers() {
 		st.RemoveUser(u)
 	}
+
 	for _, p := range st.Projects.Rows {
 		p.Members = slices.DeleteFunc(p.Members, func(m ProjectMember) bool { return m.Account == a })
 	}
+
 	for _, k := range st.KubernetesClusters.Rows {
 		if k.Owner == a && !k.Removed {
 			st.DestroyCluster(k, false, false, now)
 		}
 	}
+
 	for _, v := range st.VMs.Rows {
 		if v.Owner == a && !v.Removed {
 			st.Expunge(v)
 			v.Updated = now
 		}
 	}
+
 	for _, n := range st.Networks.Rows {
 		if n.Owner == a && !n.Removed {
 			st.purgeNetwork(n)
 		}
 	}
+
 	for _, v := range st.VPCs.Rows {
 		if v.Owner == a && !v.Removed {
 			st.purgeVPC(v)
 		}
 	}
+
 	for _, ip := range st.IPs.Rows {
 		if ip.Owner == a {
 			st.Release(ip)
 		}
 	}
+
 	for _, cert := range slices.Clone(st.Certs.Rows) {
 		if cert.Owner == a {
 			st.Certs.Drop(cert)
 		}
 	}
+
 	for _, cni := range slices.Clone(st.CNIConfigs.Rows) {
 		if cni.Owner == a {
 			st.CNIConfigs.Drop(cni)
 		}
 	}
+
 	a.Limits = nil
 }
 

@@ -12,7 +12,8 @@ import (
 
 // Text formats a VM like CloudStack's exceptions.
 func (v *VM) Text() string {
-	return fmt.Sprintf(`VM instance {"id":%d,"instanceName":"%s","state":"%s","type":"User","uuid":"%s"}`, v.ID, v.InstanceName(), v.State, v.UUID)
+	return fmt.Sprintf(`VM instance {"id":%d,"instanceName":"%s","state":"%s","type":"User","uuid":"%s"}`, v.ID,
+		v.InstanceName(), v.State, v.UUID)
 }
 
 // leaveRules removes a VM from all load balancer rules. The rules stay Active, as in CloudStack.
@@ -135,8 +136,8 @@ func (st *State) Destroy(v *VM, now time.Time) {
 	st.leaveRules(v)
 }
 
-// StopInterruptedVMs sets VMs whose start or stop was interrupted to Stopped, like CloudStack. A VM that was being deployed
-// keeps its detail deployvm.
+// StopInterruptedVMs sets VMs whose start or stop was interrupted to Stopped, like CloudStack. A VM that was being
+// deployed keeps its detail deployvm.
 func (st *State) StopInterruptedVMs(now time.Time) {
 	for _, v := range st.VMs.Rows {
 		switch {
@@ -190,7 +191,8 @@ func (st *State) HostFor(z *Zone, n int) *Host {
 
 // routed reports whether a virtual router provides a service of the offering.
 func (o *NetworkOffering) routed() bool {
-	return slices.ContainsFunc(o.Services, func(s serviceView) bool { return slices.Contains(s.Provider, NameView{"VirtualRouter"}) })
+	return slices.ContainsFunc(o.Services,
+		func(s serviceView) bool { return slices.Contains(s.Provider, NameView{"VirtualRouter"}) })
 }
 
 // SystemVM is a VM of CloudStack itself, with a public address: secondary storage VM or console proxy.
@@ -203,7 +205,8 @@ type SystemVM struct {
 func (st *State) AddSystemVMs(z *Zone) {
 	for _, v := range []struct{ name, typ string }{{"v-%d-VM", "ConsoleProxy"}, {"s-%d-VM", "SecondaryStorageVm"}} {
 		name := fmt.Sprintf(v.name, len(st.SystemVMs)+1)
-		st.SystemVMs = append(st.SystemVMs, &SystemVM{UUID: StableID("systemvm", z.Name+name), Name: name, Type: v.typ, Zone: z})
+		st.SystemVMs = append(st.SystemVMs,
+			&SystemVM{UUID: StableID("systemvm", z.Name+name), Name: name, Type: v.typ, Zone: z})
 	}
 }
 

@@ -83,7 +83,15 @@ func (s *EventSpec) Describe(res Resource) string {
 // Add records an event of the job.
 func (t *JobEvents) Add(st *State, now time.Time, state, level, text string) *Event {
 	return st.AddEvent(&Event{
-		Entity: Entity{Created: now}, Kind: t.Spec.Kind, State: state, Level: level, Text: text, Owner: t.Actor, User: t.Who.User, Start: t.Start, Resource: t.Res,
+		Entity:   Entity{Created: now},
+		Kind:     t.Spec.Kind,
+		State:    state,
+		Level:    level,
+		Text:     text,
+		Owner:    t.Actor,
+		User:     t.Who.User,
+		Start:    t.Start,
+		Resource: t.Res,
 	})
 }
 

@@ -47,12 +47,23 @@ func (st *State) NewProject(name, display string, owner *Account, e Entity) *Pro
 	if display == "" {
 		display = name
 	}
-	p := &Project{Entity: e, Name: name, Display: display, Domain: owner.Domain, State: ProjectActive, Members: []ProjectMember{{Account: owner, Admin: true}}}
+
+	p := &Project{
+		Entity:  e,
+		Name:    name,
+		Display: display,
+		Domain:  owner.Domain,
+		State:   ProjectActive,
+		Members: []ProjectMember{{Account: owner, Admin: true}},
+	}
+
 	st.Projects.Add(p)
 	p.Account = &Account{
-		Entity: Entity{UUID: StableID("projectaccount", p.UUID), Created: e.Created}, Name: fmt.Sprintf("PrjAcct-%s-%d", name, owner.Domain.ID),
+		Entity: Entity{UUID: StableID("projectaccount", p.UUID), Created: e.Created},
+		Name:   fmt.Sprintf("PrjAcct-%s-%d", name, owner.Domain.ID),
 		Domain: owner.Domain, Role: owner.Role, State: StateEnabled, Project: p,
 	}
+
 	st.Accounts.Add(p.Account)
 	return p
 }
@@ -72,7 +83,8 @@ func (c Caller) RootAdmin() bool { return c.Account.RootAdmin() }
 
 // Text formats a domain like CloudStack's exceptions.
 func (d *Domain) Text() string {
-	return fmt.Sprintf(`Domain {"id":%d,"name":"%s","path":"%s","uuid":"%s"}`, d.ID, d.Name, strings.ReplaceAll(d.Path(), "/", `\/`), d.UUID)
+	return fmt.Sprintf(`Domain {"id":%d,"name":"%s","path":"%s","uuid":"%s"}`, d.ID, d.Name,
+		strings.ReplaceAll(d.Path(), "/", `\/`), d.UUID)
 }
 
 // Admin reports whether the account has an administrator role of any type.

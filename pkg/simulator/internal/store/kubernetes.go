@@ -42,23 +42,28 @@ func (st *State) dropServiceAccount(owner *Account) {
 	if p == nil {
 		return
 	}
+
 	if _, more := st.KubernetesClusters.Find(func(k *KubernetesCluster) bool { return k.Owner == owner }); more {
 		return
 	}
+
 	a, ok := st.AccountIn(p.Domain, ServiceAccountName(p))
 	if !ok || p.Find(a, nil) == nil {
 		return
 	}
+
 	for i, m := range p.Members {
 		if m.Account == a {
 			p.Members = append(p.Members[:i:i], p.Members[i+1:]...)
 			break
 		}
 	}
+
 	for _, u := range a.Users {
 		delete(st.APIKeys, u.APIKey)
 		u.Removed = true
 	}
+
 	a.Removed = true
 }
 
@@ -102,14 +107,17 @@ func (st *State) closeCluster(k *KubernetesCluster) {
 			st.DropFWRule(r)
 		}
 	}
+
 	if k.Balancer != nil {
 		st.RemoveLBRule(k.Balancer)
 	}
+
 	for _, it := range k.ACLItems {
 		if !it.Removed {
 			st.ACLItems.Drop(it)
 		}
 	}
+
 	st.DropForwards(k, func(*PFRule) bool { return true })
 	k.Firewall, k.Balancer, k.ACLItems = nil, nil, nil
 	if took {
@@ -168,6 +176,7 @@ func (st *State) DestroyCluster(k *KubernetesCluster, destroy, expunge bool, now
 			st.closeCluster(k)
 		}
 	}
+
 	k.Removed = true
 	st.dropServiceAccount(k.Owner)
 }
@@ -320,7 +329,8 @@ func (k *KubernetesCluster) State() string {
 		if want == VMRunning && k.Broken {
 			continue
 		}
-		if len(k.Nodes) >= k.Total() && !slices.ContainsFunc(k.Nodes, func(n *ClusterNode) bool { return n.VM.State != want }) {
+		if len(k.Nodes) >= k.Total() &&
+			!slices.ContainsFunc(k.Nodes, func(n *ClusterNode) bool { return n.VM.State != want }) {
 			return want
 		}
 	}

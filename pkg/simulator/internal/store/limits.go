@@ -66,8 +66,10 @@ func (st *State) OverAccountLimit(a *Account, k *settings.LimitKind, n int64, ex
 	if a.Project != nil {
 		who = "Project Name = " + a.Project.Name
 	}
-	return fmt.Sprintf("Maximum amount of resources of Type = '%s', tag = 'null' for %s in Domain Id = %d is exceeded: Account Resource Limit = %s, "+
-		"Current Account Resource Amount = %s, Current Account Resource Reservation = %s, Requested Resource Amount = %s.",
+	return fmt.Sprintf("Maximum amount of resources of Type = '%s', tag = 'null' for %s in Domain Id = %d is "+
+		"exceeded: Account Resource Limit = %s, "+
+		"Current Account Resource Amount = %s, Current Account Resource Reservation = %s, Requested Resource "+
+		"Amount = %s.",
 		k.Name, who, a.Domain.ID, k.Text(limit), k.Text(used), k.Text(0), k.Text(n))
 }
 
@@ -78,7 +80,8 @@ func (st *State) OverDomainLimit(d *Domain, k *settings.LimitKind, n int64) stri
 	if limit < 0 || used+n <= limit {
 		return ""
 	}
-	return fmt.Sprintf("Maximum domain resource limits of Type '%s' for Domain Id = %s is exceeded: Domain Resource Limit = %s, "+
+	return fmt.Sprintf("Maximum domain resource limits of Type '%s' for Domain Id = %s is exceeded: Domain Resource "+
+		"Limit = %s, "+
 		"Current Domain Resource Amount = %s, Current Resource Reservation = %s, Requested Resource Amount = %s.",
 		k.Name, d.UUID, k.Text(limit), k.Text(used), k.Text(0), k.Text(n))
 }
@@ -98,6 +101,7 @@ func (st *State) Used(k *settings.LimitKind, owned func(*Account) bool) int64 {
 				n++
 			}
 		}
+
 	case "virtualMachines", "volumes", "cpus", "memoryMiB", "primaryStorageGiB":
 		for _, v := range st.VMs.Rows {
 			if v.Gone() || v.State == VMError || !owned(v.Owner) {
@@ -114,18 +118,21 @@ func (st *State) Used(k *settings.LimitKind, owned func(*Account) bool) int64 {
 				n++
 			}
 		}
+
 	case "networks":
 		for _, o := range st.Networks.Rows {
 			if o.Owner != nil && !o.Removed && owned(o.Owner) {
 				n++
 			}
 		}
+
 	case "vpcs":
 		for _, v := range st.VPCs.Rows {
 			if !v.Removed && owned(v.Owner) {
 				n++
 			}
 		}
+
 	case "projects":
 		for _, p := range st.Projects.Rows {
 			if p.Removed {
@@ -138,5 +145,6 @@ func (st *State) Used(k *settings.LimitKind, owned func(*Account) bool) int64 {
 			}
 		}
 	}
+
 	return n
 }

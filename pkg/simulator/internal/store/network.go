@@ -68,12 +68,14 @@ func (st *State) Release(ip *PublicIP) {
 
 // Text formats the address like CloudStack's error texts.
 func (ip *PublicIP) Text() string {
-	return fmt.Sprintf(`IPAddress {"address":"%s","dataCenterId":%d,"id":%d,"uuid":"%s"}`, ip.Addr, ip.Zone.ID, ip.ID, ip.UUID)
+	return fmt.Sprintf(`IPAddress {"address":"%s","dataCenterId":%d,"id":%d,"uuid":"%s"}`, ip.Addr, ip.Zone.ID, ip.ID,
+		ip.UUID)
 }
 
 // Text formats the network like CloudStack's error texts.
 func (n *Network) Text() string {
-	return fmt.Sprintf(`Network {"id": %d, "name": "%s", "uuid": "%s", "networkofferingid": %d}`, n.ID, n.Name, n.UUID, n.Offering.ID)
+	return fmt.Sprintf(`Network {"id": %d, "name": "%s", "uuid": "%s", "networkofferingid": %d}`, n.ID, n.Name, n.UUID,
+		n.Offering.ID)
 }
 
 // Bind assigns a VPC address to the tier of its first rule. A source NAT address thereby loses its role permanently.
@@ -109,13 +111,18 @@ func (st *State) SystemAddresses(z *Zone, now time.Time, skip map[string]bool) {
 	if !ok {
 		return
 	}
+
 	for _, m := range st.SystemVMs {
 		if m.Zone != z {
 			continue
 		}
-		ip, ok := st.IPs.Find(func(ip *PublicIP) bool { return ip.Zone == z && ip.Owner == owner && ip.SystemVM == nil })
+		ip, ok := st.IPs.Find(func(ip *PublicIP) bool {
+			return ip.Zone == z && ip.Owner == owner && ip.SystemVM == nil
+		})
 		if !ok {
-			ip, ok = st.IPs.Find(func(ip *PublicIP) bool { return ip.Zone == z && ip.State == IPFree && !skip[ip.Addr.String()] })
+			ip, ok = st.IPs.Find(func(ip *PublicIP) bool {
+				return ip.Zone == z && ip.State == IPFree && !skip[ip.Addr.String()]
+			})
 		}
 		if !ok {
 			return
@@ -156,16 +163,20 @@ func (st *State) Implement(n *Network, now time.Time) {
 		n.routed = true
 		st.VMs.Next++ // the router
 	}
+
 	if n.State != NetAllocated {
 		return
 	}
+
 	n.State = NetImplemented
 	if n.VPC == nil && n.Offering.routed() {
 		st.VMs.Next++ // routers share the internal ids of VMs
 	}
+
 	if n.VLAN == 0 {
 		n.VLAN = st.FreeVLAN(n.Zone)
 	}
+
 	switch {
 	case n.VPC != nil:
 		st.StartVPC(n.VPC, now)

@@ -87,7 +87,11 @@ func (st *State) GuestIP(n *Network, want string) (string, bool) {
 		return ip, ip != ""
 	}
 	a, err := netip.ParseAddr(want)
-	if err != nil || !n.CIDR.Contains(a) || want == n.Gateway || a == n.CIDR.Masked().Addr() || !n.CIDR.Contains(a.Next()) {
+	if err != nil ||
+		!n.CIDR.Contains(a) ||
+		want == n.Gateway ||
+		a == n.CIDR.Masked().Addr() ||
+		!n.CIDR.Contains(a.Next()) {
 		return "", false
 	}
 	return want, !n.GuestIPTaken(want)
@@ -99,13 +103,21 @@ func (st *State) Connect(v *VM, r NICRequest, now time.Time) (*NIC, bool) {
 	if !ok {
 		return nil, false
 	}
+
 	n := &NIC{
-		Entity: Entity{Created: now}, Network: r.Network, Device: freeDevice(v), IsDefault: len(v.NICs) == 0, IP: ip, IP6: r.IP6,
-		MAC: strings.ToLower(r.MAC), Prepared: r.Network.State != NetAllocated,
+		Entity:    Entity{Created: now},
+		Network:   r.Network,
+		Device:    freeDevice(v),
+		IsDefault: len(v.NICs) == 0,
+		IP:        ip,
+		IP6:       r.IP6,
+		MAC:       strings.ToLower(r.MAC), Prepared: r.Network.State != NetAllocated,
 	}
+
 	if n.MAC == "" {
 		n.MAC = r.Network.newMAC()
 	}
+
 	st.AddNIC(v, n)
 	return n, true
 }

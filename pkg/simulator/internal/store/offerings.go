@@ -18,7 +18,8 @@ func (o *NetworkOffering) AddressServices() bool {
 
 // Text formats the offering like CloudStack's error texts.
 func (o *NetworkOffering) Text() string {
-	return fmt.Sprintf(`NetworkOffering {"id":%d,"name":"%s","trafficType":"%s","uuid":"%s"}`, o.ID, o.Spec.Name, o.Spec.TrafficType, o.UUID)
+	return fmt.Sprintf(`NetworkOffering {"id":%d,"name":"%s","trafficType":"%s","uuid":"%s"}`, o.ID, o.Spec.Name,
+		o.Spec.TrafficType, o.UUID)
 }
 
 // capabilitiesJSON maps a provider and a service to the capabilities that listNetworks shows.
@@ -200,7 +201,8 @@ const (
 )
 
 // VPCServiceNames are the services of the default offering, in the order of CloudStack's answers.
-var VPCServiceNames = []string{"Vpn", "StaticNat", "NetworkACL", "PortForwarding", "UserData", "Dns", "Lb", "Dhcp", "SourceNat"}
+var VPCServiceNames = []string{"Vpn", "StaticNat", "NetworkACL", "PortForwarding", "UserData", "Dns", "Lb", "Dhcp",
+	"SourceNat"}
 
 // VPCOffering returns a built-in offering.
 func (st *State) VPCOffering(name string) *VPCOffering {

@@ -329,7 +329,10 @@ func (ip *PublicIP) OtherPurpose(n *Network, service string) string {
 		return ""
 	}
 	used := map[string]bool{
-		"SourceNat": ip.SourceNAT && ip.Network != nil, "Lb": len(ip.LBRules) > 0, "PortForwarding": len(ip.PFRules) > 0, "StaticNat": ip.StaticVM != nil,
+		"SourceNat":      ip.SourceNAT && ip.Network != nil,
+		"Lb":             len(ip.LBRules) > 0,
+		"PortForwarding": len(ip.PFRules) > 0,
+		"StaticNat":      ip.StaticVM != nil,
 	}
 	for _, s := range []string{"SourceNat", "Lb", "PortForwarding", "StaticNat"} {
 		if used[s] && s != service {

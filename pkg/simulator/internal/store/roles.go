@@ -13,14 +13,17 @@ import (
 // domainAdminExtra are the commands that domain admins may call in addition to those of a User, if no rule of their
 // role matches.
 var domainAdminExtra = SetOf(
-	"createAccount", "createUser", "deleteAccount", "deleteUser", "disableAccount", "disableUser", "enableAccount", "enableUser",
-	"listDomainChildren", "listDomains", "listRoles", "lockAccount", "lockUser", "updateAccount", "updateResourceCount", "updateResourceLimit",
+	"createAccount", "createUser", "deleteAccount", "deleteUser", "disableAccount", "disableUser", "enableAccount",
+	"enableUser",
+	"listDomainChildren", "listDomains", "listRoles", "lockAccount", "lockUser", "updateAccount", "updateResourceCount",
+	"updateResourceLimit",
 	"assignVirtualMachine", "listTrafficTypes", "moveUser", "generateAlert", "listUsageRecords",
 )
 
 // resourceAdminExtra are the additional commands of resource admins.
 var resourceAdminExtra = SetOf(
-	"createAccount", "createUser", "listDomainChildren", "listDomains", "listRoles", "updateResourceCount", "updateResourceLimit",
+	"createAccount", "createUser", "listDomainChildren", "listDomains", "listRoles", "updateResourceCount",
+	"updateResourceLimit",
 )
 
 // Allows reports whether the role may call the command. Root admins may call every command. For other roles the first
@@ -29,14 +32,17 @@ func (r *Role) Allows(a *catalogue.API) bool {
 	if r.Disabled {
 		return false
 	}
+
 	if r.ID == 1 { // Root Admin
 		return true
 	}
+
 	for _, rule := range r.Rules {
 		if rule.Matches(a.Name) {
 			return rule.Allow
 		}
 	}
+
 	switch r.Kind {
 	case RoleAdmin:
 		return true
@@ -45,6 +51,7 @@ func (r *Role) Allows(a *catalogue.API) bool {
 	case RoleResourceAdmin:
 		return a.User || resourceAdminExtra[a.Name]
 	}
+
 	return a.User
 }
 
@@ -66,8 +73,8 @@ const CKSProjectRole = "Project Kubernetes Service Role"
 
 // CKSProjectRules are the commands that the role allows; it denies all others.
 var CKSProjectRules = strings.Fields(`queryAsyncJobResult listVirtualMachines listVolumes createVolume deleteVolume attachVolume
-	detachVolume resizeVolume listNetworks createSnapshot listSnapshots deleteSnapshot listPublicIpAddresses associateIpAddress
-	disassociateIpAddress listLoadBalancerRules createLoadBalancerRule updateLoadBalancerRule deleteLoadBalancerRule
-	assignToLoadBalancerRule removeFromLoadBalancerRule listLoadBalancerRuleInstances listFirewallRules createFirewallRule
-	updateFirewallRule deleteFirewallRule listNetworkACLs createNetworkACL deleteNetworkACL listKubernetesClusters
-	scaleKubernetesCluster`)
+	detachVolume resizeVolume listNetworks createSnapshot listSnapshots deleteSnapshot listPublicIpAddresses
+	associateIpAddress disassociateIpAddress listLoadBalancerRules createLoadBalancerRule updateLoadBalancerRule
+	deleteLoadBalancerRule assignToLoadBalancerRule removeFromLoadBalancerRule listLoadBalancerRuleInstances
+	listFirewallRules createFirewallRule updateFirewallRule deleteFirewallRule listNetworkACLs createNetworkACL
+	deleteNetworkACL listKubernetesClusters scaleKubernetesCluster`)

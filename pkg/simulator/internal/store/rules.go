@@ -21,8 +21,8 @@ var (
 // StatsPort is where HAProxy on the virtual router serves its statistics.
 const StatsPort = 8081
 
-// MaxRanges is how many source ranges a rule of a virtual router can have. HAProxy reads at most 64 words of a line, and
-// the ranges of a rule are one line.
+// MaxRanges is how many source ranges a rule of a virtual router can have. HAProxy reads at most 64 words of a line,
+// and the ranges of a rule are one line.
 const MaxRanges = 60
 
 // TooLong reports whether HAProxy cannot read the line of the rule's source ranges.
@@ -30,11 +30,14 @@ func (r *LBRule) TooLong() bool {
 	return len(strings.FieldsFunc(r.CIDRs, func(c rune) bool { return c == ' ' || c == ',' })) > MaxRanges
 }
 
-// RouterStopped returns a rule that HAProxy cannot read, or nil. The router of a network or VPC renders one file of all rules
-// with members, so with such a rule it refuses every later change of any rule.
+// RouterStopped returns a rule that HAProxy cannot read, or nil. The router of a network or VPC renders one file of all
+// rules with members, so with such a rule it refuses every later change of any rule.
 func (st *State) RouterStopped(n *Network) *LBRule {
 	r, _ := st.LBRules.Find(func(r *LBRule) bool {
-		return r.TooLong() && !r.Internal && len(r.Members) > 0 && (r.Network == n || n.VPC != nil && r.Network.VPC == n.VPC)
+		return r.TooLong() &&
+			!r.Internal &&
+			len(r.Members) > 0 &&
+			(r.Network == n || n.VPC != nil && r.Network.VPC == n.VPC)
 	})
 	return r
 }
@@ -48,8 +51,8 @@ func (st *State) TellRouter(n *Network) {
 	}
 }
 
-// ReleaseRefused is what a release leaves that fails on the router: the address stays in state Releasing and its rules in
-// state Deleting until it is released again.
+// ReleaseRefused is what a release leaves that fails on the router: the address stays in state Releasing and its rules
+// in state Deleting until it is released again.
 func (ip *PublicIP) ReleaseRefused() {
 	ip.State = IPReleasing
 	for _, r := range ip.LBRules {
@@ -68,15 +71,18 @@ func (r *LBRule) Owner() *Account { return r.Account }
 
 // ConflictText is how exceptions print a rule.
 func (r *LBRule) ConflictText() string {
-	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.ID,
+		r.Network.ID, r.State, r.UUID)
 }
 
 // Text formats the rule like CloudStack's error texts.
 func (r *LBRule) Text() string {
-	return fmt.Sprintf(`LoadBalancer {"name":"%s","id":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.Name, r.ID, r.State, r.UUID)
+	return fmt.Sprintf(`LoadBalancer {"name":"%s","id":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.Name,
+		r.ID, r.State, r.UUID)
 }
 
-// RemoveLBRule deletes a rule and its related firewall rule. Without its last rule, a VPC address no longer belongs to a tier.
+// RemoveLBRule deletes a rule and its related firewall rule. Without its last rule, a VPC address no longer belongs to
+// a tier.
 func (st *State) RemoveLBRule(r *LBRule) {
 	if r.Removed {
 		return
@@ -135,7 +141,8 @@ func (st *State) unbind(ip *PublicIP) {
 
 // ConflictText formats a rule like CloudStack's exceptions.
 func (r *PFRule) ConflictText() string {
-	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"PortForwarding","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"PortForwarding","state":"%s","uuid":"%s"}`,
+		r.ID, r.Network.ID, r.State, r.UUID)
 }
 
 // clearRules removes all rules of an address, including static NAT.

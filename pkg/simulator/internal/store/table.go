@@ -142,8 +142,10 @@ func LikeMatch(s, p []rune) bool {
 			return false
 		}
 	}
+
 	for j < len(p) && p[j] == '%' {
 		j++
 	}
+
 	return j == len(p)
 }

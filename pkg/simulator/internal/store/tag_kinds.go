@@ -36,6 +36,7 @@ func taggable[T taggedRow](name string, owner func(T) (*Account, bool), tables .
 		a, ok := owner(v)
 		return TagTarget{Typ: name, UUID: v.Ent().UUID, Owner: a, Tags: v.tagList()}, ok && !v.Ent().Removed
 	}
+
 	return TagKind{
 		Name: name,
 		find: func(st *State, id string) (TagTarget, bool) {
@@ -69,31 +70,47 @@ func taggable[T taggedRow](name string, owner func(T) (*Account, bool), tables .
 // TagKinds are the types of resources. CloudStack knows the types at the end, but the simulator has no resources of
 // them.
 var TagKinds = []TagKind{
-	taggable("UserVm", func(v *VM) (*Account, bool) { return v.Owner, true }, func(st *State) *Table[*VM] { return st.VMs }),
-	taggable("LoadBalancer", func(r *LBRule) (*Account, bool) { return r.Account, true }, func(st *State) *Table[*LBRule] { return st.LBRules }),
-	taggable("FirewallRule", func(r *FWRule) (*Account, bool) { return r.Account, true }, func(st *State) *Table[*FWRule] { return st.FWRules }),
-	taggable("PortForwardingRule", func(r *PFRule) (*Account, bool) { return r.Account, true }, func(st *State) *Table[*PFRule] { return st.PFRules }),
-	taggable("PublicIpAddress", func(ip *PublicIP) (*Account, bool) { return ip.Owner, ip.Owner != nil }, func(st *State) *Table[*PublicIP] { return st.IPs }),
-	taggable("Network", func(n *Network) (*Account, bool) { return n.Owner, true }, func(st *State) *Table[*Network] { return st.Networks }),
-	taggable("Vpc", func(v *VPC) (*Account, bool) { return v.Owner, true }, func(st *State) *Table[*VPC] { return st.VPCs }),
-	taggable("Project", func(p *Project) (*Account, bool) { return p.Account, true }, func(st *State) *Table[*Project] { return st.Projects }),
+	taggable("UserVm", func(v *VM) (*Account, bool) { return v.Owner, true },
+		func(st *State) *Table[*VM] { return st.VMs }),
+	taggable("LoadBalancer", func(r *LBRule) (*Account, bool) { return r.Account, true },
+		func(st *State) *Table[*LBRule] { return st.LBRules }),
+	taggable("FirewallRule", func(r *FWRule) (*Account, bool) { return r.Account, true },
+		func(st *State) *Table[*FWRule] { return st.FWRules }),
+	taggable("PortForwardingRule", func(r *PFRule) (*Account, bool) { return r.Account, true },
+		func(st *State) *Table[*PFRule] { return st.PFRules }),
+	taggable("PublicIpAddress", func(ip *PublicIP) (*Account, bool) { return ip.Owner, ip.Owner != nil },
+		func(st *State) *Table[*PublicIP] { return st.IPs }),
+	taggable("Network", func(n *Network) (*Account, bool) { return n.Owner, true },
+		func(st *State) *Table[*Network] { return st.Networks }),
+	taggable("Vpc", func(v *VPC) (*Account, bool) { return v.Owner, true },
+		func(st *State) *Table[*VPC] { return st.VPCs }),
+	taggable("Project", func(p *Project) (*Account, bool) { return p.Account, true },
+		func(st *State) *Table[*Project] { return st.Projects }),
 	taggable("NetworkACL", func(i *ACLItem) (*Account, bool) {
 		if i.List.VPC == nil {
 			return nil, false
 		}
 		return i.List.VPC.Owner, true
 	}, func(st *State) *Table[*ACLItem] { return st.ACLItems }),
-	taggable("Account", func(a *Account) (*Account, bool) { return a, true }, func(st *State) *Table[*Account] { return st.Accounts }),
-	taggable("User", func(u *User) (*Account, bool) { return u.Account, true }, func(st *State) *Table[*User] { return st.Users }),
+	taggable("Account", func(a *Account) (*Account, bool) { return a, true },
+		func(st *State) *Table[*Account] { return st.Accounts }),
+	taggable("User", func(u *User) (*Account, bool) { return u.Account, true },
+		func(st *State) *Table[*User] { return st.Users }),
 
 	{Name: "Volume"}, {Name: "StaticRoute"}, {Name: "SecurityGroup"}, {Name: "SecurityGroupRule"}, {Name: "Snapshot"},
-	{Name: "SnapshotPolicy"}, {Name: "VMSnapshot"}, {Name: "Backup"}, {Name: "Template"}, {Name: "ISO"}, {Name: "RemoteAccessVpn"}, {Name: "VpcOffering"},
+	{Name: "SnapshotPolicy"}, {Name: "VMSnapshot"}, {Name: "Backup"}, {Name: "Template"}, {Name: "ISO"},
+	{Name: "RemoteAccessVpn"}, {Name: "VpcOffering"},
 
-	{Name: "Zone", Untaggable: true}, {Name: "Nic", Untaggable: true}, {Name: "NetworkACLList", Untaggable: true}, {Name: "ServiceOffering", Untaggable: true},
-	{Name: "DiskOffering", Untaggable: true}, {Name: "NetworkOffering", Untaggable: true}, {Name: "Host", Untaggable: true}, {Name: "Storage", Untaggable: true},
-	{Name: "Cluster", Untaggable: true}, {Name: "Pod", Untaggable: true}, {Name: "Domain", Untaggable: true}, {Name: "PrivateGateway", Untaggable: true},
-	{Name: "VpnGateway", Untaggable: true}, {Name: "VpnConnection", Untaggable: true}, {Name: "CustomerGateway", Untaggable: true},
-	{Name: "AutoScaleVmProfile", Untaggable: true}, {Name: "AutoScaleVmGroup", Untaggable: true}, {Name: "LBStickinessPolicy", Untaggable: true},
+	{Name: "Zone", Untaggable: true}, {Name: "Nic", Untaggable: true}, {Name: "NetworkACLList", Untaggable: true},
+	{Name: "ServiceOffering", Untaggable: true},
+	{Name: "DiskOffering", Untaggable: true}, {Name: "NetworkOffering", Untaggable: true},
+	{Name: "Host", Untaggable: true}, {Name: "Storage", Untaggable: true},
+	{Name: "Cluster", Untaggable: true}, {Name: "Pod", Untaggable: true}, {Name: "Domain", Untaggable: true},
+	{Name: "PrivateGateway", Untaggable: true},
+	{Name: "VpnGateway", Untaggable: true}, {Name: "VpnConnection", Untaggable: true},
+	{Name: "CustomerGateway", Untaggable: true},
+	{Name: "AutoScaleVmProfile", Untaggable: true}, {Name: "AutoScaleVmGroup", Untaggable: true},
+	{Name: "LBStickinessPolicy", Untaggable: true},
 	{Name: "LBHealthCheckPolicy", Untaggable: true}, {Name: "GuestOs", Untaggable: true},
 }
 

@@ -141,7 +141,8 @@ type VMDetails map[string]bool
 
 // VMDetailNames are the valid values of details, in the order of the error text.
 var VMDetailNames = []string{
-	"all", "group", "nics", "stats", "secgrp", "tmpl", "servoff", "diskoff", "backoff", "iso", "volume", "min", "affgrp", "vnfnics",
+	"all", "group", "nics", "stats", "secgrp", "tmpl", "servoff", "diskoff", "backoff", "iso", "volume", "min",
+	"affgrp", "vnfnics",
 }
 
 func (d VMDetails) has(name string) bool { return len(d) == 0 || d["all"] || d[name] }
@@ -152,21 +153,38 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 	sampled := v.Sampled || running && c.Now.Sub(v.Updated) >= store.StatsInterval
 	placed := v.Placed()
 	out := VMView{
-		ID: v.UUID, Name: v.Name, DisplayName: v.Display, UserID: v.User.UUID, Username: v.User.Username, OwnerView: wire.ViewOwner(v.Owner),
-		Created: wire.Stamp(v.Created), Updated: wire.Stamp(v.Updated), State: v.State, ZoneID: v.Zone.UUID, ZoneName: v.Zone.Name,
-		GuestOSID: v.Template.GuestOSID, OSTypeID: v.Template.GuestOSID, OSName: v.Template.OSName, Hypervisor: v.Hypervisor, Details: vmDetailsMap(c, v),
+		ID:             v.UUID,
+		Name:           v.Name,
+		DisplayName:    v.Display,
+		UserID:         v.User.UUID,
+		Username:       v.User.Username,
+		OwnerView:      wire.ViewOwner(v.Owner),
+		Created:        wire.Stamp(v.Created),
+		Updated:        wire.Stamp(v.Updated),
+		State:          v.State,
+		ZoneID:         v.Zone.UUID,
+		ZoneName:       v.Zone.Name,
+		GuestOSID:      v.Template.GuestOSID,
+		OSTypeID:       v.Template.GuestOSID,
+		OSName:         v.Template.OSName,
+		Hypervisor:     v.Hypervisor,
+		Details:        vmDetailsMap(c, v),
 		SecurityGroups: []struct{}{}, AffinityGroups: []struct{}{},
 		Tags: viewVMTags(v), JobRef: wire.ViewJobRef(c.St, v),
 	}
+
 	if !v.Unplaced {
 		out.PoolType = "NetworkFilesystem"
 	}
+
 	if placed {
 		out.ControlState = "Enabled"
 	}
+
 	if v.BootKnown && (running || v.State == store.VMStopping) {
 		out.BootMode, out.BootType = "legacy", "Bios"
 	}
+
 	if c.Caller.RootAdmin() {
 		out.InstanceName = v.InstanceName()
 		out.DisplayVM = wire.Ptr(true)
@@ -177,26 +195,33 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 	} else {
 		out.ReadOnly = "dataDiskController, rootDiskController"
 	}
+
 	if d.has("tmpl") {
 		t := v.Template
 		out.vmTemplate = &vmTemplate{ID: t.UUID, Name: t.Name, Type: t.Typ, Format: t.Format, Text: t.Name}
 	}
+
 	if d.has("servoff") {
 		out.vmOffering = &vmOffering{ID: v.Offering.UUID, Name: v.Offering.Name}
 	}
+
 	if d.has("servoff") || d.has("stats") {
 		out.vmSize = &vmSize{CPUs: v.Offering.CPUNumber, Speed: v.Offering.CPUSpeed, Memory: v.Offering.MemMB}
 	}
+
 	if d.has("stats") && sampled {
 		out.VMStats = &VMStats{CPUUsed: "10%", NetRead: 32768, NetWrite: 16384}
 	}
+
 	if d.has("volume") {
 		out.vmVolume = &vmVolume{RootDeviceType: "ROOT"}
 	}
+
 	nics := v.NICs
 	if !d.has("nics") && len(nics) > 1 {
 		nics = nics[len(nics)-1:] // without the group nics, CloudStack's database join returns only the last NIC
 	}
+
 	out.NICs = make([]NICView, 0, len(nics))
 	for _, n := range nics {
 		out.NICs = append(out.NICs, ViewNIC(n, placed))
@@ -204,9 +229,11 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 			out.PublicIPID, out.PublicIP = n.StaticNAT.UUID, n.StaticNAT.Addr.String()
 		}
 	}
+
 	if len(nics) > 0 {
 		out.IPAddress = nics[0].IP
 	}
+
 	return out
 }
 
@@ -241,7 +268,8 @@ func viewVMTags(v *store.VM) []wire.TagView {
 	for _, g := range v.Tags {
 		o := wire.ViewOwner(v.Owner)
 		o.DomainPath = ""
-		out = append(out, wire.TagView{Key: g.Key, Value: g.Value, ResourceType: "UserVm", ResourceID: v.UUID, OwnerView: o})
+		out = append(out,
+			wire.TagView{Key: g.Key, Value: g.Value, ResourceType: "UserVm", ResourceID: v.UUID, OwnerView: o})
 	}
 	return out
 }
@@ -249,24 +277,40 @@ func viewVMTags(v *store.VM) []wire.TagView {
 // ViewNIC renders a NIC.
 func ViewNIC(n *store.NIC, placed bool) NICView {
 	v := NICView{
-		ID: n.UUID, NetworkID: n.Network.UUID, NetworkName: n.Network.Name, IPAddress: n.IP, TrafficType: "Guest", Type: n.Network.Typ,
-		IsDefault: n.IsDefault, MAC: n.MAC, IP6: n.IP6, DeviceID: fmt.Sprint(n.Device), SecondaryIPs: []SecondaryView{}, ExtraDHCP: []struct{}{},
+		ID:           n.UUID,
+		NetworkID:    n.Network.UUID,
+		NetworkName:  n.Network.Name,
+		IPAddress:    n.IP,
+		TrafficType:  "Guest",
+		Type:         n.Network.Typ,
+		IsDefault:    n.IsDefault,
+		MAC:          n.MAC,
+		IP6:          n.IP6,
+		DeviceID:     fmt.Sprint(n.Device),
+		SecondaryIPs: []SecondaryView{},
+		ExtraDHCP:    []struct{}{},
 	}
+
 	if n.Network.Typ != store.TypeL2 {
 		v.Netmask, v.Gateway = wire.Netmask(n.Network.CIDR.Bits()), n.Network.Gateway
 	}
+
 	if placed || n.Prepared {
 		v.IsolationURI = fmt.Sprintf("vlan://%d", n.Network.VLAN)
 		v.BroadcastURI = v.IsolationURI
 	}
+
 	for _, s := range n.Secondary {
 		v.SecondaryIPs = append(v.SecondaryIPs, SecondaryView{ID: s.UUID, IP: s.IP})
 	}
+
 	if n.StaticNAT != nil {
 		v.PublicIPID, v.PublicIP = n.StaticNAT.UUID, n.StaticNAT.Addr.String()
 	}
+
 	if n.Network.VPC != nil {
 		v.VPCID, v.VPCName = n.Network.VPC.UUID, n.Network.VPC.Name
 	}
+
 	return v
 }

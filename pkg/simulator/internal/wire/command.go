@@ -28,12 +28,22 @@ func LockIP(param string) func(*Call) string {
 
 // eventLabels are the labels of ids in the texts of events, by the type of the object.
 var eventLabels = map[string]string{
-	"Domain": "Domain Id", "Account": "Account Id", "User": "User Id", "Role": "Role Id", "Project": "Project Id", "VirtualMachine": "Vm Id",
-	"Network": "Network Id", "Vpc": "Vpc Id", "NetworkAcl": "Network ACL Id", "NetworkAclItem": "Network ACL Item Id", "IpAddress": "IP Id",
-	"FirewallRule": "Rule Id", "LoadBalancerRule": "Load balancer Id",
+	"Domain":         "Domain Id",
+	"Account":        "Account Id",
+	"User":           "User Id",
+	"Role":           "Role Id",
+	"Project":        "Project Id",
+	"VirtualMachine": "Vm Id",
+	"Network":        "Network Id",
+	"Vpc":            "Vpc Id",
+	"NetworkAcl":     "Network ACL Id",
+	"NetworkAclItem": "Network ACL Item Id",
+	"IpAddress":      "IP Id",
+	"FirewallRule":   "Rule Id", "LoadBalancerRule": "Load balancer Id",
 }
 
-// Records returns the event of a command on an object of the type that param refers to, or that it creates if param is "".
+// Records returns the event of a command on an object of the type that param refers to, or that it creates if param is
+// "".
 func Records(kind, phrase, resource, param string) *store.EventSpec {
 	return &store.EventSpec{Kind: kind, Phrase: phrase, Label: eventLabels[resource], Resource: resource, Param: param}
 }
@@ -47,7 +57,8 @@ type Command struct {
 	Refs map[string]store.RefKind
 	// Order has the parameters whose processing order is known, separated by blanks.
 	Order string
-	// Without lists parameters of CloudStack's that the simulator does not have, separated by blanks: a call with one is refused.
+	// Without lists parameters of CloudStack's that the simulator does not have, separated by blanks: a call with one
+	// is refused.
 	Without string
 	// Write is set when Run changes state.
 	Write bool
@@ -59,7 +70,8 @@ type Command struct {
 	Run func(*Call) (any, error)
 	// Submit validates an asynchronous command, runs its create phase and returns the job.
 	Submit func(*Call) (*JobSpec, error)
-	// Class is the Java class that jobs show, without CloudStack's prefix, or its package if the class is named like the command.
+	// Class is the Java class that jobs show, without CloudStack's prefix, or its package if the class is named like
+	// the command.
 	Class string
 	// ByAdmin is set if root admins use another class: admin. in place of user., and ByAdmin at the end.
 	ByAdmin bool

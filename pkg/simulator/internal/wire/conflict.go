@@ -23,13 +23,16 @@ func ConflictWith(r *store.FWRule, others []*store.FWRule) error {
 				return Invalid("New rule conflicts with existing rule: %s", conflictText(o))
 			}
 		case r.StartPort == nil && o.StartPort == nil:
-			return Errf(CodeConflict, CSRuleConflict, "There is already a firewall rule specified with protocol = %s and no ports", r.Protocol)
+			return Errf(CodeConflict, CSRuleConflict,
+				"There is already a firewall rule specified with protocol = %s and no ports", r.Protocol)
 		case r.StartPort == nil || o.StartPort == nil || r.EndPort == nil || o.EndPort == nil:
 		case *r.StartPort <= *o.EndPort && *o.StartPort <= *r.EndPort:
-			return Errf(CodeConflict, CSRuleConflict, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
+			return Errf(CodeConflict, CSRuleConflict,
+				"The range specified, %d-%d, conflicts with rule %s which has %d-%d",
 				*r.StartPort, *r.EndPort, conflictText(o), *o.StartPort, *o.EndPort)
 		}
 	}
+
 	return nil
 }
 
@@ -39,7 +42,8 @@ func shareText(a, b []string) bool {
 }
 
 func conflictText(r *store.FWRule) string {
-	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"Firewall","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"Firewall","state":"%s","uuid":"%s"}`, r.ID,
+		r.Network.ID, r.State, r.UUID)
 }
 
 // BalancerConflict returns an error if another rule of the address uses the port of a load balancer rule. Port
@@ -63,12 +67,18 @@ func BalancerConflict(r *store.LBRule) error {
 func ForwardConflict(r *store.PFRule) error {
 	for _, o := range r.IP.LBRules {
 		if o.State != store.RuleRevoke && r.PublicStart <= o.PublicPort && o.PublicPort <= r.PublicEnd {
-			return rangeConflict(CSRuleConflict, r.PublicStart, r.PublicEnd, o.ConflictText(), o.PublicPort, o.PublicPort)
+			return rangeConflict(CSRuleConflict, r.PublicStart, r.PublicEnd, o.ConflictText(), o.PublicPort,
+				o.PublicPort)
 		}
 	}
 	for _, o := range r.IP.PFRules {
-		if o.State != store.RuleRevoke && o.Protocol == r.Protocol && shareText(o.CIDRs, r.CIDRs) && r.PublicStart <= o.PublicEnd && o.PublicStart <= r.PublicEnd {
-			return rangeConflict(CSRuleConflict, r.PublicStart, r.PublicEnd, o.ConflictText(), o.PublicStart, o.PublicEnd)
+		if o.State != store.RuleRevoke &&
+			o.Protocol == r.Protocol &&
+			shareText(o.CIDRs, r.CIDRs) &&
+			r.PublicStart <= o.PublicEnd &&
+			o.PublicStart <= r.PublicEnd {
+			return rangeConflict(CSRuleConflict, r.PublicStart, r.PublicEnd, o.ConflictText(), o.PublicStart,
+				o.PublicEnd)
 		}
 	}
 	return nil
@@ -76,7 +86,8 @@ func ForwardConflict(r *store.PFRule) error {
 
 // rangeConflict is the error of a rule whose ports overlap those of another rule.
 func rangeConflict(cs, from, to int, with string, start, end int) error {
-	return Errf(CodeConflict, cs, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", from, to, with, start, end)
+	return Errf(CodeConflict, cs, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", from, to, with,
+		start, end)
 }
 
 // NoHost is the error of a start in a zone without hosts.

@@ -14,7 +14,9 @@ import (
 // customIDKinds maps the commands with which a root admin changes an object's UUID to the kind of object among which
 // CloudStack searches for a duplicate.
 var customIDKinds = map[string]store.RefKind{
-	"updateLoadBalancer": store.RefRule, "updateLoadBalancerRule": store.RefRule, "updatePortForwardingRule": store.RefRule,
+	"updateLoadBalancer":       store.RefRule,
+	"updateLoadBalancerRule":   store.RefRule,
+	"updatePortForwardingRule": store.RefRule,
 }
 
 // CheckCustomID refuses a customid that is not a UUID or is in use. CloudStack checks it directly before the command

@@ -133,10 +133,12 @@ func ErrorXML(key string, e *Error) []byte {
 		XMLName xml.Name
 		Value   string `xml:",chardata"`
 	}
+
 	type body struct {
 		XMLName xml.Name
 		Members []member
 	}
+
 	b := body{XMLName: xml.Name{Local: key}}
 	add := func(name, v string) {
 		b.Members = append(b.Members, member{XMLName: xml.Name{Local: name}, Value: v})
@@ -145,11 +147,13 @@ func ErrorXML(key string, e *Error) []byte {
 	if e.CS != 0 {
 		add("cserrorcode", fmt.Sprint(e.CS))
 	}
+
 	add("errortext", e.Text)
 	out, err := xml.Marshal(b)
 	if err != nil {
 		out = []byte("<errorresponse></errorresponse>")
 	}
+
 	return append([]byte(`<?xml version="1.0" encoding="UTF-8"?>`), out...)
 }
 
@@ -192,7 +196,8 @@ func Refusal(faults []*fault.Fault) *Error {
 		return tooMany(wait)
 	}
 	if fault.Pick(faults, fault.Maintenance) != nil {
-		return Errf(http.StatusServiceUnavailable, CSGeneric, "Maintenance or Shutdown has been initiated on this management server. Can not accept new jobs")
+		return Errf(http.StatusServiceUnavailable, CSGeneric,
+			"Maintenance or Shutdown has been initiated on this management server. Can not accept new jobs")
 	}
 	return nil
 }

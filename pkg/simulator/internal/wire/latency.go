@@ -36,10 +36,26 @@ func NamedProfile(name string) (Profile, error) {
 	case "instant", "":
 		return Profile{Name: "instant"}, nil
 	case "simulator":
-		return Profile{Name: name, Call: Ms(15), Calls: measuredCalls, Job: Ms(150), Jobs: measuredJobs, LockRetry: lockRetry}, nil
+		return Profile{
+			Name:      name,
+			Call:      Ms(15),
+			Calls:     measuredCalls,
+			Job:       Ms(150),
+			Jobs:      measuredJobs,
+			LockRetry: lockRetry,
+		}, nil
+
 	case "production":
-		return Profile{Name: name, Call: Ms(25), Calls: measuredCalls, Job: Ms(2000), Jobs: assumedJobs, LockRetry: lockRetry}, nil
+		return Profile{
+			Name:      name,
+			Call:      Ms(25),
+			Calls:     measuredCalls,
+			Job:       Ms(2000),
+			Jobs:      assumedJobs,
+			LockRetry: lockRetry,
+		}, nil
 	}
+
 	return Profile{}, fmt.Errorf("latency profile %q is not known; use instant, simulator or production", name)
 }
 
@@ -51,25 +67,53 @@ const lockRetry = 5 * time.Second
 
 var (
 	measuredCalls = map[string]time.Duration{
-		"listVirtualMachines": Ms(24), "listLoadBalancerRules": Ms(10), "listPublicIpAddresses": Ms(18), "listFirewallRules": Ms(13),
-		"listNetworks": Ms(35), "queryAsyncJobResult": Ms(11), "associateIpAddress": Ms(41), "createLoadBalancerRule": Ms(49),
-		"assignToLoadBalancerRule": Ms(22), "createFirewallRule": Ms(27), "createNetworkACL": Ms(12), "listZones": Ms(33), "listApis": Ms(315),
+		"listVirtualMachines":      Ms(24),
+		"listLoadBalancerRules":    Ms(10),
+		"listPublicIpAddresses":    Ms(18),
+		"listFirewallRules":        Ms(13),
+		"listNetworks":             Ms(35),
+		"queryAsyncJobResult":      Ms(11),
+		"associateIpAddress":       Ms(41),
+		"createLoadBalancerRule":   Ms(49),
+		"assignToLoadBalancerRule": Ms(22),
+		"createFirewallRule":       Ms(27),
+		"createNetworkACL":         Ms(12),
+		"listZones":                Ms(33),
+		"listApis":                 Ms(315),
 	}
 	measuredJobs = map[string]time.Duration{
-		"associateIpAddress": Ms(40), "disassociateIpAddress": Ms(170), "createLoadBalancerRule": Ms(13), "assignToLoadBalancerRule": Ms(194),
-		"removeFromLoadBalancerRule": Ms(196), "updateLoadBalancerRule": Ms(144), "deleteLoadBalancerRule": Ms(167), "createFirewallRule": Ms(50),
-		"deleteFirewallRule": Ms(46), "createNetworkACL": Ms(14), "createTags": Ms(8), "deleteTags": Ms(8),
+		"associateIpAddress":         Ms(40),
+		"disassociateIpAddress":      Ms(170),
+		"createLoadBalancerRule":     Ms(13),
+		"assignToLoadBalancerRule":   Ms(194),
+		"removeFromLoadBalancerRule": Ms(196),
+		"updateLoadBalancerRule":     Ms(144),
+		"deleteLoadBalancerRule":     Ms(167),
+		"createFirewallRule":         Ms(50),
+		"deleteFirewallRule":         Ms(46), "createNetworkACL": Ms(14), "createTags": Ms(8), "deleteTags": Ms(8),
 		"createPortForwardingRule": Ms(200), "updatePortForwardingRule": Ms(230), // until a poll saw the end
-		"startVirtualMachine": Ms(1400), "deployVirtualMachine": Ms(1400), "stopVirtualMachine": Ms(300), "destroyVirtualMachine": Ms(300),
-		"rebootVirtualMachine": Ms(300), "expungeVirtualMachine": Ms(6000), "restartNetwork": Ms(17000),
+		"startVirtualMachine":   Ms(1400),
+		"deployVirtualMachine":  Ms(1400),
+		"stopVirtualMachine":    Ms(300),
+		"destroyVirtualMachine": Ms(300),
+		"rebootVirtualMachine":  Ms(300), "expungeVirtualMachine": Ms(6000), "restartNetwork": Ms(17000),
 	}
 	assumedJobs = map[string]time.Duration{
-		"associateIpAddress": Ms(2000), "disassociateIpAddress": Ms(4000), "createLoadBalancerRule": Ms(13), "assignToLoadBalancerRule": Ms(3000),
-		"removeFromLoadBalancerRule": Ms(3000), "updateLoadBalancerRule": Ms(3000), "deleteLoadBalancerRule": Ms(3000), "createFirewallRule": Ms(2000),
-		"deleteFirewallRule": Ms(2000), "createTags": Ms(8), "deleteTags": Ms(8),
+		"associateIpAddress":         Ms(2000),
+		"disassociateIpAddress":      Ms(4000),
+		"createLoadBalancerRule":     Ms(13),
+		"assignToLoadBalancerRule":   Ms(3000),
+		"removeFromLoadBalancerRule": Ms(3000),
+		"updateLoadBalancerRule":     Ms(3000),
+		"deleteLoadBalancerRule":     Ms(3000),
+		"createFirewallRule":         Ms(2000),
+		"deleteFirewallRule":         Ms(2000), "createTags": Ms(8), "deleteTags": Ms(8),
 		"updatePortForwardingRule": Ms(4000), // the router is told twice: revoke, then apply
-		"startVirtualMachine":      Ms(30000), "deployVirtualMachine": Ms(30000), "stopVirtualMachine": Ms(15000), "destroyVirtualMachine": Ms(15000),
-		"rebootVirtualMachine": Ms(15000), "expungeVirtualMachine": Ms(20000), "restartNetwork": Ms(60000),
+		"startVirtualMachine":      Ms(30000),
+		"deployVirtualMachine":     Ms(30000),
+		"stopVirtualMachine":       Ms(15000),
+		"destroyVirtualMachine":    Ms(15000),
+		"rebootVirtualMachine":     Ms(15000), "expungeVirtualMachine": Ms(20000), "restartNetwork": Ms(60000),
 		"createKubernetesCluster": Ms(240000), "startKubernetesCluster": Ms(60000), "scaleKubernetesCluster": Ms(90000),
 		"upgradeKubernetesCluster": Ms(120000), "registerIso": Ms(60000),
 	}
@@ -119,8 +163,8 @@ const (
 	fastest = 100
 )
 
-// SetSpeed makes calls and jobs that begin from now on take 1/speed of their time. An instant server that is slowed down first takes
-// the times of profile simulator. The wait for a locked row is CloudStack's own and does not change.
+// SetSpeed makes calls and jobs that begin from now on take 1/speed of their time. An instant server that is slowed
+// down first takes the times of profile simulator. The wait for a locked row is CloudStack's own and does not change.
 func (s *Server) SetSpeed(speed float64) error {
 	if !(speed >= slowest && speed <= fastest) {
 		return fmt.Errorf("speed %g must lie between %g and %d; 1 is normal", speed, slowest, fastest)

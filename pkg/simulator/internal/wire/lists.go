@@ -153,6 +153,7 @@ func (c *Call) OwnerScope(byID bool) (Scope, *Error) {
 	if c.Given("projectid") {
 		return c.projectScope()
 	}
+
 	me := c.Caller.Account
 	listAll := c.Boolean("listall")
 	var dom *store.Domain
@@ -165,6 +166,7 @@ func (c *Call) OwnerScope(byID bool) (Scope, *Error) {
 			return nil, Denied()
 		}
 	}
+
 	if name := c.Str("account"); name != "" {
 		in := dom
 		if in == nil {
@@ -179,12 +181,14 @@ func (c *Call) OwnerScope(byID bool) (Scope, *Error) {
 		}
 		return func(o *store.Account) bool { return o == a }, nil
 	}
+
 	if dom != nil && !me.Normal() {
 		recursive := c.BoolOr("isrecursive", listAll)
 		return func(o *store.Account) bool {
 			return o != nil && (o.Project == nil || byID) && (o.Domain == dom || recursive && o.Domain.Within(dom))
 		}, nil
 	}
+
 	wide := listAll || byID
 	switch {
 	case wide && me.RootAdmin():
@@ -194,6 +198,7 @@ func (c *Call) OwnerScope(byID bool) (Scope, *Error) {
 			return o != nil && o.Domain.Within(me.Domain) && (o.Project == nil || byID)
 		}, nil
 	}
+
 	return func(o *store.Account) bool { return o == me }, nil
 }
 
@@ -202,6 +207,7 @@ func (c *Call) projectScope() (Scope, *Error) {
 	if c.Str("account") != "" {
 		return nil, Invalid("Account and projectId can't be specified together")
 	}
+
 	if r := c.Refs["projectid"]; r.Obj == nil && r.ID == -1 {
 		listAll := c.Boolean("listall")
 		return func(o *store.Account) bool {
@@ -216,13 +222,17 @@ func (c *Call) projectScope() (Scope, *Error) {
 			return o.Project.Admits(c.Caller)
 		}, nil
 	}
+
 	p := Arg[*store.Project](c, "projectid")
 	if p == nil || p.Removed {
 		return nil, Invalid("Unable to find project by id %s", c.ProjectRef())
 	}
+
 	if !c.Access(p.Account) {
-		return nil, Errf(CodeAccount, CSPermission, "Account %s can't access project id=%d", store.AccountText(me), p.ID)
+		return nil, Errf(CodeAccount, CSPermission, "Account %s can't access project id=%d", store.AccountText(me),
+			p.ID)
 	}
+
 	return func(o *store.Account) bool { return o == p.Account }, nil
 }
 

@@ -42,6 +42,7 @@ func (l *RowLocks) Acquire(ctx context.Context, key string) (release func(), err
 				close(done)
 			}, nil
 		}
+
 		l.mu.Unlock()
 		if l.retry > 0 {
 			if err := Sleep(ctx, l.clock, l.retry); err != nil {
@@ -49,6 +50,7 @@ func (l *RowLocks) Acquire(ctx context.Context, key string) (release func(), err
 			}
 			continue
 		}
+
 		select {
 		case <-freed:
 		case <-ctx.Done():

@@ -37,10 +37,12 @@ func hide(cat *catalogue.Catalogue, key string, value any) {
 		for _, item := range v {
 			hide(cat, key, item)
 		}
+
 	case map[string]any:
 		for _, field := range cat.Hides[key] {
 			delete(v, field)
 		}
+
 		for name, member := range v {
 			if list, ok := member.([]any); ok && name == "capability" && !cat.RouterTLS {
 				v[name] = slices.DeleteFunc(list, isTLSCapability)

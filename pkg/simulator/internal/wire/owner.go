@@ -14,25 +14,31 @@ func (c *Call) AddressOwner() (*store.Account, error) {
 	if c.Str("account") != "" && c.Given("domainid") { // one without the other is ignored
 		return c.NewOwner()
 	}
+
 	if c.Given("projectid") {
 		p := Arg[*store.Project](c, "projectid")
 		if p == nil || p.Removed {
 			return nil, Invalid("Unable to find project by id %s", c.ProjectRef())
 		}
 		if p.State != store.ProjectActive {
-			return nil, Errf(CodeAccount, CSPermission, "Can't add resources to the project with specified projectId in state=%s as it's no longer active", p.State)
+			return nil, Errf(CodeAccount, CSPermission,
+				"Can't add resources to the project with specified projectId in state=%s as it's no longer active",
+				p.State)
 		}
 		return p.Account, nil
 	}
+
 	if n := Arg[*store.Network](c, "networkid"); n != nil {
 		if n.Owner == nil { // a domain's network is owned by the system account
 			return nil, Denied()
 		}
 		return n.Owner, nil
 	}
+
 	if v := Arg[*store.VPC](c, "vpcid"); v != nil {
 		return v.Owner, nil
 	}
+
 	return c.Caller.Account, nil
 }
 
@@ -69,20 +75,26 @@ func (c *Call) OwnerArg(active bool) (*store.Account, error) {
 		case !ok:
 			return nil, Invalid("Unable to find account by name %s in domain with specified id", name)
 		case active && a.State != store.StateEnabled:
-			return nil, Errf(CodeAccount, CSPermission, "Can't add resources to the account %s in state=%s as it's no longer active", store.AccountText(a), a.State)
+			return nil, Errf(CodeAccount, CSPermission,
+				"Can't add resources to the account %s in state=%s as it's no longer active", store.AccountText(a),
+				a.State)
 		}
 		return a, nil
 	}
+
 	if c.Given("projectid") {
 		p := Arg[*store.Project](c, "projectid")
 		switch {
 		case p == nil || p.Removed:
 			return nil, Invalid("Unable to find project by id")
 		case active && p.State != store.ProjectActive:
-			return nil, Errf(CodeAccount, CSPermission, "Can't add resources to the project with specified projectId in state=%s as it's no longer active", p.State)
+			return nil, Errf(CodeAccount, CSPermission,
+				"Can't add resources to the project with specified projectId in state=%s as it's no longer active",
+				p.State)
 		}
 		return p.Account, nil
 	}
+
 	return nil, nil
 }
 
@@ -98,7 +110,8 @@ func (c *Call) NewOwner() (*store.Account, error) {
 	case c.Given("projectid") && (p == nil || p.Removed):
 		return nil, Invalid("Unable to find project by id=%s", c.ProjectRef())
 	case c.Given("projectid") && !c.Access(p.Account):
-		return nil, Errf(CodeAccount, CSPermission, "Account %s is unauthorised to use project id=%d", store.AccountText(me), p.ID)
+		return nil, Errf(CodeAccount, CSPermission, "Account %s is unauthorised to use project id=%d",
+			store.AccountText(me), p.ID)
 	case c.Given("projectid"):
 		return p.Account, nil
 	case name != "" && !named:
@@ -106,12 +119,14 @@ func (c *Call) NewOwner() (*store.Account, error) {
 	case !named:
 		return me, nil
 	case !me.Admin() && (name != me.Name || d != me.Domain):
-		return nil, Errf(CodeAccount, CSPermission, "Can't create/list resources for account %s in domain %d, permission denied", name, c.Refs["domainid"].ID)
+		return nil, Errf(CodeAccount, CSPermission,
+			"Can't create/list resources for account %s in domain %d, permission denied", name, c.Refs["domainid"].ID)
 	case !me.Admin():
 		return me, nil
 	case d == nil || d.Removed:
 		return nil, Invalid("Unable to find the domain by id=%d", c.Refs["domainid"].ID)
 	}
+
 	a, ok := c.St.AccountIn(d, name)
 	switch {
 	case !ok:
@@ -119,6 +134,7 @@ func (c *Call) NewOwner() (*store.Account, error) {
 	case !c.DomainAccess(d):
 		return nil, Denied()
 	}
+
 	return a, nil
 }
 
@@ -146,19 +162,23 @@ func (c *Call) CheckLimit(owner *store.Account, resource string, n int64) error 
 	if owner.RootAdmin() {
 		return nil
 	}
+
 	k := settings.LimitKindOf(resource)
 	text := c.St.OverAccountLimit(owner, k, n, fault.Pick(c.Faults, fault.Quota) != nil)
 	for d := owner.Domain; text == "" && d.Parent != nil; d = d.Parent {
 		text = c.St.OverDomainLimit(d, k, n)
 	}
+
 	switch {
 	case text == "":
 		return nil
 	case resource == "publicIPs":
-		return Errf(CodeAccountLimit, CSAccountLimit, "Maximum number of public IP addresses for account: %s has been exceeded.", owner.Name)
+		return Errf(CodeAccountLimit, CSAccountLimit,
+			"Maximum number of public IP addresses for account: %s has been exceeded.", owner.Name)
 	case c.API.Name == "deployVirtualMachine": // this command wraps the error
 		return Errf(CodeAlloc, CSGeneric, "%s", text)
 	}
+
 	return Errf(CodeAlloc, CSResourceAlloc, "%s", text)
 }
 
@@ -175,7 +195,8 @@ func (c *Call) CheckDemand(owner *store.Account, d Demand) error {
 	for _, r := range []struct {
 		resource string
 		n        int64
-	}{{"virtualMachines", d.VMs}, {"cpus", d.CPUs}, {"memoryMiB", d.MemMiB}, {"volumes", d.Volumes}, {"primaryStorageGiB", d.DiskGiB}} {
+	}{{"virtualMachines", d.VMs}, {"cpus", d.CPUs}, {"memoryMiB", d.MemMiB}, {"volumes", d.Volumes},
+		{"primaryStorageGiB", d.DiskGiB}} {
 		if r.n == 0 {
 			continue
 		}

@@ -26,13 +26,18 @@ func (c *Call) ProcessParams() *Error {
 	c.Lists = map[string][]store.Ref{}
 	c.Maps = map[string][]MapEntry{}
 	for k, v := range c.Req.Values {
-		if i := strings.IndexFunc(v, func(r rune) bool { return r < 0x20 && r != '\n' && r != '\r' || r == 0x7f }); i >= 0 {
-			return ParamError("Received value %s containing illegal ASCII non-printable characters for parameter %s", v, k)
+		if i := strings.IndexFunc(v, func(r rune) bool {
+			return r < 0x20 && r != '\n' && r != '\r' || r == 0x7f
+		}); i >= 0 {
+			return ParamError("Received value %s containing illegal ASCII non-printable characters for parameter %s", v,
+				k)
 		}
 	}
+
 	if err := c.checkArrays(); err != nil {
 		return err
 	}
+
 	for i := range c.API.Params {
 		p := &c.API.Params[i]
 		if p.Admin && !c.Caller.RootAdmin() {
@@ -43,24 +48,29 @@ func (c *Call) ProcessParams() *Error {
 			return err
 		}
 	}
+
 	for _, name := range strings.Fields(c.Cmd.Without) {
 		if c.Has(name) || c.Maps[name] != nil {
-			return Errf(CodeInternal, CSGeneric, "the simulator does not implement the parameter %s of %s", name, c.API.Name)
+			return Errf(CodeInternal, CSGeneric, "the simulator does not implement the parameter %s of %s", name,
+				c.API.Name)
 		}
 	}
+
 	if err := c.checkPagePair(); err != nil {
 		return err
 	}
+
 	if strings.HasPrefix(c.API.Name, "list") {
 		if err := c.CheckTagValues(); err != nil {
 			return err
 		}
 	}
+
 	return c.checkDatabaseText()
 }
 
-// checkDatabaseText refuses texts that the database does not take: characters of four bytes in UTF-8, such as emoji. The
-// signature of such a call is right. Seen for keyword; that it holds for every text and tag is a guess.
+// checkDatabaseText refuses texts that the database does not take: characters of four bytes in UTF-8, such as emoji.
+// The signature of such a call is right. Seen for keyword; that it holds for every text and tag is a guess.
 func (c *Call) checkDatabaseText() *Error {
 	breaks := func(v string) bool { return strings.ContainsFunc(v, func(r rune) bool { return r > 0xFFFF }) }
 	for i := range c.API.Params {
@@ -108,6 +118,7 @@ func (c *Call) processParam(p *catalogue.Param) *Error {
 	case v == "" && p.Required: // for every type
 		return Invalid("Invalid value provided for API arg: %s", name)
 	}
+
 	switch p.Type {
 	case "integer", "long", "short":
 		if p.Type == "integer" && strings.TrimSpace(v) == "" { // treated as absent
@@ -117,6 +128,7 @@ func (c *Call) processParam(p *catalogue.Param) *Error {
 		if _, err := strconv.ParseInt(v, 10, numberBits[p.Type]); err != nil {
 			return c.badValue(name, v)
 		}
+
 	case "map":
 		return c.badValue(name, v) // a plain value instead of name[i].key
 	case "uuid":
@@ -129,6 +141,7 @@ func (c *Call) processParam(p *catalogue.Param) *Error {
 			return nil
 		}
 		c.Refs[name] = *r
+
 	case "list":
 		if c.Cmd.Kind(name) == store.RefNone {
 			return nil
@@ -143,12 +156,15 @@ func (c *Call) processParam(p *catalogue.Param) *Error {
 			}
 			c.Lists[name] = append(c.Lists[name], *r)
 		}
+
 	case "string":
 		if len([]rune(v)) > p.MaxLength() {
-			return ParamError("Unable to execute API command %s due to invalid value. Value greater than max allowed length %d for param: %s",
+			return ParamError("Unable to execute API command %s due to invalid value. Value greater than max allowed "+
+				"length %d for param: %s",
 				c.API.Lower, p.MaxLength(), javaField(c.API.Name, name))
 		}
 	}
+
 	return nil
 }
 
@@ -163,8 +179,10 @@ func elements(v string) []string {
 
 // BadRef is CloudStack's error for unknown, malformed and empty ids.
 func (c *Call) BadRef(name, v string) *Error {
-	return ParamError("Unable to execute API command %s due to invalid value. Invalid parameter %s value=%s due to incorrect long value format, "+
-		"or entity does not exist or due to incorrect parameter annotation for the field in api cmd class.", c.API.Lower, name, v)
+	return ParamError("Unable to execute API command %s due to invalid value. Invalid parameter %s value=%s due to "+
+		"incorrect long value format, "+
+		"or entity does not exist or due to incorrect parameter annotation for the field in api cmd class.",
+		c.API.Lower, name, v)
 }
 
 // uuidForm matches UUIDs.
@@ -183,14 +201,18 @@ func (c *Call) resolve(name, v string, p *catalogue.Param) (*store.Ref, *Error) 
 		return nil, nil
 	case p.Since != "" || err != nil:
 	case n < 1:
-		return nil, ParamError("Unable to execute API command %s due to invalid value. Invalid value provided for API arg: %s", c.API.Lower, name)
+		return nil,
+			ParamError("Unable to execute API command %s due to invalid value. Invalid value provided for API arg: %s",
+				c.API.Lower, name)
 	default:
 		return &store.Ref{ID: n, Obj: c.St.ByInternalID(kind, n)}, nil
 	}
+
 	obj, id := c.St.ByUUID(kind, v)
 	if obj == nil {
 		return nil, c.BadRef(name, v)
 	}
+
 	return &store.Ref{ID: id, Obj: obj}, nil
 }
 
@@ -201,8 +223,9 @@ var arrayName = regexp.MustCompile(`^[^\[\].]+\[[+-]?[0-9]{1,9}\]\.[^\[\]]+$`)
 func (c *Call) checkArrays() *Error {
 	for k := range c.Args {
 		if strings.IndexByte(k, '[') > 0 && !arrayName.MatchString(k) {
-			return Errf(CodeMalformed, CSGeneric, "Unable to decode parameter %s; if specifying an object array, please use parameter[index].field=XXX, "+
-				"e.g. userGroupList[0].group=httpGroup", k)
+			return Errf(CodeMalformed, CSGeneric,
+				"Unable to decode parameter %s; if specifying an object array, please use parameter[index].field=XXX, "+
+					"e.g. userGroupList[0].group=httpGroup", k)
 		}
 	}
 	return nil
@@ -226,18 +249,22 @@ func (c *Call) mapParam(name string) []MapEntry {
 		}
 		byIndex[n][key] = p.Value
 	}
+
 	if len(byIndex) == 0 {
 		return nil
 	}
+
 	idx := make([]int64, 0, len(byIndex))
 	for n := range byIndex {
 		idx = append(idx, n)
 	}
+
 	slices.Sort(idx)
 	out := make([]MapEntry, 0, len(idx))
 	for _, n := range idx {
 		out = append(out, byIndex[n])
 	}
+
 	return out
 }
 
@@ -254,16 +281,28 @@ func javaField(command, param string) string {
 
 var javaFields = map[string]string{
 	"createLoadBalancerRule.name": "loadBalancerRuleName", "updateLoadBalancerRule.name": "loadBalancerName",
-	"listLoadBalancerRules.name": "loadBalancerRuleName", "createLoadBalancer.name": "loadBalancerName", "createLoadBalancer.sourceipaddress": "sourceIp",
-	"createLBStickinessPolicy.name": "lbStickinessPolicyName", "createLBStickinessPolicy.methodname": "stickinessMethodName", ".traffictype": "trafficType",
-	"associateIpAddress.ipaddress": "ipAddress", "listPublicIpAddresses.ipaddress": "ipAddress", "addNicToVirtualMachine.ipaddress": "ipaddr",
-	"addNicToVirtualMachine.macaddress": "macaddr", ".account": "accountName", ".displaytext": "displayText",
-	".displayname": "displayName", ".resourcetype": "resourceType", ".resourcetypename": "resourceTypeName", ".networkdomain": "networkDomain",
-	".accountid": "accountUUID", ".roletype": "roleType",
+	"listLoadBalancerRules.name":          "loadBalancerRuleName",
+	"createLoadBalancer.name":             "loadBalancerName",
+	"createLoadBalancer.sourceipaddress":  "sourceIp",
+	"createLBStickinessPolicy.name":       "lbStickinessPolicyName",
+	"createLBStickinessPolicy.methodname": "stickinessMethodName",
+	".traffictype":                        "trafficType",
+	"associateIpAddress.ipaddress":        "ipAddress",
+	"listPublicIpAddresses.ipaddress":     "ipAddress",
+	"addNicToVirtualMachine.ipaddress":    "ipaddr",
+	"addNicToVirtualMachine.macaddress":   "macaddr", ".account": "accountName", ".displaytext": "displayText",
+	".displayname":      "displayName",
+	".resourcetype":     "resourceType",
+	".resourcetypename": "resourceTypeName",
+	".networkdomain":    "networkDomain",
+	".accountid":        "accountUUID", ".roletype": "roleType",
 	"createDomain.name": "domainName", "listDomains.name": "domainName", "createDomain.domainid": "domainUUID",
 	"createRole.name": "roleName", "listRoles.name": "roleName",
 	"createRole.description": "roleDescription",
-	"listAccounts.name":      "searchName", "createAccount.timezone": "timeZone", "createAccount.userid": "userUUID", "createUser.userid": "userUUID",
+	"listAccounts.name":      "searchName",
+	"createAccount.timezone": "timeZone",
+	"createAccount.userid":   "userUUID",
+	"createUser.userid":      "userUUID",
 }
 
 // TagType finds a type by its name, ignoring case.

@@ -36,8 +36,13 @@ func ParseRequest(r *http.Request) (*Request, *Error) {
 	if uri := len(r.Method) + len(r.RequestURI) + len(" HTTP/1.1\r\n"); uri > maxHead {
 		return nil, &Error{Status: http.StatusRequestURITooLong, Text: "URI Too Long", Plain: true}
 	} else if uri+headerSize(r) > maxHead {
-		return nil, &Error{Status: http.StatusRequestHeaderFieldsTooLarge, Text: "Request Header Fields Too Large", Plain: true}
+		return nil, &Error{
+			Status: http.StatusRequestHeaderFieldsTooLarge,
+			Text:   "Request Header Fields Too Large",
+			Plain:  true,
+		}
 	}
+
 	seen := map[string]int{}
 	var ps []Param
 	for _, p := range splitPairs(r.URL.RawQuery) {
@@ -48,7 +53,9 @@ func ParseRequest(r *http.Request) (*Request, *Error) {
 		seen[p.Name] = len(ps)
 		ps = append(ps, p)
 	}
-	if r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+
+	if r.Method == http.MethodPost &&
+		strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxForm+1))
 		if err != nil {
 			return nil, &Error{Status: http.StatusBadRequest, Text: "unable to read the request body", Plain: true}
@@ -64,6 +71,7 @@ func ParseRequest(r *http.Request) (*Request, *Error) {
 			}
 		}
 	}
+
 	req := &Request{Raw: ps, Values: make(map[string]string, len(ps)), Post: r.Method == http.MethodPost}
 	for _, p := range ps {
 		switch p.Name {
@@ -74,6 +82,7 @@ func ParseRequest(r *http.Request) (*Request, *Error) {
 		}
 		req.Values[strings.ToLower(p.Name)] = p.Value
 	}
+
 	return req, nil
 }
 

@@ -35,8 +35,8 @@ func StringToSign(ps []Param) string {
 	return strings.ToLower(b.String())
 }
 
-// JavaEscape writes s like java.net.URLEncoder in UTF-8, with + replaced by %20. Unlike url.QueryEscape, it escapes ~ and
-// does not escape *.
+// JavaEscape writes s like java.net.URLEncoder in UTF-8, with + replaced by %20. Unlike url.QueryEscape, it escapes ~
+// and does not escape *.
 func JavaEscape(b *strings.Builder, s string) {
 	const hex = "0123456789ABCDEF"
 	for i := range len(s) {

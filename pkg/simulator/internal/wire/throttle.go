@@ -39,25 +39,30 @@ func (t *throttle) Admit(a *store.Account, limit int, interval time.Duration, no
 	if limit <= 0 || a.RootAdmin() {
 		return nil
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.windows == nil {
 		t.windows = map[*store.Account]*throttleWindow{}
 	}
+
 	w := t.windows[a]
 	if w == nil || now.Sub(w.start) >= interval {
 		w = &throttleWindow{start: now}
 		t.windows[a] = w
 	}
+
 	w.used++
 	if w.used <= limit {
 		return nil
 	}
+
 	return tooMany(w.start.Add(interval).Sub(now))
 }
 
 func tooMany(wait time.Duration) *Error {
-	return Errf(http.StatusTooManyRequests, CSGeneric, "The given user has reached his/her account api limit, please retry after [%d] ms.", wait.Milliseconds())
+	return Errf(http.StatusTooManyRequests, CSGeneric,
+		"The given user has reached his/her account api limit, please retry after [%d] ms.", wait.Milliseconds())
 }
 
 // Clear clears all counts.

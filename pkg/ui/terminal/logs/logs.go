@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logs keeps text from outside from controlling a terminal on which somebody reads the controller's log, and from
-// beginning an entry of it. klog quotes most values; it writes those of several lines, and what the framework formats itself,
-// as they are.
+// Package logs keeps text from outside from controlling a terminal on which somebody reads the controller's log, and
+// from beginning an entry of it. klog quotes most values; it writes those of several lines, and what the framework
+// formats itself, as they are.
 package logs
 
 import (
@@ -20,14 +20,15 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Escape has klog write to w, each entry escaped. It goes by the flags of the framework, which has set up klog just before and
-// takes no writer.
+// Escape has klog write to w, each entry escaped. It goes by the flags of the framework, which has set up klog just
+// before and takes no writer.
 func Escape(flags *pflag.FlagSet, w io.Writer) {
 	w = entries{w}
 	value := func(name string) string { return flags.Lookup(name).Value.String() }
 	verbosity, _ := strconv.Atoi(value("v")) // the flag is a number
 	if value("logging-format") == logsapi.JSONLogFormat {
-		logger, _ := json.NewJSONLogger(logsapi.VerbosityLevel(verbosity), json.AddNopSync(w), nil, nil) //nolint:gosec // not negative
+		//nolint:gosec // not negative
+		logger, _ := json.NewJSONLogger(logsapi.VerbosityLevel(verbosity), json.AddNopSync(w), nil, nil)
 		klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
 		return
 	}

@@ -44,7 +44,9 @@ func TestSecurityLogEscapes(t *testing.T) {
 			entries := 0
 			for line := range strings.Lines(out.String()) {
 				line = strings.TrimSuffix(line, "\n")
-				assert.Equal(t, -1, strings.IndexFunc(line, func(r rune) bool { return r != '\t' && !unicode.IsGraphic(r) }), "%q", line)
+				assert.Equal(t, -1,
+					strings.IndexFunc(line, func(r rune) bool { return r != '\t' && !unicode.IsGraphic(r) }), "%q",
+					line)
 				assert.False(t, strings.HasPrefix(line, forged), line)
 				if format == "json" {
 					assert.True(t, json.Valid([]byte(line)), line)

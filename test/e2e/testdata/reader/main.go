@@ -35,25 +35,34 @@ func run(file, listen string) error {
 	if err != nil {
 		return err
 	}
+
 	cfg, err := cloudconfig.Parse(f)
 	if err != nil {
 		return err
 	}
+
 	client, err := cloudstack.NewClient(cfg)
 	if err != nil {
 		return err
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	var works atomic.Bool
-	server := &http.Server{Addr: listen, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if !works.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})}
+	server := &http.Server{
+		Addr:              listen,
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if !works.Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}),
+	}
+
 	go func() { _ = server.ListenAndServe() }()
 	for each := time.NewTicker(250 * time.Millisecond); ctx.Err() == nil; {
-		_, err := cloudstack.List(ctx, client, "listSSHKeyPairs", "sshkeypair", nil, func(p *struct{ Name string }) string { return p.Name })
+		_, err := cloudstack.List(ctx, client, "listSSHKeyPairs", "sshkeypair", nil,
+			func(p *struct{ Name string }) string { return p.Name })
 		if err != nil && ctx.Err() == nil {
 			fmt.Println("listSSHKeyPairs:", err)
 		}
@@ -63,5 +72,6 @@ func run(file, listen string) error {
 		case <-each.C:
 		}
 	}
+
 	return server.Close()
 }

@@ -26,30 +26,37 @@ var embedded embed.FS
 // Files are the files of an ISO, by path.
 type Files map[string][]byte
 
-// Upstream returns the files of an ISO with a version of Kubernetes (v1.33.1), for amd64 or arm64. The programs are texts.
+// Upstream returns the files of an ISO with a version of Kubernetes (v1.33.1), for amd64 or arm64. The programs are
+// texts.
 func Upstream(version, arch string) Files {
 	f := Files{
-		"cni/cni-plugins-" + arch + ".tgz":                 []byte("plugins"),
-		"cri-tools/crictl-linux-" + arch + ".tar.gz":       []byte("crictl"),
-		"kubelet.service":                                  []byte("[Service]\nExecStart=/opt/bin/kubelet\n"),
-		"autoscaler.yaml":                                  []byte("kind: Deployment\napiVersion: apps/v1\nmetadata: {name: cluster-autoscaler}\n"),
+		"cni/cni-plugins-" + arch + ".tgz":           []byte("plugins"),
+		"cri-tools/crictl-linux-" + arch + ".tar.gz": []byte("crictl"),
+		"kubelet.service":                            []byte("[Service]\nExecStart=/opt/bin/kubelet\n"),
+		"autoscaler.yaml": []byte("kind: Deployment\napiVersion: apps/v1\nmetadata: " +
+			"{name: cluster-autoscaler}\n"),
 		"docker/cloudstack-kubernetes-provider:v1.1.0.tar": Archive("docker.io/apache/cloudstack-kubernetes-provider:v1.1.0"),
 	}
+
 	for _, name := range []string{"network.yaml", "dashboard.yaml", "provider.yaml", "10-kubeadm.conf"} {
 		f[name], _ = embedded.ReadFile(name)
 	}
+
 	for _, program := range []string{"kubeadm", "kubectl", "kubelet"} {
 		f["k8s/"+program] = []byte(program + " " + version + " " + arch)
 	}
+
 	for _, image := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"} {
 		f["docker/"+image+":"+version+".tar"] = Archive("registry.k8s.io/" + image + ":" + version)
 	}
+
 	for _, image := range []string{
 		"registry.k8s.io/pause:3.10", "docker.io/calico/node:v3.30.0", "docker.io/calico/kube-controllers:v3.30.0",
 		"docker.io/kubernetesui/dashboard:v2.7.0", "docker.io/kubernetesui/metrics-scraper:v1.0.8",
 	} {
 		f["docker/"+filepath.Base(image)+".tar"] = Archive(image)
 	}
+
 	return f
 }
 
@@ -97,7 +104,8 @@ func Archive(image string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, file := range [][2]string{
-		{"blobs/sha256/0", "layer"}, {"index.json", fmt.Sprintf(`{"manifests":[{"annotations":{"io.containerd.image.name":%q}}]}`, image)},
+		{"blobs/sha256/0", "layer"},
+		{"index.json", fmt.Sprintf(`{"manifests":[{"annotations":{"io.containerd.image.name":%q}}]}`, image)},
 		{"manifest.json", fmt.Sprintf(`[{"RepoTags":[%q]}]`, image)}, {"oci-layout", `{"imageLayoutVersion":"1.0.0"}`},
 	} {
 		_ = w.WriteHeader(&tar.Header{Name: file[0], Mode: 0o644, Size: int64(len(file[1]))})
