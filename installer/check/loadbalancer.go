@@ -267,7 +267,7 @@ var lb001 = Check{
 	Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten " +
 		"minutes, and repairs what has changed within its drift period; to have it try now: `kubectl -n NAMESPACE " +
 		"rollout restart deployment,daemonset -l app.kubernetes.io/instance=RELEASE`. Where nothing is missing and " +
-		"clients get no answer all the same, `csccm test` tells whether the virtual router has lost rules that " +
+		"clients get no answer all the same, csccm test tells whether the virtual router has lost rules that " +
 		"CloudStack lists, and how to restart the network",
 }
 
