@@ -1,11 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evidence says what is known of an object of CloudStack that should exist: a VM of a Node, a member of a rule,
-// an address, what a deletion is to remove. It is pure: values in, values out.
+// Package evidence represents what is known about the existence of an object in CloudStack: the VM of a Node, a member
+// of a rule, an address, or what a deletion should remove. It makes no calls.
 //
-// "Not there" needs proof. One answer without the object is none: it may come from another project, from an account
-// that sees less than it did, or from a server that is starting.
+// That an object does not exist needs a proof. One answer without the object is none: it may come from another project,
+// from an account that sees less than before, or from a server that is starting.
 package evidence
 
 import (
@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// Pause is the least time between the two answers that a Service loses its address by.
+// Pause is the minimum time between the two answers after which a Service loses its address.
 const Pause = 5 * time.Second
 
-// doubtAge is how long a first proof counts. It is longer than the longest wait between two attempts.
+// doubtAge is how long a first proof remains valid. It is longer than the longest wait between two attempts.
 const doubtAge = 15 * time.Minute
 
-// Evidence is what is known of one object. The zero value is unknown.
+// Evidence is what is known about one object. The zero value is unknown.
 type Evidence struct {
 	verdict verdict
-	proof   string // that the object is absent
+	proof   string // what shows that the object is absent
 	err     error  // why nothing is known
 }
 
@@ -35,13 +35,13 @@ const (
 	absent
 )
 
-// Present says that CloudStack shows the object.
+// Present returns the evidence that CloudStack shows the object.
 func Present() Evidence { return Evidence{verdict: present} }
 
-// Absent says that the object does not exist; proof says what shows it.
+// Absent returns the evidence that the object does not exist; proof says what shows that.
 func Absent(proof string) Evidence { return Evidence{verdict: absent, proof: proof} }
 
-// Unknown says that the object may exist or not, and why that is not known.
+// Unknown returns the evidence of an object that may exist or not; err says why that is not known.
 func Unknown(err error) Evidence { return Evidence{err: err} }
 
 // Present reports whether the object exists.
@@ -50,7 +50,7 @@ func (e Evidence) Present() bool { return e.verdict == present }
 // Absent reports whether the object is proven not to exist.
 func (e Evidence) Absent() bool { return e.verdict == absent }
 
-// Err is why nothing is known of the object; nil when it is present or absent.
+// Err returns why nothing is known about the object; nil if it is present or absent.
 func (e Evidence) Err() error {
 	if e.verdict != unknown {
 		return nil
@@ -58,19 +58,19 @@ func (e Evidence) Err() error {
 	return cmp.Or(e.err, errNothing)
 }
 
-// errNothing is why the zero Evidence knows nothing.
+// errNothing is the error of the zero Evidence.
 var errNothing = errors.New("nothing is known of it")
 
-// Proof is what shows that the object is absent; empty for any other.
+// Proof returns what shows that the object is absent; empty if it is not.
 func (e Evidence) Proof() string { return e.proof }
 
-// errElsewhere is why an object is unknown that is looked for where nothing of the cluster is shown.
+// errElsewhere is the error for an object whose project shows nothing of the cluster.
 var errElsewhere = errors.New("CloudStack shows neither it nor anything else of this cluster there: project-id or " +
 	"the API key in the cloud-config may be wrong")
 
-// Missing judges a complete answer, to a question for the object by its id, that does not show it. contradicts names
-// something that would not be there without the object. witness names something of ours that the same project and
-// account shows, so that the question was put in the right place. Both are empty for nothing.
+// Missing returns the evidence from a complete answer that does not show the object although its id was asked for.
+// contradicts names something that could not exist without the object. witness names something of ours that the same
+// project and account shows, which proves that the right place was asked. Each is empty if there is no such thing.
 func Missing(contradicts, witness string) Evidence {
 	switch {
 	case contradicts != "":
@@ -81,11 +81,11 @@ func Missing(contradicts, witness string) Evidence {
 	return Absent("CloudStack does not show it, but shows " + witness)
 }
 
-// Doubts remembers objects that were found absent once, by id, and when.
+// Doubts are the objects that were found absent once, by id, and when that was.
 type Doubts map[string]time.Time
 
-// Twice asks for a second proof, at least a Pause after the first one. Until then it returns unknown and how long to
-// wait.
+// Twice requires a second proof, at least a Pause after the first one. Until then it returns unknown evidence and how
+// long to wait.
 func (d Doubts) Twice(id string, e Evidence, now time.Time) (Evidence, time.Duration) {
 	if !e.Absent() {
 		delete(d, id)
@@ -100,6 +100,7 @@ func (d Doubts) Twice(id string, e Evidence, now time.Time) (Evidence, time.Dura
 	if wait := Pause - now.Sub(first); wait > 0 {
 		return Unknown(errors.New(e.proof + "; it is asked for again")), wait
 	}
-	d[id] = now.Add(-Pause) // what follows may fail: the next attempt does not wait again
+	// If what follows fails, the next attempt need not wait again.
+	d[id] = now.Add(-Pause)
 	return e, 0
 }

@@ -5,15 +5,15 @@ package evidence
 
 import "time"
 
-// Instant is a point in time that CloudStack has shown, such as when an account acquired an address. Instants that are
-// equal are the same point in time, also where a management server of another time zone has written it.
+// Instant is a point in time that CloudStack has shown, such as when an account acquired an address. Equal Instants are
+// the same point in time, even if management servers in different time zones have written them.
 type Instant string
 
-// layout is how CloudStack writes times, and how Instants are written, in UTC.
+// layout is the format of times in CloudStack, and of Instants, which are in UTC.
 const layout = "2006-01-02T15:04:05-0700"
 
-// InstantOf reads a time as CloudStack writes it, in the time zone of the management server. A text that is no such
-// time equals itself alone.
+// InstantOf parses a time of CloudStack, which is in the time zone of the management server. A text that is not a time
+// becomes an Instant that equals only the same text.
 func InstantOf(text string) Instant {
 	for _, known := range []string{layout, time.RFC3339} {
 		if at, err := time.Parse(known, text); err == nil {
@@ -23,7 +23,7 @@ func InstantOf(text string) Instant {
 	return Instant(text)
 }
 
-// Time is the Instant by the clock of the management server; zero for a text that is no time.
+// Time returns the Instant as a time; zero if it is not one.
 func (i Instant) Time() time.Time {
 	at, err := time.Parse(layout, string(i))
 	if err != nil {

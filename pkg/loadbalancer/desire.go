@@ -17,15 +17,16 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// freshAge is how old what a refusal rests on may be: many Services that are refused at once share a read.
+// freshAge is the maximum age of what a refusal is based on. Many Services that are refused at the same time share one
+// read.
 const freshAge = 5 * time.Second
 
-// ErrStale means that a refusal would rest on nodes that were read minutes ago: a NIC may have been added since.
-// Reconcile has done nothing, and is called again with nodes just read.
+// ErrStale means that a refusal would be based on nodes that were read minutes ago: a NIC may have been added since.
+// Reconcile has done nothing, and should be called again with nodes that were just read.
 var ErrStale = errors.New("the nodes have to be read again")
 
-// desire decides what the Service is to have. It makes no call but for a network not seen before, and for a request
-// that is Fresh.
+// desire decides what the Service should have. It calls CloudStack only for a network not seen before, and for a
+// request that is Fresh.
 func (r *Reconciler) desire(ctx context.Context, t *task) error {
 	refusal, outside, err := r.desireNow(ctx, t)
 	if err == nil && !t.req.Fresh && (refusal != nil || len(outside) > 0) {
@@ -51,14 +52,15 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 	return nil
 }
 
-// CheckProject refuses a Service that has an address in another project than the one that it names now. It comes before
-// anything is looked for in the named project.
+// CheckProject refuses a Service that has an address in another project than the one that it names now. Call it before
+// anything is searched for in the named project.
 func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
 	req.Memory, req.Since = nil, time.Time{}
 	t, err := r.newTask(ctx, req)
 	if err != nil || t.Spec.Project == "" && t.OwnProject == "" {
 		return err
 	}
+
 	switch id, err := r.Project(ctx, t.Spec.Project); {
 	case err == nil && id == t.Project:
 		return nil
@@ -68,15 +70,15 @@ func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
 	return plan.ProjectChanged(t.Spec.Project, t.Project)
 }
 
-// desireNow is desire for one look at the network, whose description is some minutes old at most, and just read for a
-// request that is Fresh. outside are nodes without a NIC in the network.
+// desireNow is like desire, for one description of the network. That may be some minutes old, or a few seconds if the
+// request is Fresh. outside are the nodes without a NIC in the network.
 func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.RefusalError, outside []string, err error) {
 	maxAge := time.Duration(0)
 	if t.req.Fresh {
 		maxAge = freshAge
 	}
 
-	// The network of an address of another kind may not offer the kind that is asked for now.
+	// The network of an address that is not of the desired kind, public or internal, may not offer that kind.
 	current := ""
 	kind := func(rec annotation.AddressRecord) bool { return rec.Internal == t.Spec.Internal }
 	if at := slices.IndexFunc(t.Records.Addresses, kind); at >= 0 {
@@ -92,13 +94,12 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 	if refusal != nil && len(t.Members) > 0 {
 		id, refusal = plan.ServingNetwork(t.Members, t.Spec.Network, current)
 	}
-
 	if refusal != nil {
 		return refusal, nil, nil
 	}
 
 	if id == "" {
-		id = current // no nodes: the network of the address that there is
+		id = current // without nodes, use the network of the existing address
 	}
 
 	if id != "" {
@@ -113,7 +114,7 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 	}
 
 	if t.Forwards() {
-		// Where that cannot be found out, the first creation shows it.
+		// If this cannot be found out, the first creation shows it.
 		t.NoForwards = r.missingForForwards(ctx, maxAge)
 	}
 
@@ -133,34 +134,34 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 	return refusal, outside, nil
 }
 
-// Commands that the role may lack.
+// Commands that the role may not allow.
 const (
 	cmdListAPIs   = "listApis"
 	cmdCreateTags = "createTags"
 )
 
-// limits are what the role and the server do not do for a Service, as far as that is known.
+// limits returns what the role and the server cannot do for a Service, as far as that is known.
 func (r *Reconciler) limits(t *task) plan.Limits {
 	inPlace, _ := r.role.Has("", plan.AbilityInPlace, time.Time{})
 	return plan.Limits{NoTags: t.Lacks(cmdCreateTags), InPlace: inPlace}
 }
 
-// leavesACL reports whether a network ACL list is left alone: by a setting, or as the role may not list its items.
-// Where the role could before, the Service's items are known, and removed by their ids.
+// leavesACL reports whether a network ACL list is not changed, because of a setting or because the role may not list
+// its items. If the role was allowed to list them before, the Service's items are known and can be removed by id.
 func (r *Reconciler) leavesACL(t *task, list string) bool {
 	known := slices.ContainsFunc(t.ACLs, func(l plan.ACL) bool { return l.ListID == list })
 	return r.LeaveACLs || t.Lacks(observe.CmdListACLs) && !known
 }
 
-// forwardCommands are the commands that forwarding ports needs.
+// forwardCommands are the commands that port forwardings need.
 var forwardCommands = []string{"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule",
 	"listPortForwardingRules"}
 
-// missingForForwards returns a command for port forwarding that the role does not allow; empty for none, and where that
-// cannot be found out. It is asked for before the first Service that forwards ports gets an address; one that is
-// missing is asked for again when the answer is older than maxAge, except where that is zero.
+// missingForForwards returns a port forwarding command that the role does not allow; empty if there is none, or if that
+// cannot be found out. The check comes before the first Service that forwards ports gets an address. A missing command
+// is checked again if the answer is older than maxAge, unless maxAge is zero.
 func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duration) string {
-	unlock, err := r.asking.Lock(ctx, cmdListAPIs) // the answer is large
+	unlock, err := r.asking.Lock(ctx, cmdListAPIs) // one at a time, because the answer is large
 	if err != nil {
 		return ""
 	}
@@ -170,6 +171,7 @@ func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duratio
 	if maxAge > 0 {
 		since = r.Clock.Now().Add(-maxAge)
 	}
+
 	unknown := func(name string) bool { _, known := r.role.Has("", name, since); return !known }
 	if slices.ContainsFunc(forwardCommands, unknown) && !r.role.Lacks("", cmdListAPIs, since) {
 		commands, err := r.api.Client.ListAPIs(ctx)
@@ -188,47 +190,50 @@ func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duratio
 	return ""
 }
 
-// oneCopy returns the list itself, or one with the same content that was given before: most Services of a cluster are
-// served by the same nodes, and a list of a thousand of them is kept as long as its Service.
+// oneCopy returns the list itself, or an earlier list with the same content. Most Services of a cluster have the same
+// nodes, and a list of a thousand of them is kept as long as its Service.
 func (r *Reconciler) oneCopy(list []string) []string {
 	key := strings.Join(list, " ")
 	if known, ok := r.members.Get(key); ok {
 		return known.([]string) //nolint:forcetypeassert // nothing else is added
 	}
-	list = slices.Clip(list) // nobody appends to what others have too
+	list = slices.Clip(list) // the shared list must not be appended to
 	r.members.Add(key, list)
 	return list
 }
 
-// kept counts the addresses that are kept for the Service's namespace.
+// kept returns the number of addresses that are kept for the Service's namespace.
 func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
 	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: t.Project})
 	if err != nil {
 		return 0, fmt.Errorf("count the addresses that are kept for namespace %s: %w", t.Service.Namespace, err)
 	}
+
 	n := 0
 	for i := range ips {
 		tags := ips[i].Tags
 		ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) &&
 			strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
 		claim := r.Book.Claim(ips[i].Address, "")
-		if own, shared := claim.Users(t.Service.UID); ours && !own && !shared { // its own is counted by its plan
+		// The plan counts the Service's own addresses.
+		if own, shared := claim.Users(t.Service.UID); ours && !own && !shared {
 			n++
 		}
 	}
 	return n, nil
 }
 
+// keepLimited reports whether the Service asks to keep its address and the number of kept addresses is limited.
 func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.req.Grants.MaxKept >= 0 }
 
-// reserve notes in the address book that the Service is about to use an address, or refuses one that it may not use or
-// that is one too many for its namespace. An empty address is one that is about to be acquired. The tags are those of
-// the address.
+// reserve records in the address book that the Service is about to use an address, or refuses an address that it may
+// not use or that exceeds the limit of its namespace. An empty address means one that is about to be acquired. tags are
+// those of the address.
 func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags plan.Claim) error {
 	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
 	keeps := address == "" && !t.Desired.Internal && t.keepLimited()
 	claim := r.Book.Claim(address, "")
-	uses, _ := claim.Users(t.Service.UID) // no Service has the empty one
+	uses, _ := claim.Users(t.Service.UID) // nobody has the empty address
 	wish := plan.Wish{Address: address, Tags: tags, Ports: len(t.Service.Ports), Grants: t.req.Grants}
 	if !uses && (keeps || wish.Grants.MaxAddresses >= 0) {
 		var err error
@@ -256,14 +261,15 @@ func (t *task) keptTooMany(kept int) string {
 		"(tenancy.limits.keepIP.maxPerNamespace)", annotation.KeepIP, t.Service.Namespace, kept, t.req.Grants.MaxKept)
 }
 
-// limitKept makes the task release what the plan would keep above the limit, or Services that come, move and go would
-// use up the account. changed asks for another plan. Until the task ends, no other decides for the namespace.
+// limitKept makes the task release addresses that the plan would keep above the limit. Otherwise Services that are
+// created, moved to other addresses and deleted would use up the account. changed asks for another plan. Until the task
+// ends, no other task decides for the namespace.
 func (r *Reconciler) limitKept(ctx context.Context, t *task, steps []plan.Step) (changed bool, err error) {
 	kept, counted := 0, true
 	for _, s := range steps {
 		if s.Kind == plan.ForgetAddress && s.Keep {
 			kept++
-			counted = counted && !t.Lacks(cmdCreateTags) // it gets the tags by which it is counted
+			counted = counted && !t.Lacks(cmdCreateTags) // it must get the tags by which kept addresses are counted
 		}
 	}
 

@@ -35,7 +35,7 @@ func TestMemberLists(t *testing.T) {
 	require.False(t, same(first, p.oneCopy([]string{"a", "b"})), "only the recent ones are kept")
 }
 
-// The wait for a rule in state Deleting began again with each look when another address was to be released, too.
+// The wait for a rule in state Deleting must not begin again with each sync if another address is released, too.
 func TestReleaseDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	actual := plan.Actual{
@@ -55,14 +55,14 @@ func TestReleaseDoesNotWaitForEver(t *testing.T) {
 	require.NoError(t, m.DeletionsRunning(steps, actual, now.Add(31*time.Second)))
 }
 
-// What filters sources is asked of the network's services: a VPC may have a firewall (CloudStack 4.23), and not every
-// provider is known to hold the source ranges of a rule.
+// The network's services show what filters sources: a VPC may have a firewall (CloudStack 4.23), and not every provider
+// is known to enforce the source ranges of a rule.
 func TestSourceRangesNeedAFilter(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		vpc, balances, firewall string
 		sources                 string
-		refused, alone          bool // the rule alone filters
+		refused, alone          bool // alone means that only the rule filters
 	}{
 		"VPC":                             {"vpc", "VpcVirtualRouter", "", "10.0.0.0/8", false, true},
 		"VPC with a firewall":             {"vpc", "VpcVirtualRouter", "VpcVirtualRouter", "10.0.0.0/8", false, false},

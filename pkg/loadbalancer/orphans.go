@@ -19,9 +19,9 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Orphans finds what this cluster made in a project for Services that are gone; the empty project is the configured
-// one. It reads whole lists, those that others read since. With unfinished, they are also addresses whose release
-// failed in an earlier process.
+// Orphans finds what this cluster has created in a project for Services that no longer exist; the empty project is the
+// configured one. It reads whole lists, or uses those that others have read since. With unfinished, it also finds
+// addresses whose release failed in an earlier process.
 func (r *Reconciler) Orphans(
 	ctx context.Context, project string, since time.Time, unfinished bool,
 ) ([]observe.Orphan, error) {
@@ -32,8 +32,8 @@ func (r *Reconciler) Orphans(
 	return r.observer.Orphans(ctx, id, r.ClusterIDs(), since, unfinished, r.Book)
 }
 
-// Lists returns the public addresses and the load balancer rules of the project. They are whole lists that were begun
-// since, the same that Orphans and previews of that time read.
+// Lists returns the public addresses and the load balancer rules of the project. It uses whole lists that were started
+// since. Orphans and previews with the same time use the same lists.
 func (r *Reconciler) Lists(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule,
 	error) {
 	project, err := r.Project(ctx, "")
@@ -43,8 +43,8 @@ func (r *Reconciler) Lists(ctx context.Context, since time.Time) ([]cloudstack.P
 	return r.observer.Lists(ctx, project, since)
 }
 
-// RemovalOf returns the request that removes everything of a Service that is gone, with the same proofs as its deletion
-// would have asked for. found is what was found of it.
+// RemovalOf returns the request that removes everything of a Service that no longer exists, with the same proofs as its
+// deletion would have needed. found is what was found of the Service.
 func RemovalOf(found []observe.Orphan) Request {
 	first, none := found[0], func(context.Context, annotation.Records, bool) error { return nil }
 	namespace, name, _ := strings.Cut(first.Service, "/")
@@ -56,7 +56,7 @@ func RemovalOf(found []observe.Orphan) Request {
 	}
 
 	if first.UID == "" {
-		req.Service.UID = "unused " + first.ID // an address that the Services which used it have left
+		req.Service.UID = "unused " + first.ID // the Services that used the address have left it
 	}
 
 	known := map[string]bool{"": true}
@@ -73,17 +73,17 @@ func RemovalOf(found []observe.Orphan) Request {
 	return req
 }
 
-// CloudStack keeps the tags of a load balancer rule when the rule is deleted, and when its address is released. A sweep
-// deletes those that this cluster made.
+// CloudStack keeps the tags of a load balancer rule after the rule is deleted, or its address released. A sweep deletes
+// such tags of this cluster.
 
 const (
-	sweepLimit = 30 * time.Second // drift rounds wait for a sweep
-	sweepBatch = 50               // rules whose tags one call deletes
-	sweepMost  = 200              // rules that one sweep asks for; the next one goes on
+	sweepLimit = 30 * time.Second // drift rounds wait for the sweep
+	sweepBatch = 50               // number of rules whose tags one call deletes
+	sweepMost  = 200              // number of rules that one sweep looks up; the next sweep continues
 )
 
-// SweepTags deletes this cluster's tags of load balancer rules of a project that are gone, and returns of how many. It
-// does nothing where the role may not list or delete tags.
+// SweepTags deletes this cluster's tags of load balancer rules that no longer exist in a project. It returns the number
+// of these rules. It does nothing if the role may not list or delete tags.
 func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, err error) {
 	if !r.applies() {
 		return 0, nil
@@ -103,7 +103,7 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 
 	tagged := sets.New[string]()
 	for i := range tags {
-		if tags[i].Key == plan.TagCluster && tags[i].Value == cluster { // the server compares without regard to case
+		if tags[i].Key == plan.TagCluster && tags[i].Value == cluster { // the query of the server ignores case
 			tagged.Insert(tags[i].ResourceID)
 		}
 	}
@@ -130,8 +130,8 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 	return done, nil
 }
 
-// TaggedProjects returns the ids of all projects that the keys see and in which something has this cluster's tags; none
-// where the role may not list tags.
+// TaggedProjects returns the ids of all projects visible to the API keys in which something has this cluster's tags. It
+// returns none if the role may not list tags.
 func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
 	ids := sets.New[string]()
 	for _, cluster := range r.ClusterIDs() {
@@ -149,9 +149,9 @@ func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
 	return sets.List(ids), nil
 }
 
-// goneRules are those of the tagged rules that do not exist. The list of rules, which is read after their tags, has no
-// internal load balancers, and no list has what an administrator has hidden: that the server does not know the id is
-// the proof.
+// goneRules returns the tagged rules that no longer exist. The list of rules, which is read after their tags, does not
+// contain internal load balancers, and no list contains what an administrator has hidden. So the proof is that the
+// server does not know the id.
 func (r *Reconciler) goneRules(
 	ctx context.Context, project string, tagged sets.Set[string],
 ) (gone []string, err error) {

@@ -3,11 +3,11 @@
 
 // Package loadbalancer makes CloudStack serve Services of type LoadBalancer:
 //
-//	observe  CloudStack -> what there is; reads only
-//	plan     what is wanted, what there is -> actions; pure
-//	apply    actions -> CloudStack
+//	observe  reads the actual state from CloudStack
+//	plan     compares desired and actual state; makes no calls
+//	apply    executes the steps of the plan in CloudStack
 //
-// All three work on one plan.Subject, which a Reconciler makes of a Request.
+// All three work on one plan.Subject, which a Reconciler creates from a Request.
 package loadbalancer
 
 import (
@@ -27,57 +27,56 @@ import (
 
 // Options configure a Reconciler.
 type Options struct {
-	// ClusterIDs are the ids of the cluster in tags: the current one, then former ones.
+	// ClusterIDs returns the ids of the cluster in tags: the current one, then former ones.
 	ClusterIDs func() []string
-	// ClusterName is what older providers put into rules' names; "kubernetes" when empty.
+	// ClusterName is the cluster's name in the rule names of older providers; "kubernetes" if empty.
 	ClusterName string
-	// Book knows the cluster's Services and their addresses.
+	// Book has the cluster's Services and their addresses.
 	Book plan.Book
-	// Project returns the id of a project by name or id. The empty name is the configured project, whose id
-	// is empty for the account's own resources. One that does not exist is a *cloudstack.Error of KindNotFound.
+	// Project returns the id of a project by name or id. The empty name is the configured project, whose id is empty
+	// for the account's own resources. If the project does not exist, the error is a *cloudstack.Error of KindNotFound.
 	Project func(ctx context.Context, name string) (string, error)
-	// Network describes a network of a project as it was no longer than maxAge ago; with zero it may be some minutes
-	// old.
+	// Network returns a description of a network that is at most maxAge old; zero accepts one that is some minutes old.
 	Network func(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error)
-	// VMs are the ids of all VMs with a NIC in a network, and those of Nodes for the empty network; may be nil.
+	// VMs returns the ids of all VMs with a NIC in a network, or those of the Nodes for the empty network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
-	// LeaveACLs leaves network ACL lists alone.
+	// LeaveACLs means that network ACL lists are not changed.
 	LeaveACLs bool
-	// DriftPeriod is how long what was read is trusted; zero means for ever.
+	// DriftPeriod is how long a read is trusted; zero means forever.
 	DriftPeriod time.Duration
-	// Policy filters plans; PolicyApply when empty.
+	// Policy decides which steps may be done; PolicyApply if empty.
 	Policy plan.Policy
 	Clock  clock.PassiveClock
 }
 
-// Request is one Service to work on.
+// Request is the request to reconcile one Service.
 type Request struct {
-	// Facts are those of the cluster; what CloudStack knows of the network and the role is added.
+	// Facts come from the cluster. The Reconciler adds what CloudStack knows about the network and the role.
 	plan.Facts
-	// Absent means that the Service no longer wants a load balancer: everything of it is removed.
+	// Absent means that the Service no longer wants a load balancer: everything that it has is removed.
 	Absent bool
-	// Fresh means that Members and Reach were read some seconds ago at most.
+	// Fresh means that Members and Reach were read at most some seconds ago.
 	Fresh bool
-	// Preview only reads, and says what would be done.
+	// Preview means to only read, and return what would be done.
 	Preview bool
-	// Keep keeps up what a Service serves that is refused what it asks for: see plan.Kept. Without MembersKnown members
-	// stay as they are.
+	// Keep means to maintain what a Service serves although its request is refused, see plan.Kept. Without
+	// MembersKnown, members stay as they are.
 	Keep, MembersKnown bool
 	Records            apply.Store
 	Grants             plan.Grants
-	// Memory is what is known of the Service; nil for nothing.
+	// Memory has what is known about the Service; nil if nothing is.
 	Memory *Memory
-	// Since means that what was read before is not trusted; whole lists that were begun since may be shared with other
-	// Services. With zero, what was read counts for a drift period.
+	// Since is the time before which reads are not trusted. Whole lists that were started later may be shared with
+	// other Services. If it is zero, reads are trusted for a drift period.
 	Since time.Time
-	// Project is where an orphan was found, and AllACLs says that it may have items in network ACL lists that nothing
-	// else shows.
+	// Project is the project in which an orphan was found. AllACLs means that it may have items in network ACL lists
+	// that nothing else shows.
 	Project string
 	AllACLs bool
 }
 
-// place names something that a project shows and that only the place shows in which a Service's objects were made: a VM
-// in its network, or the network itself; the VM of a Node if the network is not known.
+// place returns the name of something that only the project with the Service's objects shows: a VM in its network, or
+// the network itself. If the network is not known, it is the VM of a Node.
 func (o Options) place(ctx context.Context, project, network string) (string, error) {
 	if o.VMs != nil {
 		if vms, err := o.VMs(ctx, project, network); err != nil || len(vms) > 0 {
@@ -103,16 +102,16 @@ type Preview struct {
 	Service string        `json:"service"`
 	Desired *plan.Desired `json:"desired,omitempty"`
 	Actual  *plan.Actual  `json:"actual,omitempty"`
-	// Actions turn actual into desired. Policies are not applied to them.
+	// Actions turn the actual state into the desired one. Policies are not applied.
 	Actions []plan.Step `json:"actions"`
-	// Refusal says why the Service is not served as it asks to be: the actions are those that keep up what it has.
+	// Refusal says why the Service's request is refused. The actions then maintain what it has.
 	Refusal *plan.RefusalError `json:"refusal,omitempty"`
-	// Pending are acquisitions whose outcome the controller would ask for first.
+	// Pending is the number of acquisitions whose result the controller would ask for first.
 	Pending int           `json:"pending,omitempty"`
 	Notices []plan.Notice `json:"notices,omitempty"`
 }
 
-// ServiceOf is what the planner needs of a Service.
+// ServiceOf returns what the planner needs to know about a Service.
 func ServiceOf(svc *corev1.Service) plan.Service {
 	out := plan.Service{
 		UID:       string(svc.UID),
@@ -129,7 +128,7 @@ func ServiceOf(svc *corev1.Service) plan.Service {
 	return out
 }
 
-// StatusIPs are the addresses that the status of a Service shows.
+// StatusIPs returns the addresses in the status of a Service.
 func StatusIPs(svc *corev1.Service) (out []string) {
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		if i.IP != "" {
@@ -139,7 +138,7 @@ func StatusIPs(svc *corev1.Service) (out []string) {
 	return out
 }
 
-// NetworkOf is what the planner needs to know of a network that CloudStack has shown.
+// NetworkOf returns what the planner needs to know about a network of CloudStack.
 func NetworkOf(n *cloudstack.Network) plan.Network {
 	capability := n.Services["Lb"]
 	schemes := strings.ToLower(capability["LbSchemes"])

@@ -21,36 +21,36 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// API is what the package needs of CloudStack.
+// API is the access to CloudStack that the package needs.
 type API = apply.API
 
-// FromClient makes a client an API.
+// FromClient returns an API that uses a client.
 func FromClient(c *cloudstack.Client) API { return API{Reader: c, Client: c} }
 
-// Result is what a Service got.
+// Result is the result of Reconcile for one Service.
 type Result struct {
-	// IP is the address that serves; empty when a policy held the work back.
+	// IP is the address that serves; empty if a policy did not allow the changes for one.
 	IP string
-	// Plan is what was found to do; with the policy apply and without an error it has been done.
+	// Plan has the steps that were planned. With the policy apply and without an error, they are done.
 	Plan []plan.Step
-	// Unserved says why clients may not reach the Service although the work succeeded; nil when there is no reason.
+	// Unserved says why clients may not reach the Service although the sync succeeded; nil if there is no reason.
 	Unserved *plan.Notice
-	// Done is how many of the plan's changes of CloudStack took effect, also when a later one failed.
+	// Done is the number of steps that took effect, even if a later one failed.
 	Done int
-	// Freed means that an address or ports became free for other Services.
+	// Freed means that an address or ports became available to other Services.
 	Freed bool
-	// Notices are worth Events.
+	// Notices are to be written as Events.
 	Notices []plan.Notice
 
-	// Desired and Actual are what the plan was made of, as far as that is known. Pending is how many acquisitions had
-	// no known result.
+	// Desired and Actual are the inputs of the plan, as far as they are known. Pending is the number of acquisitions
+	// without a known result.
 	Desired *plan.Desired
 	Actual  *plan.Actual
 	Pending int
 }
 
-// Reconciler brings Services to their desired state, many at a time. For each Service there is one call at a time; what
-// is remembered of it is the caller's Memory, so that a Service with nothing to do costs no call.
+// Reconciler brings many Services to their desired state at the same time. There is only one call at a time for each
+// Service. The caller keeps a Memory for each Service, so that a Service with nothing to do costs no CloudStack call.
 type Reconciler struct {
 	api API
 	Options
@@ -58,13 +58,13 @@ type Reconciler struct {
 	observer  *observe.Observer
 	applier   *apply.Applier
 	metrics   *metrics
-	addresses keyed.Mutex // one submitter per address
-	keeping   keyed.Mutex // one per namespace decides which addresses it keeps
-	asking    keyed.Mutex // one asks what the role allows
-	members   *lru.Cache  // lists of members, see oneCopy
+	addresses keyed.Mutex // one sync at a time changes an address
+	keeping   keyed.Mutex // by namespace: one sync at a time decides which addresses are kept
+	asking    keyed.Mutex // one sync at a time asks what the role allows
+	members   *lru.Cache  // shared lists of members, see oneCopy
 }
 
-// New makes a Reconciler. It makes no call.
+// New returns a Reconciler. It makes no call.
 func New(api API, o Options) *Reconciler {
 	o.ClusterName, o.Policy = cmp.Or(o.ClusterName, "kubernetes"), cmp.Or(o.Policy, plan.PolicyApply)
 	role := api.Client.Role()
@@ -77,17 +77,17 @@ func New(api API, o Options) *Reconciler {
 	}
 }
 
-// Metrics are the Reconciler's metrics.
+// Metrics returns the metrics of the Reconciler.
 func (r *Reconciler) Metrics() []prometheus.Collector {
 	return []prometheus.Collector{r.metrics.actions, r.metrics.kinds, r.metrics.drifted, r.metrics.held}
 }
 
-// applies reports whether plans are done in full.
+// applies reports whether the policy allows all steps.
 func (r *Reconciler) applies() bool { return r.Policy == plan.PolicyApply }
 
-// Reconcile brings a Service to its desired state, which is nothing for one that is Absent: then it returns nil only
-// when nothing is left. Errors are *plan.RefusalError when the Service cannot be served, *plan.WaitError, or wrap
-// *cloudstack.Error; the next call goes on from where this one stopped.
+// Reconcile brings a Service to its desired state. If the request is Absent, everything of the Service is removed, and
+// Reconcile returns nil only when nothing is left in CloudStack. Errors are a *plan.RefusalError if the Service cannot
+// be served, a *plan.WaitError, or wrap a *cloudstack.Error. The next call continues where this one stopped.
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result, err error) {
 	t, err := r.newTask(ctx, req)
 	if err == nil {
@@ -96,18 +96,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 		t.release()
 		t.mem.actual = t.Actual
 	}
+
 	if req.Absent &&
 		cloudstack.IsNotFound(err) &&
 		req.Spec.Project != "" &&
 		req.Spec.Records.Empty() &&
 		len(req.Service.StatusIPs) == 0 {
-		req.Spec.Project = "" // nothing was ever in that project; what the Service had before is in the configured one
+		// Nothing was ever in that project. What the Service had before is in the configured one.
+		req.Spec.Project = ""
 		return r.Reconcile(ctx, req)
 	}
 	return result, err
 }
 
-// work brings the Service to its desired state, or keeps up what it serves.
+// work brings the Service to its desired state, or maintains what it serves if the request says Keep.
 func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err error) {
 	if t.Desired.Absent {
 		t.mem.done, t.mem.tried = nil, nil
@@ -116,16 +118,17 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 			return result, err
 		}
 	}
+
 	defer func() {
 		result.Freed, result.Desired, result.Actual = t.work.Freed, &t.Desired, t.Actual
 		if t.Actual != nil {
 			t.mem.acls = t.Actual.ACLs
 		}
 		switch {
-		case plan.Running(err) != nil: // what was done took effect, and so does the rest
-		case Lasting(err) && !t.req.Keep: // what was refused may be allowed by the time of the next attempt
+		case plan.Running(err) != nil: // the steps done took effect, and so will the running ones
+		case Lasting(err) && !t.req.Keep: // what was refused may be allowed in the next attempt
 			t.mem.doubted, t.mem.whole = true, t.Whole
-		case err != nil: // what is remembered is not certain
+		case err != nil: // the remembered state is uncertain
 			t.Actual, t.mem.whole = nil, t.Whole
 		}
 	}()
@@ -141,7 +144,9 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 	if err != nil {
 		return result, err
 	}
-	// A second round when the first showed something new of the server, or proved ours what was of unknown origin.
+
+	// Plan again if the first round learned something new about the server, or proved the owner of items of unknown
+	// origin.
 	for round := range 3 {
 		steps, err := r.plan(ctx, t)
 		result.Plan = append(result.Plan, steps...)
@@ -151,15 +156,18 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		if err != nil || t.req.Preview {
 			return result, err
 		}
+
 		if round == 0 && !t.req.Keep {
 			r.metrics.planned(steps)
 		}
+
 		r.noteDrift(t, steps)
 		err = r.apply(ctx, t, steps)
 		result.Done = len(t.work.Done)
 		if err != nil {
 			return result, err
 		}
+
 		if t.work.Again && !t.req.Keep {
 			if err := r.observe(ctx, t, false); err != nil {
 				return result, err
@@ -168,6 +176,7 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 			break
 		}
 	}
+
 	switch {
 	case t.req.Keep:
 		return result, t.Actual.Unread
@@ -178,11 +187,12 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 	case t.Actual.Unread != nil:
 		return result, t.Actual.Unread
 	}
+
 	return r.served(ctx, t, result)
 }
 
-// Lasting reports whether an error of Reconcile stays until something changes, and nothing is on its way because of the
-// call.
+// Lasting reports whether an error of Reconcile remains until something changes, and no effect of the failed call is
+// still to be expected.
 func Lasting(err error) bool {
 	if plan.RefusalOf(err) != nil {
 		return true
@@ -196,12 +206,12 @@ func Lasting(err error) bool {
 		cloudstack.KindInvalid:
 		return true
 	default:
-		// a project was misspelt; other things just vanish
+		// The name of the project was wrong. Other missing objects were just deleted.
 		return e.Kind == cloudstack.KindNotFound && e.Command == "listProjects"
 	}
 }
 
-// settle completes what earlier syncs left running, as far as it has ended.
+// settle completes the jobs and acquisitions of earlier syncs that have ended.
 func (r *Reconciler) settle(ctx context.Context, t *task) error {
 	known, changed := t.Actual != nil, false
 	err := t.work.Resume(ctx)
@@ -214,7 +224,7 @@ func (r *Reconciler) settle(ctx context.Context, t *task) error {
 	return err
 }
 
-// served notes what a Service has that wants a load balancer.
+// served records the result for a Service that wants a load balancer.
 func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result, error) {
 	if r.applies() {
 		if err := t.work.RecordServing(ctx, true); err != nil {
@@ -243,7 +253,7 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	return result, nil
 }
 
-// gone ends the deletion of a Service, which planned some steps.
+// gone completes the deletion of a Service, for which a number of steps were planned.
 func (r *Reconciler) gone(t *task, planned int) error {
 	if !r.applies() && planned > 0 {
 		return fmt.Errorf("nothing is deleted under the policy %s", r.Policy)
@@ -259,7 +269,7 @@ func (r *Reconciler) gone(t *task, planned int) error {
 	return nil
 }
 
-// apply does the part of a plan that the policy allows.
+// apply executes the steps of a plan that the policy allows.
 func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) error {
 	t.work.Again = false
 	target := plan.Target(t.Desired, *t.Actual)
@@ -276,10 +286,9 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 	switch {
 	case target != nil:
 		err = r.reserve(ctx, t, target.Key(), target.Claim)
-	case !t.Desired.Absent: // one is acquired
+	case !t.Desired.Absent: // an address will be acquired
 		err = r.reserve(ctx, t, t.Desired.Address, plan.Claim{})
 	}
-
 	if err != nil {
 		return err
 	}
@@ -287,7 +296,7 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 	return t.work.Do(ctx, steps)
 }
 
-// noteNoLongerAsked tells the owner, who has just removed the request for an address, that the Service goes on using
+// noteNoLongerAsked tells an owner who has just removed the request for an address that the Service continues to use
 // it.
 func (t *task) noteNoLongerAsked(ip string) {
 	if done := t.mem.done; done != nil && ip != "" && done.Address == ip && t.Desired.Address == "" {
@@ -297,7 +306,7 @@ func (t *task) noteNoLongerAsked(ip string) {
 	}
 }
 
-// noteTags warns of tags that two syncs in a row could not set: one failure passes.
+// noteTags warns about tags that two syncs in a row could not set: a single failure may be transient.
 func (t *task) noteTags() {
 	if t.work.TagErr == nil {
 		t.mem.untagged = 0
@@ -310,7 +319,7 @@ func (t *task) noteTags() {
 	}
 }
 
-// noteDrift reports what others undid.
+// noteDrift reports changes of others that the steps repair.
 func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 	if t.mem.done == nil || len(steps) == 0 {
 		return
@@ -326,7 +335,7 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 	t.mem.tried.Add(steps)
 }
 
-// metrics are a Reconciler's.
+// metrics are the metrics of a Reconciler.
 type metrics struct {
 	actions prometheus.Histogram
 	kinds   *prometheus.CounterVec
@@ -341,14 +350,17 @@ func newMetrics() *metrics {
 			Help:    "Number of actions in the plans of Services; a Service with nothing to do has 0.",
 			Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200},
 		}),
+
 		kinds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cloudstack_load_balancer_planned_actions_total",
 			Help: "Actions planned, by kind.",
 		}, []string{"kind"}),
+
 		drifted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cloudstack_drift_repaired_total",
 			Help: "Actions that undid changes which others made in CloudStack.",
 		}),
+
 		held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "cloudstack_load_balancer_addresses",
 			Help: "Public addresses that Services use.",
@@ -363,7 +375,7 @@ func (m *metrics) planned(steps []plan.Step) {
 	}
 }
 
-// hold notes how many addresses a Service has.
+// hold records how many addresses a Service has.
 func (m *metrics) hold(of *Memory, n int) {
 	m.held.Add(float64(n - of.held))
 	of.held = n

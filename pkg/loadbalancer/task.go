@@ -17,41 +17,42 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// bulkAge is how old whole lists may be for the first look at a Service after a start.
+// bulkAge is the maximum age of whole lists for the first look at a Service after a start.
 const bulkAge = 30 * time.Second
 
-// Memory is what is known of one Service in CloudStack; the zero Memory knows nothing. To lose it costs calls, never
-// correctness. One caller at a time uses it.
+// Memory is what is known about one Service in CloudStack; the zero Memory knows nothing. Losing it costs calls, but
+// affects no result. Only one caller at a time may use it.
 type Memory struct {
-	// actual is the state as last read and since written; nil when not known. A sync has it in plan.Subject.
+	// actual is the state as last read, with the changes made since; nil if it is not known. During a sync, it is in
+	// plan.Subject.
 	actual  *plan.Actual
-	doubted bool      // it is read again before anything that the Service asks for is planned
-	readAt  time.Time // zero: this process has not looked at the Service
+	doubted bool      // actual must be read again before planning what the Service asks for
+	readAt  time.Time // zero if this process has not read the Service yet
 	changes apply.Memory
-	// acls are the network ACL lists of actual, also when that is not known any more, see leavesACL.
+	// acls are the network ACL lists of actual. They remain when actual is no longer known, see leavesACL.
 	acls   []plan.ACL
-	doubts evidence.Doubts // addresses that were found absent once
-	// searched means that the Service, which has no records, was looked for in all projects.
+	doubts evidence.Doubts // addresses that one read has shown as absent
+	// searched means that a Service without records was searched for in all projects.
 	searched bool
-	// done is the desired state that was last reached, and tried what plans since then change.
+	// done is the desired state that was last reached. tried is what plans have changed since then.
 	done     *plan.Desired
 	tried    plan.Changed
-	whole    bool // the last attempt failed, and had read the whole: so does the next one at once
-	untagged int  // syncs in a row that could not tag
-	held     int  // addresses, as counted in the metric
+	whole    bool // the last attempt failed after a read with Whole, so the next one starts with such a read
+	untagged int  // number of syncs in a row that could not set tags
+	held     int  // number of addresses, as counted in the metric
 }
 
-// task is one piece of work on one Service.
+// task is one sync of one Service.
 type task struct {
-	observe.Query // how to look, and with it the Service
+	observe.Query // what to read, and the Service
 	req           Request
-	since         time.Time // of the drift round: what was learned before is asked for again
+	since         time.Time // start of the drift round: what was learned before is checked again
 	mem           *Memory
-	// proven is set when the addresses themselves were read while they were locked, which releasing one asks for.
+	// proven means that the addresses were read while they were locked, as a release requires.
 	proven bool
-	read   bool // anything was read
-	// tierAge is how old the description of a VPC tier may be, as its network ACL list may have been replaced; zero for
-	// some minutes.
+	read   bool // something was read
+	// tierAge is the maximum age of the description of a VPC tier, whose network ACL list may have been replaced; zero
+	// accepts some minutes.
 	tierAge time.Duration
 	work    *apply.Work
 
@@ -59,8 +60,8 @@ type task struct {
 	unlock []func()
 }
 
-// newTask resolves the project: the one in which the records say the Service's addresses are, else the one that the
-// Service names.
+// newTask returns a task. It determines the project: the one that the records name, or else the one that the Service
+// names.
 func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 	mem := cmp.Or(req.Memory, &Memory{})
 	if mem.changes.Releasing == nil {
@@ -80,7 +81,7 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 	}}
 
 	if req.Absent {
-		t.since = r.Clock.Now() // what is removed does not depend on what was refused before
+		t.since = r.Clock.Now() // a removal does not depend on what was forbidden before
 	}
 
 	t.Lacks = func(command string) bool { return r.role.Lacks(t.Project, command, t.since) }
@@ -100,19 +101,19 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 
 	switch {
 	case req.Since.After(mem.readAt):
-		// shared by all Services of the round
+		// All Services of the drift round share the lists.
 		t.BulkSince, t.tierAge = req.Since, max(time.Second, r.Clock.Since(req.Since))
 		t.Actual = nil
 	case mem.readAt.IsZero() && (len(t.Records.Addresses) > 0 || len(req.Service.StatusIPs) > 0):
-		// One of the many Services that a start looks at.
+		// After a start, many Services are read at the same time and share lists.
 		t.BulkSince = r.Clock.Now().Add(-bulkAge)
 	}
 
 	return t, err
 }
 
-// findProject looks for the project of a Service that lost its records, and with them perhaps the annotation of the
-// project.
+// findProject looks for the project of a Service that has lost its records, and perhaps the annotation with the project
+// as well.
 func (r *Reconciler) findProject(ctx context.Context, t *task) (moved bool, err error) {
 	has, err := r.observer.ProjectOf(ctx, t.Service.UID)
 	switch {
@@ -127,9 +128,8 @@ func (r *Reconciler) findProject(ctx context.Context, t *task) (moved bool, err 
 	return true, nil
 }
 
-// lock makes the task the only one that works on the addresses it knows: two
-// creations on one address at once make the server sleep or fail, and what
-// was read before a release must still hold when it is done.
+// lock makes the task the only one that works on the addresses it knows. Two concurrent creations on one address make
+// the server sleep or fail, and what was read before a release must still be true when it is done.
 func (r *Reconciler) lock(ctx context.Context, t *task) error {
 	var ids []string
 	for _, rec := range t.Records.Addresses {
@@ -142,7 +142,7 @@ func (r *Reconciler) lock(ctx context.Context, t *task) error {
 		}
 	}
 
-	if t.Desired.Internal && t.Desired.Address != "" { // another Service may have a port of it, or be about to
+	if t.Desired.Internal && t.Desired.Address != "" { // another Service may have, or get, a port of it
 		ids = append(ids, plan.InternalID(t.Desired.NetworkID, t.Desired.Address))
 	}
 
@@ -150,7 +150,7 @@ func (r *Reconciler) lock(ctx context.Context, t *task) error {
 		return nil
 	}
 
-	t.release() // all at once, or two tasks may wait for each other
+	t.release() // lock all at the same time, or two tasks could wait for each other
 	unlock, err := r.addresses.Lock(ctx, ids...)
 	if err == nil {
 		t.locked, t.unlock = ids, append(t.unlock, unlock)
@@ -159,7 +159,7 @@ func (r *Reconciler) lock(ctx context.Context, t *task) error {
 	return err
 }
 
-// release unlocks the addresses. What was proven while they were locked is proven no longer.
+// release unlocks the addresses. They are no longer proven then.
 func (t *task) release() {
 	for _, unlock := range t.unlock {
 		unlock()
@@ -167,7 +167,7 @@ func (t *task) release() {
 	t.locked, t.unlock, t.proven = nil, nil, false
 }
 
-// observe reads what concerns the Service into the memory; with whole as closely as can be.
+// observe reads the state that concerns the Service into the task; with whole as completely as possible.
 func (r *Reconciler) observe(ctx context.Context, t *task, whole bool) error {
 	t.read, t.Whole = true, whole
 	actual, begun, err := r.observer.Observe(ctx, t.Query)
@@ -195,16 +195,15 @@ func (r *Reconciler) observe(ctx context.Context, t *task, whole bool) error {
 	return nil
 }
 
-// young reports whether what is remembered counts as it is.
+// young reports whether the remembered state can be used without reading again.
 func (r *Reconciler) young(t *task) bool { return !t.mem.doubted && r.remembered(t) }
 
-// remembered reports whether it is remembered what the Service has.
+// remembered reports whether the state of the Service is known and not older than a drift period.
 func (r *Reconciler) remembered(t *task) bool {
 	return t.Actual != nil && (r.DriftPeriod == 0 || r.Clock.Since(t.mem.readAt) < r.DriftPeriod)
 }
 
-// look makes the memory hold the actual state: from memory while that is young, else by reading. A deletion needs
-// proofs.
+// look provides the actual state: from memory while that is young, or else by reading. A deletion always needs a proof.
 func (r *Reconciler) look(ctx context.Context, t *task) error {
 	if t.Desired.Absent {
 		if !r.young(t) {
@@ -214,27 +213,27 @@ func (r *Reconciler) look(ctx context.Context, t *task) error {
 	}
 
 	if done := t.mem.done; done != nil && done.ACLID != "" && done.ACLID != t.Desired.ACLID {
-		t.AllACLs = true // the list was replaced: our items of the old one are removed
+		t.AllACLs = true // the list was replaced, so our items in the old one must be removed
 	}
 
 	if r.young(t) {
 		address := t.Desired.Address == "" || plan.Target(t.Desired, *t.Actual) != nil
 		aclKnown := t.Desired.ACLID == "" ||
 			slices.ContainsFunc(t.Actual.ACLs, func(l plan.ACL) bool { return l.ListID == t.Desired.ACLID })
-		// An address or list that was not looked for before has to be read first.
+		// An address or list that was not read before has to be read first.
 		if address && aclKnown {
 			return nil
 		}
 	}
 
-	// An address that is asked for and not known to be used is looked at closely at once.
+	// If the Service requests an address that it is not known to use, read as completely as possible at once.
 	known := func(rec annotation.AddressRecord) bool { return rec.IP == t.Desired.Address }
 	return r.observe(ctx, t,
 		t.mem.whole ||
 			t.Desired.Address != "" && !t.Desired.Internal && !slices.ContainsFunc(t.Records.Addresses, known))
 }
 
-// prove reads the whole of what CloudStack has, by calls of its own, while nobody else works on it.
+// prove reads the complete state with calls of its own, while no other task works on it.
 func (r *Reconciler) prove(ctx context.Context, t *task) error {
 	t.BulkSince = time.Time{}
 	for {
@@ -255,7 +254,7 @@ func (r *Reconciler) prove(ctx context.Context, t *task) error {
 	}
 }
 
-// plan plans from memory, and once more from a proving read when something would be released.
+// plan plans from the remembered state. It reads again, with proof, if the plan would release or forget an address.
 func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 	if t.req.Keep {
 		return r.planKept(ctx, t)
@@ -289,7 +288,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 		}
 
 		if plan.PutsOn(steps) && r.Clock.Since(t.mem.readAt) > freshAge {
-			// The address may have changed hands since it was read.
+			// The address may have been acquired by another account since it was read.
 			if err := r.observe(ctx, t, false); err != nil {
 				return nil, err
 			}
@@ -326,19 +325,20 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 	}
 }
 
-// planKept plans for a Service that is refused what it asks for. It reads what the Service has unless that is
-// remembered, and once more before something is made.
+// planKept plans for a Service whose request is refused. It reads the state unless that is remembered, and once more
+// before something is created.
 func (r *Reconciler) planKept(ctx context.Context, t *task) ([]plan.Step, error) {
 	for read := !r.remembered(t); ; read = true {
 		if read {
 			if err := r.observe(ctx, t, true); err != nil {
 				return nil, err
 			}
-			t.mem.doubted = true // what the Service asks for was not looked for
+			t.mem.doubted = true // the read did not cover what the Service asks for
 		}
 		if t.Actual.OtherCluster != "" {
 			return nil, nil
 		}
+
 		t.Actual.Consult(r.Book, t.Service)
 		desired, steps := plan.Kept(t.Facts, *t.Actual, t.req.MembersKnown, r.limits(t))
 		if read || !plan.PutsOn(steps) || r.Clock.Since(t.mem.readAt) <= freshAge {
@@ -348,7 +348,7 @@ func (r *Reconciler) planKept(ctx context.Context, t *task) ([]plan.Step, error)
 	}
 }
 
-// askInPlace asks the server whether it changes rules in place. One that does not say is taken for one that does not.
+// askInPlace asks the server whether it can change rules in place. If the server does not say, the answer is no.
 func (r *Reconciler) askInPlace(ctx context.Context) error {
 	has, err := r.api.Client.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
 	if observe.Permitted(err) != nil {

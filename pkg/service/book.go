@@ -24,35 +24,35 @@ import (
 )
 
 // book is the address book: which Services of type LoadBalancer the cluster has, and which addresses they have or
-// share, by what the Services themselves say. Whether a rule is in CloudStack at the moment decides nothing.
+// share, according to the Services themselves. The rules that exist in CloudStack do not matter.
 type book struct {
 	mu       sync.Mutex
 	services map[types.UID]*entry
 
-	// reservations are of addresses that Services have left, by address. They are in memory: nothing is left of such a
-	// Service, and of an address that was released. Instead, whoever was refused before this process began waits once
-	// more, see claim.
+	// reservations are the reservations of addresses that Services have given up, by address. They are only in memory,
+	// because nothing else remains of such a Service, or of an address that was released. After a restart, a Service
+	// that was refused an address earlier waits once more instead, see claim.
 	reservations map[string]reservation
-	lasts        time.Duration // a reservation; none with zero
+	lasts        time.Duration // how long a reservation lasts; no reservations if zero
 	clock        clock.PassiveClock
 	began        time.Time
 }
 
-// reservation is of an address, for the namespace that had it last.
+// reservation reserves an address for the namespace that had it last.
 type reservation struct {
 	namespace string
 	until     time.Time
 }
 
-// acquisitionPause is when a Service looks again whether an address is acquired for another one.
+// acquisitionPause is the wait before checking again whether an address is being acquired for another Service.
 const acquisitionPause = 2 * time.Second
 
-// maxReservations is how many addresses are reserved for a namespace, or one Service that moves from address to address
-// would reserve them all.
+// maxReservations is the maximum number of addresses that are reserved for a namespace. Without it, a Service that
+// moves from address to address would reserve all of them.
 const maxReservations = 16
 
-// Kinds of use of an address, the strongest last. Of a reservation nothing is on the Service yet; a record is written
-// before the status; a record of an acquisition makes its Service the owner.
+// Kinds of use of an address, the strongest last. The Service does not show a reservation yet. A record is written
+// before the status. The record of an acquisition makes its Service the owner.
 const (
 	reserved = "1 reserved"
 	recorded = "2 recorded"
@@ -63,8 +63,8 @@ const (
 // use is how a Service has an address.
 type use struct {
 	kind string
-	// acquired is when the address was acquired for the Service, guestOf the namespace to which it belongs if that is
-	// another one.
+	// acquired is when the address was acquired for the Service. guestOf is the namespace that owns the address, if it
+	// is another one.
 	acquired, guestOf string
 }
 
@@ -73,17 +73,18 @@ type entry struct {
 	plan.Holder
 	created time.Time
 	uses    map[string]use // by address
-	// acquiring is since when the Service is about to acquire an address that is not known yet, zero when it is not;
-	// pending are the acquisitions that its records name, which may be those of an earlier process.
+	// acquiring is since when the Service has been about to acquire an unknown address; zero if it is not. pending are
+	// the acquisitions in its records, which an earlier process may have started.
 	acquiring time.Time
 	pending   []annotation.PendingAllocation
-	// refused is when it was refused an address, by its status; zero if it was not.
+	// refused is when the Service was refused an address, according to its status; zero if it was not.
 	refused time.Time
-	// shownPorts are those of the status, reservedPorts those of a sync that has not shown them yet.
+	// shownPorts is the number of ports in the status. reservedPorts is the number in a sync that has not updated the
+	// status yet.
 	shownPorts, reservedPorts int
 }
 
-// newBook returns an empty book whose reservations last some time.
+// newBook returns an empty book. Its reservations last for the given time.
 func newBook(lasts time.Duration, c clock.PassiveClock) *book {
 	return &book{
 		services:     map[types.UID]*entry{},
@@ -94,20 +95,21 @@ func newBook(lasts time.Duration, c clock.PassiveClock) *book {
 	}
 }
 
-// clear forgets all Services.
+// clear removes all Services.
 func (b *book) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.services)
 }
 
-// set brings the entry of a Service up to date. It returns the namespaces with which the Service shares its addresses
-// now, and did not before.
+// set updates the entry of a Service. It returns the namespaces with which the Service now shares its addresses and did
+// not before.
 func (b *book) set(v *version) (admitted []string) {
 	svc, shareWith := v.svc, v.shareWith
 	uses := usesOf(v)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	e := b.services[svc.UID]
 	if e == nil {
 		e = &entry{created: svc.CreationTimestamp.Time}
@@ -120,13 +122,13 @@ func (b *book) set(v *version) (admitted []string) {
 	e.ShareWith, e.Leaving = shareWith, !v.wants
 	for address := range uses {
 		if _, known := e.uses[address]; !known {
-			e.acquiring = time.Time{} // it has been acquired, and counts as an address from now on
+			e.acquiring = time.Time{} // the address has been acquired, and counts from now on
 		}
 	}
 
 	for address, u := range e.uses {
-		// A reservation lasts until its sync ends. A Service that leaves has what it had until it is cleaned up, while
-		// status and records go one after the other.
+		// A reservation stays until its sync ends. A Service that is leaving keeps its addresses until it is cleaned
+		// up, while its status and records are removed one after the other.
 		if u.kind > uses[address].kind && (u.kind == reserved || e.Leaving) {
 			uses[address] = u
 		}
@@ -142,7 +144,7 @@ func (b *book) set(v *version) (admitted []string) {
 	return admitted
 }
 
-// refusedAt returns when a Service was refused an address, by its status; the zero time if it was not.
+// refusedAt returns when a Service was refused an address, according to its status; the zero time if it was not.
 func refusedAt(svc *corev1.Service) time.Time {
 	ready := Ready(svc)
 	if ready.Status != metav1.ConditionFalse ||
@@ -152,13 +154,14 @@ func refusedAt(svc *corev1.Service) time.Time {
 	return ready.LastTransitionTime.Time
 }
 
-// left reserves the addresses that a Service had and does not have any more, if no other of its namespace has them.
+// left reserves the addresses that a Service had and no longer has, unless another Service of its namespace has them.
 func (b *book) left(namespace string, had, has map[string]use) {
 	now := b.clock.Now()
 	for address, u := range had {
 		if u.kind < shown || has[address].kind != "" || b.lasts == 0 || b.has(namespace, address) {
 			continue
 		}
+
 		n := 0
 		maps.DeleteFunc(b.reservations, func(_ string, r reservation) bool {
 			ended := !r.until.After(now)
@@ -183,17 +186,18 @@ func (b *book) has(namespace, address string) bool {
 	return false
 }
 
-// usesOf returns the addresses that a Service has by its status and records.
+// usesOf returns the addresses that a Service has according to its status and records.
 func usesOf(v *version) map[string]use {
 	uses := map[string]use{}
 	svc, records := v.svc, v.records
-	internal := map[string]string{} // keys of addresses of tiers, by IP
+	internal := map[string]string{} // keys of tier addresses, by IP
 	for i := range records.Addresses {
 		r := &records.Addresses[i]
 		key := r.IP
 		if r.Internal {
 			key = r.ID
-			if strings.HasSuffix(r.ID, "/"+r.IP) { // or a forged record makes any address the one of a tier
+			// Without this check, a forged record could turn any address into one of a tier.
+			if strings.HasSuffix(r.ID, "/"+r.IP) {
 				internal[r.IP] = key
 			}
 		}
@@ -207,21 +211,24 @@ func usesOf(v *version) map[string]use {
 	for _, ip := range v.statusIPs {
 		shows(ip)
 	}
+
 	c := conditionOf(svc, ConditionAddress)
 	if c.Status == metav1.ConditionTrue {
 		shows(c.Message)
 	}
+
 	for i := range records.Addresses {
-		// A record alone, which anybody may have written where no policy protects it, does not make an owner.
+		// A record alone does not make an owner, because anybody may have written it if no policy protects it.
 		if r := &records.Addresses[i]; r.Allocated && uses[r.IP].kind == shown {
 			uses[r.IP] = use{kind: acquired, acquired: r.Acquired, guestOf: r.GuestOf}
 		}
 	}
+
 	delete(uses, "")
 	return uses
 }
 
-// with calls f with the entry of a Service, if the book has it.
+// with calls f with the entry of a Service, if the book has one.
 func (b *book) with(uid types.UID, f func(*entry)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -230,7 +237,7 @@ func (b *book) with(uid types.UID, f func(*entry)) {
 	}
 }
 
-// leave notes that a Service does not exist any more. It has its addresses until it is cleaned up, and removed.
+// leave records that a Service no longer exists. It has its addresses until it is cleaned up and removed from the book.
 func (b *book) leave(uid types.UID) {
 	b.with(uid, func(e *entry) { e.Leaving = true })
 }
@@ -243,7 +250,7 @@ func (b *book) remove(uid types.UID) {
 	})
 }
 
-// settle ends the reservations of a Service: its status and records say what it has.
+// settle ends the reservations of a Service: its status and records now show what it has.
 func (b *book) settle(uid types.UID) {
 	b.with(uid, func(e *entry) {
 		e.acquiring = time.Time{}
@@ -251,13 +258,13 @@ func (b *book) settle(uid types.UID) {
 	})
 }
 
-// claim returns what is known of an address, for a Service that may be nil. Of the Services that have it, the one that
-// had it first comes first: the one that acquired it, then one that shares it with all others, then the oldest; guests
-// come last.
+// claim returns what is known about an address, for a Service that may be nil. The Services that have the address are
+// ordered: first the one that acquired it, then one that shares it with all others, then the oldest. Guests come last.
 func (b *book) claim(address string, of *entry) (c plan.Claim) {
 	var users []*entry
 	namespaces := map[string]bool{}
-	guests, excluding := map[*entry]int{}, map[*entry]int{} // 1 for each that is a guest, or does not share with all
+	// The values are 1 for each Service that is a guest, or does not share with all.
+	guests, excluding := map[*entry]int{}, map[*entry]int{}
 	for _, e := range b.services {
 		if e.uses[address].kind == "" {
 			continue
@@ -269,7 +276,7 @@ func (b *book) claim(address string, of *entry) (c plan.Claim) {
 		}
 	}
 
-	// Found out once for each, not with each comparison: a tenant decides how long its lists are.
+	// Compute this once for each Service instead of in each comparison: tenants decide how long their lists are.
 	for _, e := range users {
 		for namespace := range namespaces {
 			if !e.Admits(namespace) {
@@ -296,8 +303,9 @@ func (b *book) claim(address string, of *entry) (c plan.Claim) {
 	now := b.clock.Now()
 	r := b.reservations[address]
 	if of != nil && !of.refused.IsZero() && of.refused.Before(b.began) {
-		r.until = b.began.Add(b.lasts) // the process before this one may have reserved it
+		r.until = b.began.Add(b.lasts) // an earlier process may have reserved it
 	}
+
 	if c.Reserved = max(0, r.until.Sub(now)); c.Reserved > 0 {
 		c.ReservedFor = r.namespace
 	}
@@ -335,7 +343,7 @@ func (b *book) Reserve(uid string, w plan.Wish) error {
 	defer b.mu.Unlock()
 	e := b.services[types.UID(uid)]
 	if e == nil {
-		return nil // it is being removed, and uses nothing new
+		return nil // the Service is being removed, and uses nothing new
 	}
 	if _, has := e.uses[w.Address]; !has || w.Address == "" {
 		if err := b.mayUse(e, w); err != nil {
@@ -356,7 +364,7 @@ func (b *book) Reserve(uid string, w plan.Wish) error {
 	return nil
 }
 
-// mayUse returns why a Service may not use one address more.
+// mayUse returns why a Service may not use one more address; nil if it may.
 func (b *book) mayUse(e *entry, w plan.Wish) error {
 	claim := b.claim(w.Address, e)
 	claim.Tagged, claim.TaggedUID = w.Tags.Tagged, w.Tags.TaggedUID
@@ -382,7 +390,7 @@ func (b *book) mayUse(e *entry, w plan.Wish) error {
 	return nil
 }
 
-// mayHavePorts returns why a Service may not have as many ports.
+// mayHavePorts returns why a Service may not have the number of ports that it wishes; nil if it may.
 func (b *book) mayHavePorts(e *entry, w plan.Wish) error {
 	held := 0
 	for _, other := range b.services {
@@ -390,6 +398,7 @@ func (b *book) mayHavePorts(e *entry, w plan.Wish) error {
 			held += other.ports()
 		}
 	}
+
 	most := w.Grants.MaxAllPorts
 	if most < 0 || w.Ports <= e.ports() || held+w.Ports <= most {
 		return nil
@@ -401,8 +410,8 @@ func (b *book) mayHavePorts(e *entry, w plan.Wish) error {
 		"use fewer ports, delete a Service, or ask your cluster's operator, who can raise the limit")
 }
 
-// mayBeOnItsWay reports whether an address, which was acquired at some time, may be the one that is being acquired for
-// another Service: its job has done so, and the Service has not recorded it yet.
+// mayBeOnItsWay reports whether an address, with the time of its acquisition, may be the one that is being acquired for
+// another Service: the job may have ended although the Service has no record of the address yet.
 func (b *book) mayBeOnItsWay(of *entry, acquired evidence.Instant) bool {
 	for _, e := range b.services {
 		begun := []time.Time{e.acquiring}
@@ -418,8 +427,8 @@ func (b *book) mayBeOnItsWay(of *entry, acquired evidence.Instant) bool {
 	return false
 }
 
-// held counts the addresses that Services of the entry's namespace have, share or are about to acquire. counted reports
-// whether the given one is among them.
+// held returns the number of addresses that Services of the entry's namespace have, share or are about to acquire.
+// counted reports whether the given address is among them.
 func (b *book) held(of *entry, address string) (n int, counted bool) {
 	addresses := map[string]bool{}
 	for _, e := range b.services {
@@ -433,6 +442,7 @@ func (b *book) held(of *entry, address string) (n int, counted bool) {
 			}
 			unknown = unknown || p.IP == ""
 		}
+
 		if unknown && e != of {
 			n++
 		}
@@ -444,5 +454,5 @@ func (b *book) held(of *entry, address string) (n int, counted bool) {
 	return n + len(addresses), addresses[address]
 }
 
-// ports are how many ports the Service has or is about to have.
+// ports returns the number of ports that the Service has or is about to have.
 func (e *entry) ports() int { return max(e.shownPorts, e.reservedPorts) }

@@ -36,7 +36,8 @@ func bookOf(services ...*corev1.Service) *book {
 	return b
 }
 
-// requireRefused requires that a Service of another namespace has the address and does not share it.
+// requireRefused requires a refusal because the address belongs to a Service of another namespace that does not share
+// it.
 func requireRefused(t *testing.T, err error, text ...any) {
 	t.Helper()
 	refusal, ok := errors.AsType[*plan.RefusalError](err)
@@ -52,8 +53,8 @@ func holdersOf(b *book, address string) []string {
 	return out
 }
 
-// The owner is the Service that acquired the address, then one that shows it, then the oldest. Records alone, which may
-// be forged, make no owner.
+// The owner is the Service that acquired the address, then one that shows it in its status, then the oldest. A record
+// alone, which may be forged, does not make an owner.
 func TestOwnerComesFirst(t *testing.T) {
 	t.Parallel()
 	const internal, ip = "internal/tier-1/10.1.1.9", "10.1.1.9"
@@ -70,9 +71,9 @@ func TestOwnerComesFirst(t *testing.T) {
 		aService("a", "old", showing(false, ip1), created(time.Hour)),
 		aService("a", "owner", showing(true, ip1), created(3*time.Hour)),
 		aService("bank", "victim", showing(false, ip2), created(time.Hour)),
-		aService("shop", "forged", recording(true, ip2)), // older, and says that it acquired the address
+		aService("shop", "forged", recording(true, ip2)), // older, and its record says that it acquired the address
 		aService("bank", "inner", of(ip), created(time.Hour)),
-		aService("shop", "claims", of("203.0.113.3")), // says that its own address is the one of a tier
+		aService("shop", "claims", of("203.0.113.3")), // its record says that its own address is one of a tier
 	)
 
 	assert.Equal(t, []string{"owner", "old", "young", "record"}, holdersOf(b, ip1))
@@ -83,8 +84,8 @@ func TestOwnerComesFirst(t *testing.T) {
 	assert.Empty(t, holdersOf(b, "203.0.113.9"))
 }
 
-// Guests never come first. Where nothing says who is a guest, as before records did, the one that shares with all
-// others does.
+// Guests never come first. If no record says who is a guest, as in older records, the Service that shares with all
+// others comes first.
 func TestFirstOwnerComesBeforeItsGuests(t *testing.T) {
 	t.Parallel()
 	guest := func(s *corev1.Service) {
@@ -111,7 +112,7 @@ func TestFirstOwnerComesBeforeItsGuests(t *testing.T) {
 	assert.Nil(t, decides)
 }
 
-// An address that the last Service of a namespace left is reserved for the namespace for some minutes.
+// An address that the last Service of a namespace has given up is reserved for the namespace for some minutes.
 func TestReservationsAfterServices(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(testTime)
@@ -149,7 +150,7 @@ func TestReservationsAfterServices(t *testing.T) {
 	require.NoError(t, reserve("late", ip1))
 }
 
-// A Service that names an address does not get one that was acquired for another Service a moment ago.
+// A Service that requests an address does not get one that was just acquired for another Service.
 func TestAddressOnItsWayToAnotherService(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("shop", "acquires"), aService("bank", "names"))
@@ -175,7 +176,7 @@ func TestAddressOnItsWayToAnotherService(t *testing.T) {
 	requireRefused(t, reserve(testTime))
 }
 
-// One Service that moves from address to address reserves some of them.
+// A Service that moves from address to address can reserve only some of them.
 func TestReservationsOfANamespaceAreLimited(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(testTime)
@@ -193,7 +194,7 @@ func TestReservationsOfANamespaceAreLimited(t *testing.T) {
 	assert.Len(t, b.reservations, 1, "those that ended make room")
 }
 
-// The process before this one may have reserved an address: who was refused then waits once more, and nobody else.
+// An earlier process may have reserved an address: a Service that was refused then waits once more, and no other.
 func TestReservationsOfAnEarlierProcess(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(testTime)
@@ -252,6 +253,7 @@ func TestServicesOutsideOfTheBook(t *testing.T) {
 func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	notOne := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }
+
 	for name, goes := range map[string]func(*Controller){
 		"deleted":         func(c *Controller) { c.ServiceDeleted(aService("a", "web", showing(true, ip1))) },
 		"of another type": func(c *Controller) { c.ServiceChanged(aService("a", "web", versioned("2"), notOne)) },
@@ -267,12 +269,14 @@ func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
 		c.stateOf(KeyOf(web)).touched = true
 		c.ServiceChanged(web)
 		c.ServiceChanged(aService("b", "late"))
+
 		goes(c)
 		holders := c.book.Claim(ip1, "").Holders
 		require.Len(t, holders, 1, name)
 		assert.True(t, holders[0].Leaving, name)
 		err := c.book.Reserve("late", wish(ip1, plan.Claim{}, -1))
 		requireRefused(t, err, name)
+
 		c.forget(KeyOf(web))
 		err = c.book.Reserve("late", wish(ip1, plan.Claim{}, -1))
 		assert.NoError(t, err, name)
@@ -288,6 +292,7 @@ func TestFindServices(t *testing.T) {
 	assert.Equal(t, want, b.Find(named))
 	assert.Nil(t, b.Find(func(h *plan.Holder) bool { return h.Name == "other" }))
 	assert.Len(t, b.services, 1)
+
 	successor := aService("a", "web", func(s *corev1.Service) { s.UID = "new" })
 	b.set(newVersion(successor))
 	b.remove("web")
@@ -301,18 +306,22 @@ func TestReservations(t *testing.T) {
 	require.NoError(t, err)
 	err = b.Reserve("first", wish(ip1, plan.Claim{}, -1))
 	require.NoError(t, err, "it has the address")
+
 	err = b.Reserve("far", wish(ip1, plan.Claim{}, -1))
 	requireRefused(t, err)
 	err = b.Reserve("near", wish(ip1, plan.Claim{}, -1))
 	require.NoError(t, err, "the same namespace")
+
 	b.set(newVersion(aService("a", "first", annotated("example.org/note", "x"))))
 	assert.Equal(t, []string{"first", "near"}, holdersOf(b, ip1),
 		"a change of the Service does not end its reservation")
 	b.settle("first")
 	assert.Equal(t, []string{"near"}, holdersOf(b, ip1), "the end of the sync does")
+
 	b.set(newVersion(aService("a", "near", showing(false, ip1))))
 	b.settle("near")
 	assert.Equal(t, []string{"near"}, holdersOf(b, ip1))
+
 	err = b.Reserve("gone", wish(ip2, plan.Claim{}, 0))
 	require.NoError(t, err, "a Service that is being removed uses nothing new")
 	assert.Empty(t, holdersOf(b, ip2))
@@ -349,14 +358,14 @@ func TestSharingDecidesReservations(t *testing.T) {
 	requireRefused(t, reserve("late"), "annotations that cannot be read share with nobody")
 }
 
-// wish is for an address, in a namespace that may have so many.
+// wish returns a wish for an address, with a limit of addresses for the namespace.
 func wish(address string, tags plan.Claim, most int) plan.Wish {
 	grants := plan.AllGrants()
 	grants.MaxAddresses = most
 	return plan.Wish{Address: address, Tags: tags, Grants: grants}
 }
 
-// An address that was acquired counts once, also before the sync that acquired it ends.
+// An acquired address counts once, even before the sync that acquired it ends.
 func TestAcquiredAddressCountsOnce(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("a", "one"), aService("a", "two"), aService("a", "three"), aService("a", "four"))
@@ -371,18 +380,18 @@ func TestAcquiredAddressCountsOnce(t *testing.T) {
 	require.ErrorContains(t, err, "has 3 addresses, and may have 3")
 	err = b.Reserve("four", wish(ip1, plan.Claim{}, 3))
 	require.NoError(t, err, "an address that the namespace has is not one more")
-	b.settle("two") // it acquired none after all
+	b.settle("two") // the acquisition has failed
 	b.settle("four")
 	err = b.Reserve("four", wish("", plan.Claim{}, 3))
 	require.NoError(t, err)
 }
 
-// An informer may show a version that is older than what this process has written: the address book does not go back to
-// it.
+// An informer may show a version that is older than what this process has written. The address book ignores it.
 func TestOlderVersionsDoNotChangeTheBook(t *testing.T) {
 	t.Parallel()
 	finalizer := func(s *corev1.Service) { s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer} }
 	shared := annotated(annotation.ShareWith, "shop")
+
 	for name, tc := range map[string]struct {
 		first, older, newer []func(*corev1.Service)
 	}{
@@ -400,6 +409,7 @@ func TestOlderVersionsDoNotChangeTheBook(t *testing.T) {
 		first := aService("bank", "web", append(tc.first, versioned("5"))...)
 		c.ServiceChanged(first)
 		c.ServiceChanged(aService("shop", "guest"))
+
 		c.wrote(KeyOf(first), aService("bank", "web", append(tc.newer, versioned("7"))...))
 		require.Equal(t, []string{"web"}, holdersOf(c.book, ip1), name)
 		for range 2 {
@@ -411,7 +421,7 @@ func TestOlderVersionsDoNotChangeTheBook(t *testing.T) {
 	}
 }
 
-// What was cleaned up does not come back with an older version.
+// A Service that was cleaned up does not come back with an older version.
 func TestOlderVersionsDoNotComeBackAfterTheCleanUp(t *testing.T) {
 	t.Parallel()
 	c, _ := idleController(t)

@@ -8,9 +8,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Cached is the transform of informers: it takes out of cached objects what nobody here reads. It returns a copy, as a
-// fake API server hands out the objects that it keeps, and has no other effect: client-go may call it more than once
-// for an object. What is written is a difference of two copies that both lack the same.
+// Cached is the transform function of informers: it removes from cached objects what this process never reads. It
+// returns a copy, because a fake API server returns the objects that it stores. It is idempotent, because client-go may
+// call it more than once for an object. Patches are not affected: they are differences of two copies that lack the same
+// fields.
 func Cached(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Service:
@@ -20,9 +21,10 @@ func Cached(obj any) (any, error) {
 	case *corev1.Node:
 		c := *o
 		c.ManagedFields = nil
-		c.Status.Images, c.Status.VolumesInUse = nil, nil // not the attached ones, which the Node's deletion waits for
+		// VolumesAttached stays: the deletion of the Node waits for these volumes.
+		c.Status.Images, c.Status.VolumesInUse = nil, nil
 		return &c, nil
-	case *discoveryv1.EndpointSlice: // its Service, and on which nodes the endpoints are
+	case *discoveryv1.EndpointSlice: // only the Service, and the nodes of the endpoints
 		c := *o
 		c.Annotations, c.OwnerReferences, c.ManagedFields, c.Ports, c.Endpoints = nil, nil, nil, nil, nil
 		c.Labels = map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}

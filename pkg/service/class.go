@@ -13,32 +13,33 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Classes are the load balancer classes that the controller serves: it alone says whether a Service is the
-// controller's. The zero value serves Services without a class.
+// Classes are the load balancer classes that the controller serves. They alone decide whether the controller handles a
+// Service. The zero value serves Services without a class.
 type Classes struct {
 	// Own is the class that is served; empty for none.
 	Own string
-	// Classless means that Services without a class are served beside those of Own.
+	// Classless means that Services without a class are served in addition to those of Own.
 	Classless bool
 }
 
-// ConditionClass on a Service that the controller serves names the Service's class in its message; a Service without a
-// class has no such condition. It tells a Service that changed its class, and is cleaned up, from one whose class the
-// controller was told to serve no longer.
+// ConditionClass is the condition that has the class of a Service in its message; a Service without a class does not
+// have it. It distinguishes a Service whose owner changed the class, which is cleaned up, from one whose class the
+// controller no longer serves.
 const ConditionClass = "csccm.io/LoadBalancerClass"
 
-// Serves reports whether the controller serves Services of a class; those without one for the empty class.
+// Serves reports whether the controller serves Services of a class; the empty class means Services without one.
 func (c Classes) Serves(class string) bool {
 	return class == c.Own || class == "" && c.Classless
 }
 
-// Handles reports whether the controller works on a Service: one that wants a load balancer of it, or one that still
-// has what this controller gave to it. The finalizer alone does not prove that: other controllers use the same.
+// Handles reports whether the controller works on a Service: one that wants a load balancer from it, or one that still
+// has what this controller has added. The finalizer alone does not prove that, because other controllers use the same
+// one.
 func (c Classes) Handles(svc *corev1.Service) bool {
 	return c.Wants(svc) || hasRecords(svc) || servicehelpers.HasLBFinalizer(svc) && c.Serves(ClassOf(svc))
 }
 
-// Wants reports whether a Service is to have a load balancer of this controller, or to keep it.
+// Wants reports whether a Service should have a load balancer of this controller, or keep it.
 func (c Classes) Wants(svc *corev1.Service) bool {
 	return svc.DeletionTimestamp == nil &&
 		svc.Spec.Type == corev1.ServiceTypeLoadBalancer &&
@@ -48,24 +49,24 @@ func (c Classes) Wants(svc *corev1.Service) bool {
 // ClassOf returns the class of a Service; empty for none.
 func ClassOf(svc *corev1.Service) string { return ptr.Deref(svc.Spec.LoadBalancerClass, "") }
 
-// kept reports whether a Service has a load balancer of this controller for the class that it still has. Its owner has
-// changed nothing: it stays, whatever the controller serves now. Conditions prove it: no owner may write these.
+// kept reports whether a Service has a load balancer of this controller for its current class. Because its owner has
+// changed nothing, the Service keeps it whatever the controller serves now. The conditions are the proof: owners may
+// not write them.
 func kept(svc *corev1.Service) bool {
 	return (svc.Annotations[annotation.Addresses] != "" || len(svc.Status.LoadBalancer.Ingress) > 0) &&
 		Ready(svc).Type != "" &&
 		conditionOf(svc, ConditionClass).Message == ClassOf(svc)
 }
 
-// Ready is the condition of a Service that the controller writes first; one without a type if the Service does not have
-// it.
+// Ready returns the condition that the controller writes first; without a type if the Service does not have it.
 func Ready(svc *corev1.Service) metav1.Condition { return conditionOf(svc, ConditionReady) }
 
-// conditionOf returns a condition of a Service; one without a type if the Service does not have it.
+// conditionOf returns a condition of a Service; without a type if the Service does not have it.
 func conditionOf(svc *corev1.Service, kind string) metav1.Condition {
 	return ptr.Deref(apimeta.FindStatusCondition(svc.Status.Conditions, kind), metav1.Condition{})
 }
 
-// hasRecords reports whether a Service carries what only this controller writes: records of addresses or its condition.
+// hasRecords reports whether a Service has what only this controller writes: records of addresses or its condition.
 func hasRecords(svc *corev1.Service) bool {
 	return svc.Annotations[annotation.Addresses]+svc.Annotations[annotation.Allocation] != "" ||
 		Ready(svc).Type != ""

@@ -1,11 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package service is the controller of Services of type LoadBalancer. It takes the place of Kubernetes' own service
-// controller, with its finalizer and its Events.
+// Package service is the controller of Services of type LoadBalancer. It replaces the service controller of Kubernetes,
+// and uses the same finalizer and Events.
 //
-// Services, Nodes, EndpointSlices, the leases of kubelets and the timer of drift rounds only put keys of Services into
-// one queue, which is fair by namespace. Whoever works on a Service reads the newest objects.
+// Changes of Services, Nodes, EndpointSlices and kubelet leases, and the timer of drift rounds, only add the keys of
+// Services to one queue, which is fair to all namespaces. A worker always reads the newest objects of its Service.
 package service
 
 import (
@@ -30,23 +30,24 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Deps are what the controller works with.
+// Deps are the dependencies of the controller.
 type Deps struct {
-	// Options of the load balancers; the controller sets those that it provides itself.
+	// Options configure the load balancers; the controller sets those that it provides itself.
 	loadbalancer.Options
 	API       loadbalancer.API
-	Mode      string // of Services that choose none; annotation.Auto when empty
+	Mode      string // default mode of Services; annotation.Auto if empty
 	Inventory *inventory.Inventory
-	// InventoryOf is the inventory of another project by name or id.
+	// InventoryOf returns the inventory of another project by name or id.
 	InventoryOf func(project string) *inventory.Inventory
 	Kube        kubernetes.Interface
 	Recorder    Recorder
-	// Services are all Services as the informer has them, Nodes all Nodes. The objects are shared.
+	// Services returns all Services in the informer's cache, and Nodes all Nodes. The objects are shared and must not
+	// be changed.
 	Services func() ([]*corev1.Service, error)
 	Nodes    func() ([]*corev1.Node, error)
-	// CleanOrphans removes what Services that are gone left in CloudStack; otherwise it is reported only.
+	// CleanOrphans means to remove what deleted Services have left in CloudStack. Otherwise it is only reported.
 	CleanOrphans bool
-	// SuspectAfter and Probe are those of failover.Watch.
+	// SuspectAfter and Probe are passed to failover.Watch.
 	SuspectAfter time.Duration
 	Probe        func(ctx context.Context, address string) bool
 	Tenancy      tenancy.Policy
@@ -54,69 +55,70 @@ type Deps struct {
 	Clock        clock.WithTicker
 }
 
-// Recorder is what is used of a record.EventRecorder.
+// Recorder is the part of record.EventRecorder that the controller uses.
 type Recorder interface {
 	Event(object runtime.Object, kind, reason, message string)
 }
 
-// Controller keeps the load balancers of Services as the Services ask for.
+// Controller keeps the load balancers of Services in the state that the Services ask for.
 type Controller struct {
 	Deps
 	reconciler *loadbalancer.Reconciler
 	queue      workqueue.TypedDelayingInterface[Key]
-	fair       *fairQueue // the order of queue
+	fair       *fairQueue // orders the queue
 	book       *book
 	members    node.Members
 	endpoints  *endpoints
 	stop       context.CancelFunc
 	heartbeats *failover.Watch
-	namespaces *utilcache.Expiring       // the labels of namespaces
-	projects   *utilcache.LRUExpireCache // the inventories of other projects, by what Services call these
+	namespaces *utilcache.Expiring       // labels of namespaces, by name
+	projects   *utilcache.LRUExpireCache // inventories of other projects, by the name or id that Services use
 
 	orphanCount prometheus.Gauge
 	rounds      prometheus.Histogram
 	moves       *prometheus.CounterVec
-	tagged      []string  // projects with this cluster's tags; of the drift rounds alone
-	swept       time.Time // the last look for tags of deleted rules; of the drift rounds alone
+	tagged      []string  // projects with tags of this cluster; used by drift rounds only
+	swept       time.Time // the last sweep of tags of deleted rules; used by drift rounds only
 
 	mu      sync.Mutex
 	states  map[Key]*state
 	pace    pace
-	freedAt time.Time // when something last became free
+	freedAt time.Time // when an address or port last became available
 }
 
-// state is what is remembered of a Service: the one memory of it. To lose it costs calls, never correctness. The worker
-// of the Service alone uses memory and ready; the rest is read and changed under the controller's lock.
+// state is everything that is remembered about a Service. Losing it costs calls, but affects no result. Only the worker
+// of the Service uses memory and ready; the controller's lock protects the rest.
 type state struct {
 	memory loadbalancer.Memory
-	// ready is since when nodes have ready endpoints, with policy Local; nil before the first sync.
+	// ready is since when nodes have ready endpoints, with externalTrafficPolicy Local; nil before the first sync.
 	ready map[string]time.Time
 	retry retry
-	// upkeep is the wait after failures to keep up what serves while retry waits.
+	// upkeep is the backoff for maintaining what is served while retry waits.
 	upkeep retry
-	// since is when the last drift round began: what was read before does not count.
+	// since is when the last drift round began. Earlier reads are not trusted.
 	since time.Time
-	// touched means that the Service was worked on by this process: something of it may be in CloudStack.
+	// touched means that this process has worked on the Service, which may therefore have something in CloudStack.
 	touched   bool
 	served    bool   // the last sync succeeded
 	unhealthy bool   // no node can serve its forwarded ports
 	lacks     bool   // a node has no VM
-	asked     string // by the version that was synced last
-	// The newest version that the informer has shown or this process has written; of a Service that is gone all that is
-	// left of it.
+	asked     string // content.asked of the version that was synced last
+	// version is the newest version that the informer has shown or this process has written. It is kept until the
+	// clean-up of a deleted Service ends.
 	*version
 	gone bool
-	// jobEnded is closed when a job has ended that the last sync left running.
+	// jobEnded is closed when a job ends that the last sync left running.
 	jobEnded <-chan struct{}
-	// turn is when a change of the owner is worked on that has to wait for the namespace's budget.
+	// turn is when a change by the owner may be synced that has to wait for the budget of its namespace; zero if there
+	// is none.
 	turn time.Time
-	// admitted is when the Service was last admitted to an address of another namespace.
+	// admitted is when another namespace last started to share an address that the Service waits for.
 	admitted time.Time
-	// wrote is the status that this process has written last; nil for none. overwrites counts the changes of others to
-	// it since the last drift round.
+	// wrote is the status that this process has written last; nil if none. overwrites counts the changes that others
+	// have made to it since the last drift round.
 	wrote      *corev1.LoadBalancerStatus
 	overwrites int
-	orphans    []observe.Orphan // what was found in CloudStack of a Service that does not exist
+	orphans    []observe.Orphan // objects in CloudStack of a Service that does not exist
 }
 
 // forwarding reports whether the Service may have port forwardings.
@@ -140,7 +142,7 @@ func New(d Deps) *Controller {
 	c.members.All = d.Nodes
 	c.heartbeats = &failover.Watch{
 		Kube: d.Kube, Nodes: d.Nodes, After: d.SuspectAfter, Probe: d.Probe, Clock: d.Clock,
-		Changed: func() { c.wake(0, (*state).forwarding) }, // other nodes than before may serve these
+		Changed: func() { c.wake(0, (*state).forwarding) }, // forwarded ports may have to move
 	}
 
 	if d.Probe == nil {
@@ -151,6 +153,7 @@ func New(d Deps) *Controller {
 	c.stop = stop
 	c.endpoints = &endpoints{kube: d.Kube, changed: c.endpointsChanged, stop: ended.Done()}
 	c.initMetrics()
+
 	o := d.Options
 	o.Clock, o.Book, o.Network, o.VMs = d.Clock, c.book, c.network, c.vmsOf
 	o.Project = func(ctx context.Context, name string) (string, error) { return c.inventory(name).ProjectID(ctx) }
@@ -158,7 +161,7 @@ func New(d Deps) *Controller {
 	return c
 }
 
-// Run works until the context ends. The informers that the controller depends on have been filled.
+// Run works until the context ends. The informers' caches must have synced before.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	services, err := c.Services()
 	if err != nil {
@@ -166,10 +169,12 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		return
 	}
 	for _, svc := range services {
-		c.ServiceChanged(svc) // the address book is complete before the first Service is worked on
+		c.ServiceChanged(svc) // the address book must be complete before the first sync
 	}
+
 	c.fair.most = max(1, workers-1)
 	context.AfterFunc(ctx, c.Stop)
+
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() { c.work(ctx) })
@@ -179,12 +184,13 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	all.Wait()
 }
 
-// Stop ends the queue. Run does so when its context ends.
+// Stop shuts down the queue. Run does so when its context ends.
 func (c *Controller) Stop() {
 	c.queue.ShutDown()
 	c.stop()
 }
 
+// work syncs Services from the queue until it shuts down.
 func (c *Controller) work(ctx context.Context) {
 	for {
 		k, ended := c.queue.Get()
@@ -199,7 +205,7 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// with calls f with what is remembered of a Service, if anything, while nobody else reads or changes it.
+// with calls f with the state of a Service, if there is one, while the lock is held.
 func (c *Controller) with(k Key, f func(*state)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +214,7 @@ func (c *Controller) with(k Key, f func(*state)) {
 	}
 }
 
-// stateOf returns what is remembered of a Service, nothing at first. The controller's lock is held.
+// stateOf returns the state of a Service, a new one if necessary. The caller holds the controller's lock.
 func (c *Controller) stateOf(k Key) *state {
 	s := c.states[k]
 	if s == nil {
@@ -218,8 +224,8 @@ func (c *Controller) stateOf(k Key) *state {
 	return s
 }
 
-// forget forgets what is remembered of a Service that has nothing in CloudStack any more. While it exists its newest
-// version stays, or an older one that the informer shows later would count as new.
+// forget deletes the state of a Service that has nothing left in CloudStack. While the Service exists, its newest
+// version remains: otherwise an older one that the informer shows later would count as new.
 func (c *Controller) forget(k Key) {
 	c.mu.Lock()
 	s := c.states[k]
@@ -228,17 +234,18 @@ func (c *Controller) forget(k Key) {
 	if lives {
 		c.states[k] = &state{version: s.version}
 	}
+
 	if !lives || !s.wants {
 		c.book.remove(k.UID)
 	}
 	c.mu.Unlock()
 	c.heartbeats.Use(string(k.UID), false)
-	c.tryNext(false) // it does not need what became free
+	c.tryNext(false) // the Service no longer competes for free addresses and ports
 }
 
-// learn makes a version of a Service the newest one, unless it is older, and brings the address book up to date. It
-// returns the newest version before and now, both nil for a Service that the controller has nothing to do with. ours is
-// set when the controller handles it, or has worked on it: something of it may be in CloudStack.
+// learn makes a version of a Service the newest one, unless it is older, and updates the address book. It returns the
+// newest version before and after, both nil if the Service does not concern the controller. ours means that the
+// controller handles the Service, or has worked on it, so that it may have something in CloudStack.
 func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
 	k, admits := KeyOf(svc), false
 	is = c.Classes.version(svc)
@@ -248,6 +255,7 @@ func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
 	if s := c.states[k]; s != nil {
 		was, ours = s.version, ours || s.touched
 	}
+
 	switch {
 	case was == nil && !ours:
 		is = nil

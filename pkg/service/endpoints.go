@@ -21,11 +21,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// endpointSyncTimeout is how long the first Service with externalTrafficPolicy Local waits for the list of endpoints.
+// endpointSyncTimeout is how long a Service with externalTrafficPolicy Local waits until the EndpointSlices are listed.
 const endpointSyncTimeout = time.Minute
 
-// endpoints watches EndpointSlices from the first Service on that needs them: most clusters never do. Without changed
-// it asks each time.
+// endpoints watches EndpointSlices from the first Service on that needs them: most clusters never do. If changed is
+// nil, it lists them each time instead.
 type endpoints struct {
 	kube    kubernetes.Interface
 	changed func(namespace, service string)
@@ -40,7 +40,7 @@ func (c *endpoints) start() {
 	factory := informers.NewSharedInformerFactory(c.kube, 0)
 	endpointSlices := factory.Discovery().V1().EndpointSlices()
 	informer := endpointSlices.Informer()
-	// The only errors are those of an informer that was started, and this one is new.
+	// These calls fail only for an informer that has been started, and this one is new.
 	_ = informer.SetTransform(Cached)
 	_, _ = informer.AddEventHandler(handler(func(was, is *discoveryv1.EndpointSlice) {
 		s := cmp.Or(is, was)
@@ -75,8 +75,8 @@ func (c *endpoints) list(ctx context.Context, svc *corev1.Service) (out []*disco
 	return c.lister.EndpointSlices(svc.Namespace).List(selector)
 }
 
-// nodesOf are the names of the nodes with endpoints of a Service that take traffic: ready ones, or, when there
-// is none, those that still serve while they end, as kube-proxy has it.
+// nodesOf returns the names of the nodes with endpoints of a Service that take traffic. As in kube-proxy, these are
+// ready endpoints, or, if there are none, terminating ones that still serve.
 func (c *endpoints) nodesOf(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
 	list, err := c.list(ctx, svc)
 	if err != nil {

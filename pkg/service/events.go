@@ -9,7 +9,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Reasons of Events of Kubernetes' own service controller, which tools look for.
+// Reasons of Events that the service controller of Kubernetes writes as well, and that tools look for.
 const (
 	EnsuringLoadBalancer   plan.Reason = "EnsuringLoadBalancer"
 	EnsuredLoadBalancer    plan.Reason = "EnsuredLoadBalancer"
@@ -19,7 +19,7 @@ const (
 	SyncLoadBalancerFailed plan.Reason = "SyncLoadBalancerFailed"
 )
 
-// Reasons of Events besides those of package plan.
+// Reasons of Events in addition to those of package plan.
 const (
 	AmbiguousNode  plan.Reason = "AmbiguousNode"
 	ChangesLimited plan.Reason = "ChangesLimited"
@@ -30,14 +30,14 @@ const (
 	Orphan         plan.Reason = "OrphanedInCloudStack"
 )
 
-// Reasons of the condition of a Service besides those of refusals.
+// Reasons of the condition of a Service in addition to those of refusals.
 const (
 	Reconciled      plan.Reason = "Reconciled"
 	Waiting         plan.Reason = "Waiting"
 	CloudStackError plan.Reason = "CloudStackError"
 )
 
-// events writes Events on one Service, each once. The zero value writes none.
+// events writes Events for one Service, each only once. The zero value writes none.
 type events struct {
 	recorder Recorder
 	object   *corev1.Service
@@ -56,11 +56,12 @@ func (e events) notice(n plan.Notice) {
 	}
 }
 
-// note writes a Normal Event, warn a Warning.
+// note writes a Normal Event.
 func (e events) note(reason plan.Reason, message string) {
 	e.notice(plan.Notice{Reason: reason, Message: message})
 }
 
+// warn writes a Warning Event.
 func (e events) warn(reason plan.Reason, message string) {
 	e.notice(*plan.Warning(reason, message))
 }

@@ -22,7 +22,7 @@ import (
 
 var testTime = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// newVersion returns a version of a Service without its content, and read one with it, where no class is served.
+// newVersion returns a version of a Service without its content, for a controller without a class.
 func newVersion(svc *corev1.Service) *version { return Classes{}.version(svc) }
 
 func read(svc *corev1.Service, mode string) *version {
@@ -31,7 +31,7 @@ func read(svc *corev1.Service, mode string) *version {
 	return v
 }
 
-// aService returns a Service of type LoadBalancer. Its UID is its name.
+// aService returns a Service of type LoadBalancer whose UID is its name.
 func aService(namespace, name string, change ...func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
@@ -59,12 +59,12 @@ func annotated(name, value string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Annotations[name] = value }
 }
 
-// versioned gives a Service a resourceVersion.
+// versioned sets the resourceVersion of a Service.
 func versioned(v string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.ResourceVersion = v }
 }
 
-// showing gives a Service addresses in its status, with a record of each.
+// showing adds addresses to the status of a Service, with a record of each.
 func showing(allocated bool, ips ...string) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		recording(allocated, ips...)(s)
@@ -74,7 +74,7 @@ func showing(allocated bool, ips ...string) func(*corev1.Service) {
 	}
 }
 
-// recording gives a Service records of addresses.
+// recording adds records of addresses to a Service.
 func recording(allocated bool, ips ...string) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		var records []annotation.AddressRecord

@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// inventoryIdle is how long the inventory of a project is kept that nobody asks for. What it holds is too old by
-	// then; drift rounds ask for that of every living Service more often.
+	// inventoryIdle is how long an unused inventory of a project is kept. After that its content is too old. Drift
+	// rounds use the inventory of every existing Service more often.
 	inventoryIdle = 15 * time.Minute
-	// mostInventories is how many other projects' are kept: whoever may name a project may name many.
+	// mostInventories limits the number of inventories: a tenant who may set the project annotation can name many
+	// projects.
 	mostInventories = 1000
-	// networkAge is how old the description of a network may be: services of an offering hardly change.
+	// networkAge is the maximum age of the description of a network: the services of an offering rarely change.
 	networkAge = 10 * time.Minute
 )
 
-// inventory is that of a project by name or id; the configured one for none.
+// inventory returns the inventory of a project, given by name or id; the configured project if name is empty.
 func (c *Controller) inventory(name string) *inventory.Inventory {
 	if name == "" {
 		return c.Inventory
@@ -39,7 +40,7 @@ func (c *Controller) inventory(name string) *inventory.Inventory {
 	return other
 }
 
-// inventoryByID is inventory for a resolved project.
+// inventoryByID is like inventory, for the id of a project.
 func (c *Controller) inventoryByID(ctx context.Context, id string) *inventory.Inventory {
 	if own, err := c.Inventory.ProjectID(ctx); err == nil && own == id {
 		return c.Inventory
@@ -47,6 +48,7 @@ func (c *Controller) inventoryByID(ctx context.Context, id string) *inventory.In
 	return c.inventory(id)
 }
 
+// network returns the description of a network, which is at most maxAge old; zero accepts networkAge.
 func (c *Controller) network(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error) {
 	n, err := c.inventoryByID(ctx, project).Network(ctx, id, min(cmp.Or(maxAge, networkAge), networkAge))
 	if err != nil {
@@ -55,7 +57,7 @@ func (c *Controller) network(ctx context.Context, project, id string, maxAge tim
 	return loadbalancer.NetworkOf(&n), nil
 }
 
-// vmsOf are the ids of the VMs in a network; those of Nodes, wherever they are, for none.
+// vmsOf returns the ids of the VMs in a network, or those of the Nodes if network is empty.
 func (c *Controller) vmsOf(ctx context.Context, project, network string) ([]string, error) {
 	vms, err := c.inventoryByID(ctx, project).VMs(ctx, lbVMAge)
 	if err != nil {

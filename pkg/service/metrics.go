@@ -33,18 +33,21 @@ func (c *Controller) countMoves(w *work, err error) {
 	}
 }
 
+// initMetrics creates the metrics.
 func (c *Controller) initMetrics() {
 	c.moves = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cloudstack_forward_moves_total",
 		Help: "Port forwardings that were moved to another node, by reason.",
 	}, []string{"reason"})
 	for _, cause := range failover.Causes {
-		c.moves.WithLabelValues(string(cause)) // served from the start
+		c.moves.WithLabelValues(string(cause)) // present from the start
 	}
+
 	c.orphanCount = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "cloudstack_orphans",
 		Help: "Addresses, rules and network ACL items in CloudStack that were made for Services which are gone.",
 	})
+
 	c.rounds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "cloudstack_drift_round_duration_seconds",
 		Help:    "Time to compare all load balancers with CloudStack.",
@@ -52,7 +55,7 @@ func (c *Controller) initMetrics() {
 	})
 }
 
-// Metrics returns the metrics of load balancers, to be registered.
+// Metrics returns the load balancer metrics, to be registered.
 func (c *Controller) Metrics() []prometheus.Collector {
 	count := func(name string, is func(*state) bool) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -22,20 +22,20 @@ import (
 )
 
 const (
-	// lbVMAge is how old the list of VMs may be when it holds every node and nothing failed. The node
-	// controller keeps it younger than that; what counts is that re-syncs need no list of their own.
+	// lbVMAge is the maximum age of the list of VMs if it contains every node and nothing failed. The node controller
+	// keeps the list younger than that, so that syncs need no list of their own.
 	lbVMAge = 10 * time.Minute
-	// freshVMAge is the same before a refusal.
+	// freshVMAge is the maximum age of the list before a refusal.
 	freshVMAge = 5 * time.Second
-	// missingPause is how old the list of VMs may be that lacks that of a node; one that is older than the node is read
-	// again.
+	// missingPause is the maximum age of a list that lacks the VM of a node. A list that is older than the node is
+	// always read again.
 	missingPause = 30 * time.Second
-	// endpointSettle is how long kube-proxy of a node may need to learn of an endpoint that has become ready.
+	// endpointSettle is how long kube-proxy on a node may need to learn about an endpoint that has become ready.
 	endpointSettle = 5 * time.Second
 )
 
-// findBackends chooses the nodes that serve a Service, and finds their VMs. What the nodes are fit for is decided once:
-// a change in the meantime makes the Service be synced again.
+// findBackends chooses the nodes that serve a Service, and finds their VMs. It checks the state of the nodes only once:
+// a change in the meantime causes another sync.
 func (c *Controller) findBackends(ctx context.Context, w *work) error {
 	var since map[string]time.Time
 	none := ""
@@ -45,11 +45,13 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 		none = c.noneEligible()
 	case len(w.serving) == 0:
 		none = "no node matches " + annotation.NodeSelector
-	case w.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal: // the router has no health check
+	case w.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal:
+		// The router has no health check, so leave out nodes without endpoints.
 		with, err := c.endpoints.nodesOf(ctx, w.svc)
 		if err != nil {
 			return fmt.Errorf("find the nodes with endpoints: %w", err)
 		}
+
 		if w.serving = filterNodes(w.serving, func(n *corev1.Node) bool { return with[n.Name] }); len(w.serving) == 0 {
 			none = "externalTrafficPolicy is Local and no node has a ready endpoint"
 		}
@@ -64,10 +66,12 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 			c.queue.AddAfter(w.key, endpointSettle)
 		}
 	}
+
 	w.request.Ineligible = map[string]string{}
 	for name, why := range w.unhealthy {
 		w.request.Ineligible[name] = why.Text
 	}
+
 	if err := c.find(ctx, w); err != nil || none == "" {
 		return err
 	}
@@ -75,8 +79,8 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 	return nil
 }
 
-// readySince returns since when nodes have ready endpoints of a Service; was is the same of the sync before, nil at the
-// first. At the first sync it is the zero time: the endpoints may have been ready for long.
+// readySince returns since when nodes have ready endpoints of a Service; was is the result of the last sync, nil at the
+// first one. At the first sync the times are zero, because the endpoints may have been ready for a long time.
 func readySince(was map[string]time.Time, nodes []*corev1.Node, now time.Time) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, n := range nodes {
@@ -89,8 +93,8 @@ func readySince(was map[string]time.Time, nodes []*corev1.Node, now time.Time) m
 	return since
 }
 
-// justReady returns the nodes to which no port is to be moved yet, because kube-proxy there may not know the endpoints.
-// Of the healthy nodes, those that have been ready for longest are not among them.
+// justReady returns the nodes to which no port should be moved yet, because kube-proxy there may not know the
+// endpoints. It does not return the healthy nodes that have been ready for the longest time.
 func justReady(since map[string]time.Time, unhealthy map[string]failover.Problem, now time.Time) (nodes []string) {
 	longest := now
 	for name, at := range since {
@@ -106,7 +110,7 @@ func justReady(since map[string]time.Time, unhealthy map[string]failover.Problem
 	return nodes
 }
 
-// selected are the nodes that the Service's own selector leaves.
+// selected returns the nodes that the node selector of the Service matches.
 func selected(spec annotation.Spec, nodes []*corev1.Node) []*corev1.Node {
 	if spec.NodeSelector == nil {
 		return nodes
@@ -114,12 +118,12 @@ func selected(spec annotation.Spec, nodes []*corev1.Node) []*corev1.Node {
 	return filterNodes(nodes, func(n *corev1.Node) bool { return spec.NodeSelector.Matches(labels.Set(n.Labels)) })
 }
 
+// filterNodes returns the nodes that are wanted.
 func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !want(n) })
 }
 
-// unhealthy returns which of the nodes must not serve direct traffic of the Service now; none when it has no such
-// traffic.
+// unhealthy returns the nodes that must not serve forwarded ports of the Service now; none if it has no such ports.
 func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failover.Problem {
 	if !w.forwards {
 		return nil
@@ -127,12 +131,13 @@ func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failove
 	out := failover.Problems(nodes, c.heartbeats.Suspected())
 	all, _ := c.Nodes() // none while the cache is not filled
 	for _, n := range filterNodes(all, failover.Leaving) {
-		out[n.Name] = failover.ProblemOf(n) // it is not among the nodes that serve, and may be one that ports lead to
+		out[n.Name] = failover.ProblemOf(n) // the node no longer serves, but ports may still be forwarded to it
 	}
 	return out
 }
 
-// find finds the VMs of the nodes that serve, and those that tell in which network the Service is where these cannot.
+// find finds the VMs of the nodes that serve. If not all nodes serve, it also finds those of the others, so that the
+// network of the Service does not depend on which nodes serve at the moment.
 func (c *Controller) find(ctx context.Context, w *work) (err error) {
 	inv := c.inventory(w.project)
 	w.lacks = false
@@ -141,9 +146,9 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 	}
 
 	if len(w.serving) == 0 {
-		// Nobody serves: the others tell in which network the address will be. A record may be forged, so that it alone
-		// does not tell that; where there is one, what else is wrong with the nodes matters only to a sync that needs
-		// them.
+		// No node serves, so the other nodes show in which network the address will be. A record alone does not show
+		// that, because it may be forged. If there is a record, problems with these nodes matter only to a sync that
+		// needs them.
 		recorded, said := w.svc.Annotations[annotation.Addresses] != "", w.events
 		if recorded {
 			w.events = events{}
@@ -157,7 +162,7 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 
 	vms := inv.LastVMs()
 	if vms != nil && len(w.serving) > 0 && len(w.serving) < len(w.nodes) {
-		// Pods that wander must not make the address move to another network.
+		// Pods that move to other nodes must not move the address to another network.
 		all, _ := c.members.Match(vms, selected(w.spec, w.nodes))
 		w.request.Reach = inZone(vms, all, w.spec.Zone)
 	}
@@ -170,8 +175,8 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 	return nil
 }
 
-// membersOf finds the nodes' VMs. Nodes without one are named in an Event and do not serve; that is no error as long as
-// some node does.
+// membersOf finds the VMs of nodes. Nodes without a VM are named in an Event and do not serve. That is an error only if
+// no node has a VM.
 func (c *Controller) membersOf(
 	ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node,
 ) (members []plan.Member, err error) {
@@ -187,10 +192,10 @@ func (c *Controller) membersOf(
 	c.mu.Lock()
 	if failed := w.state.retry.err; cloudstack.IsKind(failed, cloudstack.KindJobFailed) ||
 		cloudstack.IsNotFound(failed) {
-		age = time.Second // CloudStack may have refused a VM that is no longer there
+		age = time.Second // CloudStack may have refused a VM that no longer exists
 	}
-
 	c.mu.Unlock()
+
 	vms, err := inv.VMs(ctx, age)
 	if err != nil {
 		return nil, err
@@ -235,7 +240,8 @@ func (c *Controller) membersOf(
 	}
 
 	if len(members) == 0 {
-		// Rather our view of CloudStack is wrong than the whole cluster gone: touch nothing.
+		// It is more likely that our view of CloudStack is wrong than that the whole cluster is gone, so change
+		// nothing.
 		where, remedy := "", "check project-id and zone of the cloud-config and the nodes' names"
 		if w.spec.Project != "" {
 			where, remedy = fmt.Sprintf(" in project %q, which annotation %s names", w.spec.Project,
@@ -249,7 +255,7 @@ func (c *Controller) membersOf(
 	return members, nil
 }
 
-// inZone are the members whose VMs are in the zone of that name or id; all of them for none.
+// inZone returns the members whose VMs are in a zone, given by name or id; all members if zone is empty.
 func inZone(vms *inventory.VMSnapshot, members []plan.Member, zone string) []plan.Member {
 	return slices.DeleteFunc(members, func(m plan.Member) bool {
 		vm, _ := vms.ByID(m.VMID)
@@ -257,7 +263,7 @@ func inZone(vms *inventory.VMSnapshot, members []plan.Member, zone string) []pla
 	})
 }
 
-// noneEligible says why no node may serve.
+// noneEligible returns why no node may serve.
 func (c *Controller) noneEligible() string {
 	nodes, err := c.Nodes()
 	if err == nil && len(nodes) == 0 {
@@ -269,7 +275,8 @@ func (c *Controller) noneEligible() string {
 		len(filterNodes(nodes, failover.Leaving)))
 }
 
-// Eligible returns the nodes that may serve Services, as Kubernetes' service controller has it.
+// Eligible returns the nodes that may serve Services, by the rules of the service controller of Kubernetes.
 func Eligible(nodes []*corev1.Node) []*corev1.Node { return filterNodes(nodes, eligible) }
 
+// eligible reports whether a node may serve Services.
 func eligible(n *corev1.Node) bool { return !failover.ExcludedByLabel(n) && !failover.Leaving(n) }

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/node/failover"
 )
 
-// TestNodesThatHaveJustBecomeReady plays syncs, one second apart, each with the nodes that have ready endpoints.
+// TestNodesThatHaveJustBecomeReady simulates syncs, one second apart, each with the nodes that have ready endpoints.
 func TestNodesThatHaveJustBecomeReady(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, syncs, unhealthy, want string }{

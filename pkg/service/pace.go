@@ -11,21 +11,21 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 )
 
-// What the owners of Services change has a budget by namespace, or one namespace could keep CloudStack busy. It counts
-// calls that change CloudStack, whatever they are about. Nodes, drift and clean-ups are not the owner's changes, and
-// cost none of it.
+// Each namespace has a budget for changes of Services by their owners. Otherwise one namespace could keep CloudStack
+// busy. The budget counts calls that change CloudStack, whatever they are about. Changes because of Nodes, drift and
+// clean-ups are not the owner's, and do not count.
 //
-// A rollout fits into it: 200 new Services of two ports each need some 1,600 calls. Beyond that a namespace gets five
-// calls a second, which is about as fast as CloudStack changes the rules of one address.
+// A rollout fits into the budget: 200 new Services with two ports each need about 1,600 calls. Beyond that, a namespace
+// gets five calls a second, which is about as fast as CloudStack changes the rules of one address.
 const (
 	changesAtOnce    = 2000
 	changesPerMinute = 300
 )
 
-// pace has the budgets. It is used under the controller's lock.
+// pace has the budgets by namespace. The caller holds the controller's lock.
 type pace map[string]*rate.Limiter
 
-// of returns the budget of a namespace. Budgets that are whole need not be remembered.
+// of returns the budget of a namespace. Unused budgets need not be remembered.
 func (p pace) of(namespace string, now time.Time) *rate.Limiter {
 	if p[namespace] == nil {
 		maps.DeleteFunc(p, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= changesAtOnce })
@@ -34,16 +34,16 @@ func (p pace) of(namespace string, now time.Time) *rate.Limiter {
 	return p[namespace]
 }
 
-// changed reports whether the owner asks for something else than when the Service was last synced.
+// changed reports whether the owner's request differs from that of the last sync.
 func (w *work) changed() bool {
 	s := w.state
-	// by a new process
+	// A new process knows no last sync. It resumes a Service that was reconciled.
 	resumed := s.asked == "" && apimeta.IsStatusConditionTrue(w.svc.Status.Conditions, ConditionReady)
 	return !w.absent && s.asked != w.asked && !resumed
 }
 
-// paced returns how long a change of the owner has to wait. A Service has one place in the line of its namespace,
-// however often it is changed meanwhile. The controller's lock is held.
+// paced returns how long a change of the owner has to wait. A Service has one place in the queue of its namespace,
+// however often it is changed meanwhile. The caller holds the controller's lock.
 func (c *Controller) paced(w *work, now time.Time) time.Duration {
 	s := w.state
 	if !w.changed() {
@@ -59,7 +59,7 @@ func (c *Controller) paced(w *work, now time.Time) time.Duration {
 	return 0
 }
 
-// charge takes the calls of an owner's change from the budget.
+// charge takes the calls for an owner's change from the budget.
 func (c *Controller) charge(w *work) {
 	if w.first && w.Done > 0 {
 		c.mu.Lock()

@@ -19,41 +19,42 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Previewer says what the controller would do for Services. It only reads, from CloudStack and from the API server.
+// Previewer determines what the controller would do for Services. It only reads from CloudStack and from the API
+// server.
 type Previewer struct {
 	c *Controller
 }
 
-// NewPreviewer returns a Previewer that decides as a controller with these Deps would; it lists the Services once
-// for each round. It makes no call.
+// NewPreviewer returns a Previewer that decides as a controller with these Deps would. It lists the Services once for
+// each Round. NewPreviewer makes no call.
 func NewPreviewer(d Deps) *Previewer {
 	c := New(d)
-	c.book.lasts = 0   // another process knows what is reserved
-	c.queue.ShutDown() // nothing comes into it, and its goroutine would not end otherwise
+	c.book.lasts = 0   // only the running controller knows the reservations
+	c.queue.ShutDown() // the queue is not used, and its goroutine would not end otherwise
 	c.endpoints.changed = nil
 	return &Previewer{c}
 }
 
-// ClusterID is the id of the cluster in the tags of what is its own.
+// ClusterID returns the id of the cluster in tags.
 func (p *Previewer) ClusterID() string { return p.c.ClusterIDs()[0] }
 
-// ProjectID is the project of the cloud-config; "" for the account's own.
+// ProjectID returns the id of the project in the cloud-config; empty for the account's own resources.
 func (p *Previewer) ProjectID(ctx context.Context) (string, error) {
 	return p.c.Inventory.ProjectID(ctx)
 }
 
-// Round previews Services with one list of the cluster's Services, which it reads when it needs it first, and with
-// whole lists of CloudStack that were begun since; for the zero time, with what each Service alone needs.
+// Round returns a Round for several previews. It lists the cluster's Services once, when it first needs them, and uses
+// whole lists of CloudStack that were started since. If since is zero, it reads only what each Service needs.
 func (p *Previewer) Round(since time.Time) *Round {
 	return &Round{Previewer: p, since: since}
 }
 
-// Round is a number of previews at one time.
+// Round is a number of previews from the same lists.
 type Round struct {
 	*Previewer
 	since time.Time
 	fill  sync.Once
-	err   error // of fill
+	err   error // the error of fill
 }
 
 // Project is what CloudStack has in the project of the cloud-config.
@@ -79,7 +80,7 @@ func (r *Round) Project(ctx context.Context) (out Project, err error) {
 	return out, err
 }
 
-// fillBook makes the address book that of the cluster's Services, once.
+// fillBook fills the address book with the cluster's Services, once.
 func (r *Round) fillBook() error {
 	r.fill.Do(func() {
 		services, err := r.c.Services()
@@ -96,8 +97,8 @@ func (r *Round) fillBook() error {
 	return r.err
 }
 
-// Service says what would be done for a Service that the controller handles, with these Nodes (all of the cluster). A
-// refusal is part of the answer; an error means that it could not be found out. Policies are not applied.
+// Service returns what would be done for a Service that the controller handles; nodes are all Nodes of the cluster. A
+// refusal is part of the result; an error means that the result could not be determined. Policies are not applied.
 func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
 	out := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
 	v := r.c.Classes.version(svc)
@@ -127,7 +128,7 @@ func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev
 	return out, err
 }
 
-// notices keeps Events in place of writing them.
+// notices collects Events instead of writing them.
 type notices []plan.Notice
 
 func (n *notices) Event(_ runtime.Object, kind, reason, message string) {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Key identifies a Service in the queue. Another Service of the same name has another UID.
+// Key identifies a Service in the queue. A new Service with the same name has another UID.
 type Key struct {
 	Namespace string
 	UID       types.UID
@@ -24,24 +24,24 @@ type Key struct {
 // KeyOf returns the key of a Service.
 func KeyOf(svc *corev1.Service) Key { return Key{svc.Namespace, svc.UID} }
 
-// ordered returns keys in an order that chance does not decide, so that histories can be played again.
+// ordered returns keys in a deterministic order, so that recorded histories can be replayed.
 func ordered(keys iter.Seq[Key]) []Key {
 	return slices.SortedFunc(keys, func(a, b Key) int { return cmp.Compare(a.UID, b.UID) })
 }
 
-// fairQueue is the order in which Services are worked on: one of each namespace after the other. The Services of one
-// namespace never occupy all workers. It implements workqueue.Queue.
+// fairQueue is the order in which Services are synced: one of each namespace in turn. The Services of one namespace
+// never occupy all workers. It implements workqueue.Queue.
 //
-// A worker that has done its Service asks for the next one, so that nobody has to be woken for what done lets in.
+// A worker always asks for the next Service after it has called done, so done need not wake anybody.
 type fairQueue struct {
 	mu         sync.Mutex
 	waiting    map[string][]Key
-	namespaces []string       // those with waiting Services, the next one first
-	working    map[string]int // Services that are worked on, by namespace
-	most       int            // of one namespace at a time; zero for no limit
+	namespaces []string       // namespaces with waiting Services, the next one first
+	working    map[string]int // Services that are being synced, by namespace
+	most       int            // maximum of one namespace at a time; zero for no limit
 }
 
-// queueName is the label of the metrics workqueue_*, as of the queue of Kubernetes' own service controller.
+// queueName is the label of the metrics workqueue_*, the same as in the service controller of Kubernetes.
 const queueName = "service"
 
 func newFairQueue() *fairQueue {
@@ -57,7 +57,7 @@ func newQueue(c clock.WithTicker, fair *fairQueue) workqueue.TypedDelayingInterf
 
 func (q *fairQueue) Touch(Key) {}
 
-// Len returns how many Services wait whose namespace may have another worker.
+// Len returns the number of waiting Services whose namespace may have another worker.
 func (q *fairQueue) Len() (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,7 +100,7 @@ func (q *fairQueue) admits(namespace string) bool {
 	return q.most == 0 || q.working[namespace] < q.most
 }
 
-// done notes that a Service is not worked on any more.
+// done records that the sync of a Service has ended.
 func (q *fairQueue) done(k Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

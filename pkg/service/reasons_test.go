@@ -18,8 +18,9 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/source"
 )
 
-// TestTableHasEveryReason: each constant of type Reason is in a table and is used. Where the code writes a notice, its
-// type is that of the table; where it refuses a Service, the table says that the condition has the reason.
+// TestTableHasEveryReason checks that each constant of type Reason is in a table and is used. If the code writes a
+// notice, its type must be that of the table. If the code refuses a Service, the table must say that the condition can
+// have the reason.
 func TestTableHasEveryReason(t *testing.T) {
 	t.Parallel()
 	warnings, conditions := map[string]bool{}, map[string]bool{}
@@ -107,7 +108,7 @@ func TestTableHasEveryReason(t *testing.T) {
 var ofKubernetes = []plan.Reason{EnsuringLoadBalancer, EnsuredLoadBalancer, UpdatedLoadBalancer, DeletingLoadBalancer,
 	DeletedLoadBalancer, SyncLoadBalancerFailed}
 
-// name is the last part of an identifier or a selector.
+// name returns the last part of an identifier or a selector.
 func name(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -18,21 +18,22 @@ type trigger int
 
 const (
 	byTime   trigger = iota // transient failures: the same call may succeed in a moment
-	byAnswer                // CloudStack has not said yet what became of a call
-	byOthers                // a limit, no capacity, a taken address or port: another Service may give it up
+	byAnswer                // the result of a call is not known yet
+	byOthers                // a limit, no capacity, a taken address or port: another Service may free it
 	byNodes                 // a refusal because of the nodes
 	byChange                // the Service, the role or the network must change
 )
 
-// backoff is a wait after failures in a row: base, times growth after each but the first, at most the most.
+// backoff computes the wait after a number of failures in a row: base, multiplied by growth for each failure after the
+// first, and limited to most.
 type backoff struct {
 	base, most time.Duration
 	growth     float64
 }
 
-// backoffs are the waits by what could help. With a refusal there are two attempts in the first ten minutes, then one
-// in each: what helps ends the wait, and the rest is polling. Services wait up to a fifth longer, by the time at which
-// they begin, so that they do not stay together.
+// backoffs are the waits by trigger. After a refusal there are two attempts in the first ten minutes, then one every
+// ten minutes. This is only polling: when something happens that may help, the wait ends early. Depending on the time
+// at which they begin, waits are up to a fifth longer, so that Services do not stay in step.
 var backoffs = map[trigger]backoff{
 	byTime:   {2 * time.Second, 5 * time.Minute, 2},
 	byAnswer: {time.Second, 30 * time.Second, 2},
@@ -41,19 +42,20 @@ var backoffs = map[trigger]backoff{
 	byChange: {2 * time.Minute, 500 * time.Second, 4},
 }
 
-// early is how soon after a failed attempt another may follow that something seems to help. It grows with each attempt
-// in a row at a Service that its owner has changed, whatever the error, or changes would buy attempts.
+// early is the minimum time between a failed attempt and one that a change triggers. It grows with each attempt in a
+// row after a change by the owner, whatever the error. Otherwise an owner could get more attempts by changing the
+// Service.
 var early = backoff{5 * time.Second, 10 * time.Minute, 2}
 
 // progressPause is the wait after a transient failure of a sync that got further than those before it.
 const progressPause = time.Second
 
-// after returns the wait after failures in a row.
+// after returns the wait after a number of failures in a row.
 func (b backoff) after(failures int) time.Duration {
 	return time.Duration(min(float64(b.most), float64(b.base)*math.Pow(b.growth, float64(failures-1))))
 }
 
-// triggerOf classifies the error of a sync.
+// triggerOf returns what could help after the error of a sync.
 func triggerOf(err error) trigger {
 	if plan.WaitOf(err) != nil {
 		return byAnswer
@@ -61,8 +63,8 @@ func triggerOf(err error) trigger {
 
 	if refusal := plan.RefusalOf(err); refusal != nil {
 		switch refusal.Reason {
-		// a policy may limit the number of addresses
 		case plan.ReasonAddressUnavailable, plan.ReasonPortTaken, plan.ReasonNotAllowed:
+			// A policy may limit the number of addresses, so NotAllowed may end when another Service frees one.
 			return byOthers
 		case plan.ReasonNoNodes, plan.ReasonNoBackends, plan.ReasonSeveralNetworks, plan.ReasonNoSuchNetwork,
 			plan.ReasonUnsupportedNetwork:
@@ -90,30 +92,30 @@ func shortage(err error) bool {
 // deletion is the fingerprint of a Service that no longer wants a load balancer.
 const deletion = "delete"
 
-// attempt identifies a sync for the backoff: what it depends on.
+// attempt identifies what a sync depends on, for the backoff.
 type attempt struct {
 	fingerprint string
 	nodes       string // identifies the set of nodes that serve
-	project     string // that the Service names: it has its own limits and addresses
+	project     string // the project that the Service names, which has its own limits and addresses
 }
 
-// retry is when and why a Service whose last sync failed is tried again. The zero retry waits for nothing.
+// retry is when and why a Service whose last sync failed is synced again. The zero value does not wait.
 type retry struct {
-	attempt     // the last one
+	attempt     // the last attempt
 	kind        trigger
 	err         error // nil while nothing failed
-	failures    int   // in a row, of this kind
-	changes     int   // attempts in a row before which the owner had changed the Service
+	failures    int   // failures of this kind in a row
+	changes     int   // attempts in a row after a change by the owner
 	since       time.Time
-	began       time.Time // of the attempt: what others gave up since may help
+	began       time.Time // start of the attempt: what others have freed since then may help
 	last, until time.Time
-	left        int // the fewest actions that an attempt has left to do; 0 when none got to a plan
+	left        int // the lowest number of actions that any attempt has left to do; 0 if none had a plan
 }
 
 // waiting reports whether the last sync failed.
 func (r *retry) waiting() bool { return r.err != nil }
 
-// aheadOf reports whether a Service comes before another of those that wait for what others have.
+// aheadOf reports whether a Service comes before another one that waits for what others have, too.
 func (r *retry) aheadOf(other *retry) bool {
 	if short := shortage(r.err); short != shortage(other.err) {
 		return short
@@ -121,14 +123,14 @@ func (r *retry) aheadOf(other *retry) bool {
 	return r.since.Before(other.since)
 }
 
-// held returns how long an attempt would come too early.
+// held returns how much longer an attempt has to wait.
 func (r *retry) held(a attempt, now time.Time) time.Duration {
 	if !r.waiting() {
 		return 0
 	}
 	soon := r.until
 	switch {
-	case a.fingerprint == deletion && r.fingerprint != deletion: // changes before it do not count
+	case a.fingerprint == deletion && r.fingerprint != deletion: // earlier changes by the owner do not delay a deletion
 		soon = r.last.Add(early.base)
 	case r.fingerprint != a.fingerprint, r.kind == byNodes && r.nodes != a.nodes:
 		soon = r.last.Add(early.after(r.changes + 1))
@@ -136,9 +138,9 @@ func (r *retry) held(a attempt, now time.Time) time.Duration {
 	return max(0, min(soon.Sub(now), r.until.Sub(now)))
 }
 
-// failed notes a failed attempt and returns how long the Service waits. result is how far it got: the fewest actions
-// left cannot become fewer for ever, so that a Service whose sync changes something and then fails, again and again, is
-// not tried every second.
+// failed records a failed attempt and returns how long the Service waits. result shows how far the attempt got. It
+// counts as progress only if fewer actions are left than ever before, which cannot go on forever: so a Service whose
+// sync changes something and then fails, again and again, is not synced every second.
 func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now time.Time) time.Duration {
 	var asked time.Duration
 	if pending := plan.WaitOf(err); pending != nil {
@@ -149,7 +151,7 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 	another := !r.waiting() || r.fingerprint == a.fingerprint && r.err.Error() != err.Error()
 	refusal := plan.RefusalOf(err)
 	if next.kind == byChange && refusal == nil && another {
-		next.kind = byTime // others may have removed what was read a moment ago: the next attempt reads it again
+		next.kind = byTime // others may have removed what was just read; the next attempt reads again
 	}
 
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// got is how far a sync got: how many actions it planned, and how many of them it did.
+// got returns the result of a sync by the number of actions that it planned, and the number that it did.
 func got(planned, done int) loadbalancer.Result {
 	return loadbalancer.Result{Plan: make([]plan.Step, planned), Done: done}
 }
@@ -56,6 +56,7 @@ func TestErrorsDecideWhatIsWaitedFor(t *testing.T) {
 	failed := func(k cloudstack.Kind) error {
 		return fmt.Errorf("acquire an address: %w", &cloudstack.Error{Kind: k, Command: "associateIpAddress"})
 	}
+
 	for _, c := range []struct {
 		name string
 		err  error
@@ -89,7 +90,7 @@ func TestErrorsDecideWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A transient failure is followed by another attempt soon when the sync got further than all before it.
+// After a transient failure, the next attempt comes soon if the sync got further than all before it.
 func TestProgressShortensTheWait(t *testing.T) {
 	t.Parallel()
 	broken := &cloudstack.Error{Kind: cloudstack.KindTransient}
@@ -117,7 +118,7 @@ func TestProgressShortensTheWait(t *testing.T) {
 	assert.Equal(t, time.Second, first.failed(attempt{}, broken, got(9, 1), testTime))
 }
 
-// What a Service waits for ends its wait, and nothing else does.
+// Only what a Service waits for ends its wait.
 func TestWaitEndsEarly(t *testing.T) {
 	t.Parallel()
 	limit := &cloudstack.Error{Kind: cloudstack.KindLimit}
@@ -182,7 +183,8 @@ func TestChangesByTheOwnerDoNotResetThePause(t *testing.T) {
 	}
 }
 
-// What one Service frees is tried by one after the other of those that wait, each when the attempt before it has ended.
+// What one Service frees is tried by all that wait for it, one after the other: each attempt begins when the one before
+// has ended.
 func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	c, clk := idleController(t)
@@ -206,14 +208,14 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 		{"limit", "b", "", ""},
 		{"limit", "x", "other project", ""},
 		{"conflict", "port", "", ""},
-		{"freed", "", "", "c"}, // it has waited longest for any address
+		{"freed", "", "", "c"}, // this Service has waited longest for any address
 		{"succeeds", "c", "", "a"},
 		{"freed", "", "", "a"},
 		{"succeeds", "a", "", "b"},
-		{"limit", "b", "", "x"}, // there is none left in the project
+		{"limit", "b", "", "x"}, // the project has no address left
 		{"limit", "x", "other project", "refused"},
 		{"deleted", "refused", "", "port"},
-		{"refused", "port", "", ""}, // each had its attempt
+		{"refused", "port", "", ""}, // each has had its attempt
 		{"freed", "", "", "b"},
 	} {
 		switch step.what {
@@ -224,7 +226,7 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 			c.succeeded(work(step.of))
 		case "deleted":
 			c.forget(Key{"a", types.UID(step.of)})
-		default: // an attempt that takes a second
+		default: // the attempt takes a second
 			w := work(step.of)
 			clk.Step(time.Second)
 			w.attempt.project = step.project
@@ -239,7 +241,7 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 	assert.Equal(t, early.base, b.until.Sub(b.last), "not sooner after its last attempt")
 }
 
-// What becomes free during an attempt that fails is not missed.
+// What becomes free during a failing attempt is not missed.
 func TestFreedDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -255,6 +257,7 @@ func TestFreedDuringAnAttempt(t *testing.T) {
 		w := newWork(read(svc, ""), c.stateOf(KeyOf(svc)), nil, silent{})
 		_, err := c.begin(w)
 		require.NoError(t, err)
+
 		clk.Step(time.Second)
 		c.tryNext(true)
 		clk.Step(time.Second)
@@ -267,6 +270,7 @@ func TestFreedDuringAnAttempt(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	base := annotation.Fingerprint(aService("a", "web"))
+
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service)
 		same   bool

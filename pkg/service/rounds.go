@@ -23,10 +23,10 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// sweepPeriod is how often tags of deleted rules are looked for. They harm nobody.
+// sweepPeriod is the time between sweeps of tags of deleted rules. These tags harm nobody.
 const sweepPeriod = time.Hour
 
-// runRounds looks for what Services that are gone left behind, at once and with each drift round, until the context
+// runRounds looks for what deleted Services have left in CloudStack, at once and in each drift round, until the context
 // ends.
 func (c *Controller) runRounds(ctx context.Context) {
 	c.findProjects(ctx)
@@ -38,7 +38,8 @@ func (c *Controller) runRounds(ctx context.Context) {
 		if c.DriftPeriod == 0 {
 			return
 		}
-		// Rounds begin between 0.8 and 1.0 periods apart, so that controllers started together do not stay together.
+
+		// Rounds begin 0.8 to 1.0 periods apart, so that controllers that were started together do not stay in step.
 		select {
 		case <-ctx.Done():
 			return
@@ -48,12 +49,13 @@ func (c *Controller) runRounds(ctx context.Context) {
 	}
 }
 
-// Round begins a drift round: it returns the Services to compare with CloudStack, and what has to be cleaned up. What
-// was read before the round does not count for them.
+// Round begins a drift round. It returns the Services to compare with CloudStack, and those to clean up. Reads from
+// before the round are not trusted.
 func (c *Controller) Round(ctx context.Context) []Key {
 	begun := c.Clock.Now()
 	c.sweepTags(ctx, begun)
 	keys := c.lookForOrphans(ctx, begun, false)
+
 	c.mu.Lock()
 	for k, s := range c.states {
 		if s.served {
@@ -66,14 +68,14 @@ func (c *Controller) Round(ctx context.Context) []Key {
 	return keys
 }
 
-// lookForOrphans reports what the cluster's tags name and no Service has. It returns what the queue is to clean up.
-// atStart it also looks for what the process before this one has not finished.
+// lookForOrphans reports objects that the cluster's tags name and that no Service has. It returns the keys to be
+// cleaned up. atStart means to look also for what an earlier process has not finished.
 func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStart bool) (keys []Key) {
 	found := map[Key][]observe.Orphan{}
 	total, complete, looked := 0, true, sets.New[string]()
-	services, _ := c.Services() // without the list each orphan is reported as one of a Service that is gone
+	services, _ := c.Services() // without the list, each orphan counts as one of a deleted Service
 	for _, project := range c.knownProjects() {
-		// A Service may name a project by its name, and tags name it by its id.
+		// Services may name a project by its name, and tags by its id.
 		id, err := c.inventory(project).ProjectID(ctx)
 		if err == nil && looked.Has(id) {
 			continue
@@ -82,7 +84,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 		looked.Insert(id)
 		list, err := c.reconciler.Orphans(ctx, project, since, atStart)
 		switch {
-		case project != "" && unknownProject(err): // a Service that names it is refused
+		case project != "" && unknownProject(err): // a Service that names this project is refused anyway
 			c.projects.Remove(project)
 		case err != nil:
 			klog.ErrorS(err, "Orphans could not be looked for", "project", project)
@@ -91,7 +93,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 
 		for _, o := range list {
 			at := slices.IndexFunc(services, func(svc *corev1.Service) bool { return svc.UID == types.UID(o.UID) })
-			if at >= 0 { // it exists, and has neither records nor a finalizer
+			if at >= 0 { // the Service exists, and has neither records nor a finalizer
 				keys = append(keys, c.claim(services[at]))
 				continue
 			}
@@ -120,7 +122,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 	return keys
 }
 
-// claim makes the controller clean up after a Service that exists and of which only CloudStack shows that it had a load
+// claim makes the controller clean up after an existing Service of which only CloudStack shows that it had a load
 // balancer.
 func (c *Controller) claim(svc *corev1.Service) Key {
 	k := KeyOf(svc)
@@ -131,7 +133,7 @@ func (c *Controller) claim(svc *corev1.Service) Key {
 	return k
 }
 
-// orphanObject is the Service that was, for Events.
+// orphanObject returns a reference to the Service that had the orphan, for Events.
 func orphanObject(o observe.Orphan) *corev1.ObjectReference {
 	namespace, name, ok := strings.Cut(o.Service, "/")
 	if !ok {
@@ -146,6 +148,7 @@ func orphanObject(o observe.Orphan) *corev1.ObjectReference {
 	}
 }
 
+// reportOrphan writes an Event about an orphan, and returns the reference to its Service.
 func (c *Controller) reportOrphan(o observe.Orphan) *corev1.ObjectReference {
 	what := o.Kind + " " + o.ID
 	if o.IP != "" {
@@ -159,7 +162,7 @@ func (c *Controller) reportOrphan(o observe.Orphan) *corev1.ObjectReference {
 	return ref
 }
 
-// cleanOrphans removes what was found in CloudStack of a Service that is gone.
+// cleanOrphans removes what was found in CloudStack of a deleted Service.
 func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Orphan) error {
 	defer c.forget(k)
 	ref := orphanObject(found[0])
@@ -187,14 +190,16 @@ func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Or
 	return err
 }
 
-// sweepTags deletes the tags that CloudStack keeps of deleted load balancer rules, if it is time to.
+// sweepTags deletes the tags of deleted load balancer rules, which CloudStack keeps, if the last sweep was long enough
+// ago.
 func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 	if now.Sub(c.swept) < sweepPeriod {
 		return
 	}
 	if !c.swept.IsZero() {
-		c.findProjects(ctx) // the first time was at the start
+		c.findProjects(ctx) // runRounds has done so at the start
 	}
+
 	c.swept = now
 	for _, project := range c.knownProjects() {
 		if _, err := c.reconciler.SweepTags(ctx, project); err != nil {
@@ -205,7 +210,7 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 	}
 }
 
-// findProjects makes those projects known in which the cluster's tags are: no Service may name them any more.
+// findProjects finds the projects that have tags of this cluster. There may be no Service left that names them.
 func (c *Controller) findProjects(ctx context.Context) {
 	found, err := c.reconciler.TaggedProjects(ctx)
 	if err != nil {
@@ -216,15 +221,17 @@ func (c *Controller) findProjects(ctx context.Context) {
 	c.tagged = found
 }
 
-// knownProjects are the configured project and those that Services with an address name, or Services have named.
+// knownProjects returns the configured project, those of Services with an address, those that Services have named
+// lately, and those with tags of the cluster.
 func (c *Controller) knownProjects() []string {
 	names := sets.New("")
-	services, _ := c.Services() // what cannot be listed names none
+	services, _ := c.Services() // without the list, no Service names a project
 	for _, svc := range services {
 		if hasRecords(svc) {
 			names.Insert(strings.TrimSpace(svc.Annotations[annotation.Project]))
 		}
 	}
+
 	for _, p := range c.projects.Keys() {
 		names.Insert(fmt.Sprint(p))
 	}

@@ -26,6 +26,7 @@ func TestHandles(t *testing.T) {
 	class := "other.example.org/lb"
 	now := metav1.Now()
 	finalizer := []string{servicehelpers.LoadBalancerCleanupFinalizer}
+
 	for name, c := range map[string]struct {
 		change func(*corev1.Service)
 		want   bool
@@ -47,7 +48,7 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// A tombstone need not have the object that was deleted.
+// A tombstone does not always contain the deleted object.
 func TestTombstonesWithoutObject(t *testing.T) {
 	t.Parallel()
 	c, _ := idleController(t)
@@ -61,6 +62,7 @@ func TestTombstonesWithoutObject(t *testing.T) {
 func TestEligible(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
+
 	for name, c := range map[string]struct {
 		change func(*corev1.Node)
 		want   bool
@@ -89,14 +91,14 @@ func TestEligible(t *testing.T) {
 	}
 }
 
-// Whatever is pushed comes out once, in order within its namespace, and no namespace has two turns while another waits.
+// Every pushed key comes out once, in order within its namespace. No namespace has two turns while another one waits.
 func TestPropertiesOfFairQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		q := newFairQueue()
 		waiting := map[string][]Key{}
-		turns := map[string]int{} // of others since the namespace began to wait
+		turns := map[string]int{} // turns of other namespaces since this one began to wait
 		n, length := 0, 0
 		for range 400 {
 			if length == 0 || n < 150 && r.IntN(2) == 0 {
@@ -159,7 +161,7 @@ func TestNamespaceNeverOccupiesAllWorkers(t *testing.T) {
 	require.Equal(t, Key{"many", "4"}, q.Pop())
 }
 
-// A Service that changes while it is worked on is worked on once more, and by nobody else meanwhile.
+// A Service that changes during its sync is synced once more, and never by two workers at the same time.
 func TestQueueKeepsChangesDuringWork(t *testing.T) {
 	t.Parallel()
 	q := newQueue(clocktesting.NewFakeClock(testTime), newFairQueue())

@@ -15,11 +15,12 @@ import (
 	"github.com/csccm/csccm/pkg/node/failover"
 )
 
-// gatherPause gathers changes of endpoints and Nodes: a rollout makes many.
+// gatherPause is the delay after changes of endpoints and Nodes, of which a rollout makes many, so that one sync
+// handles several.
 const gatherPause = 500 * time.Millisecond
 
-// handler calls changed with an object before and after a change; one of the two is nil for an object that is new or
-// gone.
+// handler returns an event handler that calls changed with an object before and after a change. One of the two is nil
+// for an object that is new or deleted.
 func handler[T any](changed func(was, is *T)) cache.ResourceEventHandler {
 	object := func(obj any) *T {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -28,11 +29,13 @@ func handler[T any](changed func(was, is *T)) cache.ResourceEventHandler {
 		out, _ := obj.(*T)
 		return out
 	}
+
 	call := func(was, is *T) {
-		if was != nil || is != nil { // the informer may have lost a deleted object
+		if was != nil || is != nil { // the informer may not have the deleted object
 			changed(was, is)
 		}
 	}
+
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(is any) { call(nil, object(is)) },
 		UpdateFunc: func(was, is any) { call(object(was), object(is)) },
@@ -40,10 +43,11 @@ func handler[T any](changed func(was, is *T)) cache.ResourceEventHandler {
 	}
 }
 
-// ServiceHandler puts changed Services into the queue.
+// ServiceHandler returns the handler that adds changed Services to the queue.
 func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
 	return handler(func(was, is *corev1.Service) {
-		if was != nil && (is == nil || was.UID != is.UID) { // perhaps created again while nobody watched
+		// The Service may have been deleted and recreated while nobody watched.
+		if was != nil && (is == nil || was.UID != is.UID) {
 			c.ServiceDeleted(was)
 		}
 		if is != nil {
@@ -52,16 +56,17 @@ func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
 	})
 }
 
-// NodeHandler puts the Services into the queue that a change of a Node concerns.
+// NodeHandler returns the handler that adds the Services which a change of a Node concerns to the queue.
 func (c *Controller) NodeHandler() cache.ResourceEventHandler { return handler(c.nodeChanged) }
 
-// ServiceChanged notes a version of a Service that the informer shows: a new Service, or a change.
+// ServiceChanged handles a version of a Service that the informer shows: a new Service, or a change.
 func (c *Controller) ServiceChanged(svc *corev1.Service) {
 	was, is, ours := c.learn(svc)
 	if is == was {
-		return // this process has written it, or knows a newer one
+		return // this process has written the version, or knows a newer one
 	}
-	// Somebody may have taken from the Service what the controller keeps on it.
+
+	// Somebody may have removed what the controller keeps on the Service.
 	lacks := is.wants && svc.Annotations[annotation.Addresses] != "" &&
 		(!servicehelpers.HasLBFinalizer(svc) || len(svc.Status.LoadBalancer.Ingress) == 0)
 	c.with(KeyOf(svc), func(s *state) {
@@ -70,12 +75,13 @@ func (c *Controller) ServiceChanged(svc *corev1.Service) {
 			lacks = lacks || s.overwrites <= maxRepairs
 		}
 	})
+
 	if lacks || differ(was, is) && ours {
 		c.queue.Add(KeyOf(svc))
 	}
 }
 
-// differ reports whether there is something to do for a version of a Service that there was not for the one before.
+// differ reports whether a version of a Service needs a sync that the version before did not need.
 func differ(was, is *version) bool {
 	return was == nil ||
 		!annotation.SameRequest(was.svc, is.svc) ||
@@ -83,14 +89,15 @@ func differ(was, is *version) bool {
 		was.handled != is.handled
 }
 
-// wrote notes that this process has written a Service. The answer may bring what others wrote in the meantime.
+// wrote records that this process has written a Service. The answer may contain what others have written in the
+// meantime.
 func (c *Controller) wrote(k Key, svc *corev1.Service) {
 	if was, is, _ := c.learn(svc); is != nil && is != was && differ(was, is) {
 		c.queue.Add(k)
 	}
 }
 
-// ServiceDeleted notes a Service that is gone. One that was deleted without its finalizer is cleaned up like any other.
+// ServiceDeleted handles a deleted Service. If it was deleted without its finalizer, it is cleaned up like any other.
 func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 	k := KeyOf(svc)
 	_, is, _ := c.learn(svc)
@@ -105,19 +112,21 @@ func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 	c.queue.Add(k)
 }
 
-// nodeChanged syncs the Services that a change of a Node concerns; one of the two is nil for a Node that is new or
-// gone.
+// nodeChanged syncs the Services that a change of a Node concerns. One of the two is nil for a Node that is new or
+// deleted.
 func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	whole := was == nil || is == nil
 	health := whole || failover.ProblemOf(was).Cause != failover.ProblemOf(is).Cause
 	if health {
 		c.heartbeats.NodesChanged()
 	}
+
 	members := whole ||
 		eligible(was) != eligible(is) ||
 		c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
-	if health { // clients of a lost node wait
+	// Clients of a lost node are waiting.
+	if health {
 		c.wake(0, (*state).forwarding)
 	}
 	c.wake(gatherPause, func(s *state) bool {
@@ -126,8 +135,8 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	})
 }
 
-// endpointsChanged syncs a Service that only nodes with endpoints serve. A change that comes while the Service is being
-// synced counts, too: the queue holds it until then.
+// endpointsChanged syncs a Service that is served only by nodes with endpoints. A change during a sync is not lost: the
+// queue holds the key until the sync ends.
 func (c *Controller) endpointsChanged(namespace, name string) {
 	c.wake(gatherPause, func(s *state) bool {
 		return s.version != nil &&

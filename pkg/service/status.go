@@ -24,17 +24,17 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// ConditionReady on a Service reports whether its load balancer is reconciled, and if not, why.
+// ConditionReady is the condition of a Service that reports whether its load balancer is reconciled, and why not.
 const ConditionReady = "csccm.io/LoadBalancerReady"
 
-// ConditionAddress on a Service whose status shows a hostname has the address in its message.
+// ConditionAddress is the condition that has the address in its message, for a Service whose status shows a hostname.
 const ConditionAddress = "csccm.io/LoadBalancerAddress"
 
 // maxConditionMessage is the API server's limit for a condition's message.
 const maxConditionMessage = 32768
 
-// patch merges into a Service, and makes the result the newest version of it. The UID in the patch keeps another
-// Service of the same name from being changed. A Service that is gone is an error.
+// patch patches a Service, and makes the result its newest version. The UID in the patch protects another Service of
+// the same name. It is an error if the Service no longer exists.
 func (c *Controller) patch(
 	ctx context.Context, w *work, kind types.PatchType, change any, subresources ...string,
 ) error {
@@ -42,6 +42,7 @@ func (c *Controller) patch(
 	if err != nil {
 		return err
 	}
+
 	after, err := c.Kube.CoreV1().Services(w.latest.Namespace).Patch(ctx, w.latest.Name, kind, text,
 		metav1.PatchOptions{}, subresources...)
 	if err == nil {
@@ -51,6 +52,7 @@ func (c *Controller) patch(
 	return err
 }
 
+// addFinalizer adds the finalizer to the Service, if it does not have it.
 func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
 	if servicehelpers.HasLBFinalizer(w.latest) {
 		return nil
@@ -60,10 +62,10 @@ func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
 	})
 }
 
-// release takes from a Service what the controller has given to it. The records go with the finalizer: until then a
-// process that knows nothing finds by them what is left to do. The patches name what goes: a difference of two versions
-// would take what others have added since. The finalizer and the status of a Service that another controller serves by
-// now are that one's.
+// release removes from a Service what the controller has added. The records are removed together with the finalizer:
+// until then, a new process needs them to see what is left to do. The patches name what they remove, because a
+// difference of two versions would also remove what others have added since. If another controller serves the Service
+// by now, its finalizer and status stay.
 func (c *Controller) release(ctx context.Context, w *work) error {
 	metadata := map[string]any{"uid": w.latest.UID}
 	if hasRecords(w.latest) {
@@ -72,6 +74,7 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 	if servicehelpers.HasLBFinalizer(w.latest) && !w.servedByOthers() {
 		metadata["$deleteFromPrimitiveList/finalizers"] = []string{servicehelpers.LoadBalancerCleanupFinalizer}
 	}
+
 	status := map[string]any{}
 	if len(w.latest.Status.LoadBalancer.Ingress) > 0 && !w.servedByOthers() {
 		status["loadBalancer"] = map[string]any{"ingress": nil}
@@ -90,6 +93,7 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 	if err == nil && len(metadata) > 1 {
 		err = c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"metadata": metadata})
 	}
+
 	if apierrors.IsNotFound(err) ||
 		apierrors.IsConflict(err) && c.gone(ctx, w.latest.Namespace, w.latest.Name, w.latest.UID) {
 		return nil
@@ -97,14 +101,14 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 	return err
 }
 
-// gone asks the API server itself whether a Service does not exist.
+// gone asks the API server whether a Service no longer exists.
 func (c *Controller) gone(ctx context.Context, namespace, name string, uid types.UID) bool {
 	svc, err := c.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && svc.UID != uid
 }
 
-// statusOf is what the Service shows. A hostname takes the place of the address, so that kube-proxy does not take a
-// short cut. With the PROXY protocol or TLS at the router the mode Proxy says the same of the address.
+// statusOf returns the status of the Service. A hostname replaces the address, so that kube-proxy does not bypass the
+// load balancer. With the PROXY protocol or TLS on the router, the ipMode Proxy has the same effect for the address.
 func statusOf(w *work) *corev1.LoadBalancerStatus {
 	ingress := corev1.LoadBalancerIngress{Hostname: w.spec.Hostname}
 	if w.spec.Hostname == "" {
@@ -117,6 +121,7 @@ func statusOf(w *work) *corev1.LoadBalancerStatus {
 		}
 		ingress.IP, ingress.IPMode = w.IP, &mode
 	}
+
 	for _, p := range w.svc.Spec.Ports {
 		ingress.Ports = append(ingress.Ports,
 			corev1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)})
@@ -124,22 +129,22 @@ func statusOf(w *work) *corev1.LoadBalancerStatus {
 	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{ingress}}
 }
 
-// change changes a copy of the Service, and patches what differs. The spec, which the owner may make large, is not the
-// controller's to change, and not compared.
+// change changes a copy of the Service, and patches the difference. It does not compare the spec, which the owner may
+// make large and the controller never changes.
 func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Service), subresources ...string) error {
 	before := *w.latest
 	before.Spec = corev1.ServiceSpec{}
 	after := before.DeepCopy()
 	do(after)
 
-	if c.applies() { // before the informer shows it
+	if c.applies() { // set it before the informer shows the change
 		c.with(w.key, func(s *state) { s.wrote = &after.Status.LoadBalancer })
 	}
 	if apiequality.Semantic.DeepEqual(&before, after) {
 		return nil
 	}
 
-	before.UID = "" // the patch has it then
+	before.UID = "" // so that the patch contains the UID
 	was, err := json.Marshal(&before)
 	is, ierr := json.Marshal(after)
 	text, perr := strategicpatch.CreateTwoWayMergePatch(was, is, &before)
@@ -149,7 +154,8 @@ func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Servic
 	return c.patch(ctx, w, types.StrategicMergePatchType, json.RawMessage(text), subresources...)
 }
 
-// writeStatus writes what a sync that ended with err shows on the Service, if that is new. A nil status stays as it is.
+// writeStatus writes the status and conditions of a sync that ended with err, if they have changed. A nil status leaves
+// the status unchanged.
 func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.LoadBalancerStatus, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -168,19 +174,22 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 	if err == nil && w.IP != "" {
 		all = append(all, naming(ConditionAddress, w.IP, w.spec.Hostname != ""))
 	}
+
 	err = c.change(ctx, w, func(svc *corev1.Service) {
 		for _, cond := range all {
 			if cond.Type != ConditionReady &&
 				cond.Status == metav1.ConditionFalse &&
 				conditionOf(svc, cond.Type).Type == "" {
-				continue // it says nothing until it was true once
+				continue // a false condition is added only if the Service had it before
 			}
 			cond.LastTransitionTime = metav1.Time{Time: c.Clock.Now()}
 			apimeta.SetStatusCondition(&svc.Status.Conditions, cond)
 		}
+
 		if status != nil {
 			svc.Status.LoadBalancer = *status
 		}
+
 		for _, in := range svc.Status.LoadBalancer.Ingress {
 			for i := range in.Ports {
 				if p := &in.Ports[i]; refusal != nil && int(p.Port) == refusal.Port {
@@ -195,8 +204,9 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 	return err
 }
 
-// maxRepairs is how often between two drift rounds a status that somebody else has changed is changed back as soon as
-// that is seen. Beyond it the drift rounds do so, or two controllers would overwrite each other for ever.
+// maxRepairs limits how often, between two drift rounds, the controller immediately restores a status that somebody
+// else has changed. After that, only drift rounds restore it. Otherwise two controllers would overwrite each other
+// forever.
 const maxRepairs = 3
 
 // overwritten reports whether somebody else has changed the status that this process has written.
@@ -204,8 +214,8 @@ func (s *state) overwritten(svc *corev1.Service) bool {
 	return s.wrote != nil && !apiequality.Semantic.DeepEqual(s.wrote, &svc.Status.LoadBalancer)
 }
 
-// conditions are what a sync that ended with err shows on the Service. unserved says why nobody is served although it
-// succeeded; nil when there is no reason.
+// conditions returns the conditions of a Service after a sync that ended with err. unserved says why no traffic is
+// served although the sync succeeded; nil if there is no reason.
 func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: string(Reconciled)}
 	ports := naming(corev1.LoadBalancerPortsError, "", false)
@@ -217,7 +227,7 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	refusal := plan.RefusalOf(err)
 	switch {
 	case refusal != nil:
-		fails(refusal.Reason, refusal.Error()) // without what led to it
+		fails(refusal.Reason, refusal.Error()) // without the wrapped error
 	case plan.WaitOf(err) != nil:
 		fails(Waiting, err.Error())
 	case err != nil:
@@ -234,8 +244,8 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	return []metav1.Condition{ready, ports}
 }
 
-// naming is a condition that names something while it is so. The controller has no other word of its own for it:
-// records may be forged where no policy protects them, the status may not.
+// naming returns a condition with a name in its message while it is true. The controller relies on conditions because
+// owners can forge records if no policy protects them, but not the status.
 func naming(condition, name string, so bool) metav1.Condition {
 	c := metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: string(Reconciled)}
 	if so {
@@ -244,11 +254,11 @@ func naming(condition, name string, so bool) metav1.Condition {
 	return c
 }
 
-// errChanged means that the Service was changed while it was synced: it is synced again.
+// errChanged means that the Service was changed during its sync, and has to be synced again.
 var errChanged = errors.New("the Service was changed meanwhile")
 
-// records returns how a sync saves records, which is a patch of annotations. Those of a Service that wants no load
-// balancer stay until nothing is left of it.
+// records returns the function that saves records during a sync, as annotations. The records of a Service that wants no
+// load balancer stay until nothing is left of it.
 func (c *Controller) records(w *work) apply.Store {
 	return func(ctx context.Context, r annotation.Records, unchanged bool) error {
 		if w.absent {
@@ -279,7 +289,7 @@ func (c *Controller) records(w *work) apply.Store {
 	}
 }
 
-// reread makes the version that the API server has the newest one, and returns errChanged.
+// reread makes the version in the API server the newest one, and returns errChanged.
 func (c *Controller) reread(ctx context.Context, w *work) error {
 	svc, err := c.Kube.CoreV1().Services(w.latest.Namespace).Get(ctx, w.latest.Name, metav1.GetOptions{})
 	if err == nil && svc.UID == w.latest.UID {

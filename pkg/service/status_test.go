@@ -28,7 +28,7 @@ func TestConditionsOfService(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err             error
 		reason, message string
-		ports           string // the reason of the condition LoadBalancerPortsError where it is true
+		ports           string // the reason of the condition LoadBalancerPortsError if that is true
 	}{
 		"call failed": {errors.New("broken"), "CloudStackError", "broken", ""},
 		"waiting":     {&plan.WaitError{Message: "soon"}, "Waiting", "soon", ""},
@@ -60,7 +60,7 @@ func TestConditionsOfService(t *testing.T) {
 	}
 }
 
-// Only news is written, and the time of a transition stays as long as the status does.
+// Only changes are written, and the transition time stays as long as the status does.
 func TestOnlyNewsIsWritten(t *testing.T) {
 	t.Parallel()
 	c, clk := idleController(t)
@@ -118,7 +118,7 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 	require.Empty(t, w.latest.Status.LoadBalancer.Ingress)
 }
 
-// What this process wrote counts until the informer shows it, or something newer.
+// The version that this process has written is used until the informer shows the same or a newer one.
 func TestNewestVersionOfService(t *testing.T) {
 	t.Parallel()
 	version := func(v string) *corev1.Service {
@@ -132,11 +132,11 @@ func TestNewestVersionOfService(t *testing.T) {
 		{want: "1"},
 		{wrote: "2", want: "2"},
 		{wrote: "3", want: "3"},
-		{informer: "2", want: "3"}, // it follows
+		{informer: "2", want: "3"}, // the newest version follows
 		{informer: "3", want: "3"},
 		{wrote: "4", informer: "5", want: "5"},   // somebody else wrote
-		{wrote: "4", want: "5"},                  // the answer of a write came late
-		{wrote: "10", informer: "9", want: "10"}, // somebody else wrote between two writes of ours
+		{wrote: "4", want: "5"},                  // the answer of a write arrives late
+		{wrote: "10", informer: "9", want: "10"}, // somebody else has written between two writes of ours
 		{informer: "11", want: "11"},
 		{wrote: "12", want: "12"},
 	} {
@@ -156,7 +156,7 @@ func TestNewestVersionOfService(t *testing.T) {
 	assert.Equal(t, "12", c.states[k].svc.ResourceVersion, "all that is left of it")
 }
 
-// A Service that wants a load balancer again while its old one is removed is not forgotten.
+// A Service that wants a load balancer again while its old one is being removed is not forgotten.
 func TestServiceThatWantsAgainIsKept(t *testing.T) {
 	t.Parallel()
 	c, _ := idleController(t)
@@ -168,23 +168,27 @@ func TestServiceThatWantsAgainIsKept(t *testing.T) {
 	assert.Equal(t, &state{version: newVersion(svc)}, c.states[KeyOf(svc)])
 }
 
-// The informer's event for what this process wrote is no reason to work.
+// The informer's event about a write of this process causes no sync.
 func TestOwnWritesDoNotWakeTheQueue(t *testing.T) {
 	t.Parallel()
 	c, _ := idleController(t)
 	before := aService("a", "web",
 		func(s *corev1.Service) { s.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"} })
+
 	k := KeyOf(before)
 	c.ServiceChanged(before)
 	queued, _ := c.queue.Get()
 	c.queue.Done(queued)
+
 	after := before.DeepCopy()
 	after.ResourceVersion = "2"
-	recording(true, ip1)(after) // no status yet: of somebody else that would be a reason
+	recording(true, ip1)(after) // the missing status would cause a sync if somebody else had written this
+
 	c.wrote(k, after)
 	c.ServiceChanged(after)
 	assert.Zero(t, c.queue.Len())
 	assert.Equal(t, []string{"web"}, holdersOf(c.book, ip1))
+
 	theirs := after.DeepCopy()
 	theirs.ResourceVersion = "3"
 	c.ServiceChanged(theirs)
@@ -221,10 +225,11 @@ func TestChangesThatWakeTheQueue(t *testing.T) {
 	}
 }
 
-// A Service that vanishes without its finalizer is cleaned up like any other; nothing is remembered of one that had
-// nothing.
+// A Service that is deleted without its finalizer is cleaned up like any other. Nothing is remembered of a Service that
+// had nothing in CloudStack.
 func TestDeletedServices(t *testing.T) {
 	t.Parallel()
+
 	for name, tc := range map[string]struct {
 		svc     *corev1.Service
 		touched bool
@@ -257,6 +262,7 @@ func TestDeletedServices(t *testing.T) {
 		k := KeyOf(tc.svc)
 		c.stateOf(k).touched = tc.touched
 		c.learn(tc.svc)
+
 		c.ServiceDeleted(tc.svc)
 		assert.Equal(t, tc.cleaned, c.queue.Len() == 1, name)
 		assert.Equal(t, tc.cleaned, c.states[k] != nil, name)

@@ -22,9 +22,9 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Sync brings one Service to its desired state, unless it waits after a failure. It returns when the Service is looked
-// at again at the latest (zero: when something changes), and the error of the attempt, which has been reported. One
-// caller at a time works on a Service; the queue sees to it.
+// Sync brings one Service to its desired state, unless it waits after a failure. It returns when the Service has to be
+// synced again at the latest (zero: when something changes), and the error of the attempt, which it has reported. There
+// is only one caller at a time for each Service, which the queue ensures.
 func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err error) {
 	c.mu.Lock()
 	s := c.stateOf(k)
@@ -47,10 +47,11 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 	w.absent = w.absent || gone
 	switch {
 	case w.absent:
-		c.book.leave(k.UID) // a write that was under way may have brought it back
+		c.book.leave(k.UID) // a concurrent write may have added it again
 	case err != nil:
 		return time.Second, err
 	}
+
 	if wait, err := c.begin(w); wait > 0 {
 		if w.paced {
 			w.events.warn(ChangesLimited,
@@ -60,39 +61,40 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 		}
 		return c.keep(ctx, w, wait), err
 	}
+
 	if err = c.announce(ctx, w); err == nil {
 		err = c.report(ctx, w, c.reconcile(ctx, w))
 	}
 	return c.settle(ctx, w, err)
 }
 
-// work is a sync of one Service. It is gathered, reconciled and reported.
+// work is one sync of a Service, through gathering, reconciling and reporting.
 type work struct {
-	*version                 // what is asked for: what this sync writes changes latest alone
-	latest   *corev1.Service // as this sync has written it last
-	absent   bool            // it no longer wants a load balancer
-	project  string          // where the nodes' VMs are, by name or id
+	*version                 // the desired state; writes of this sync change only latest
+	latest   *corev1.Service // the Service as this sync has written it last
+	absent   bool            // the Service no longer wants a load balancer
+	project  string          // the project of the nodes' VMs, by name or id
 	key      Key
 	state    *state
-	nodes    []*corev1.Node // those that are eligible
+	nodes    []*corev1.Node // the eligible nodes
 	events   events
 	attempt  attempt
-	began    time.Time // of the attempt
-	first    bool      // the first sync of what the owner asks for
-	lacked   bool      // the sync before has named a node without a VM
+	began    time.Time // start of the attempt
+	first    bool      // the first sync of this request of the owner
+	lacked   bool      // the last sync reported a node without a VM
 	lacks    bool      // a node has no VM
-	paced    bool      // it waits for the budget of its namespace
-	fresh    bool      // the nodes' VMs are read again where they may be older than some seconds
+	paced    bool      // the sync waits for the budget of its namespace
+	fresh    bool      // VMs are read again if the list is older than some seconds
 	preview  bool      // nothing is written
 
-	serving   []*corev1.Node              // those of nodes that serve
-	unhealthy map[string]failover.Problem // nodes that must not serve direct traffic now
+	serving   []*corev1.Node              // the nodes that serve
+	unhealthy map[string]failover.Problem // nodes that must not serve forwarded ports now
 	unserved  *plan.Notice                // why no node serves; nil if some do
 	request   loadbalancer.Request
 	loadbalancer.Result
 }
 
-// newWork returns a sync of a version of a Service. nodes are all of the cluster.
+// newWork returns a sync of a version of a Service. nodes are all nodes of the cluster.
 func newWork(v *version, s *state, nodes []*corev1.Node, on Recorder) *work {
 	return &work{
 		version: v, latest: v.svc, absent: !v.wants, project: v.spec.Project, key: KeyOf(v.svc), state: s,
@@ -100,7 +102,8 @@ func newWork(v *version, s *state, nodes []*corev1.Node, on Recorder) *work {
 	}
 }
 
-// begin begins an attempt, or returns how long it would come too early, and the error that it waits after.
+// begin starts an attempt. If it is too early for one, begin returns the remaining wait, and the error of the last
+// attempt.
 func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	w.attempt = attempt{fingerprint: deletion}
 	if !w.absent {
@@ -116,6 +119,7 @@ func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.began = c.Clock.Now()
+
 	if wait = w.state.retry.held(w.attempt, w.began); wait > 0 {
 		return wait, w.state.retry.err
 	}
@@ -125,7 +129,7 @@ func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	return wait, nil
 }
 
-// announce writes what comes before the first call: the finalizer, and the Event of a begin.
+// announce writes what has to precede the first call: the finalizer, and an Event.
 func (c *Controller) announce(ctx context.Context, w *work) error {
 	if w.absent {
 		if w.state.touched || w.served() {
@@ -133,6 +137,7 @@ func (c *Controller) announce(ctx context.Context, w *work) error {
 		}
 		return nil
 	}
+
 	if c.applies() {
 		if err := c.addFinalizer(ctx, w); err != nil {
 			return fmt.Errorf("add the finalizer to the Service: %w", err)
@@ -145,17 +150,18 @@ func (c *Controller) announce(ctx context.Context, w *work) error {
 	w.lacked = s.served && s.lacks
 	s.asked, s.touched = w.asked, true
 	c.mu.Unlock()
+
 	if w.first {
 		w.events.note(EnsuringLoadBalancer, "Ensuring load balancer")
 	}
 	return nil
 }
 
-// applies reports whether the policy lets the controller change anything.
+// applies reports whether the policy allows any change.
 func (c *Controller) applies() bool { return c.Policy != plan.PolicyDryRun }
 
-// reconcile gathers what decides of the Service, and hands it to the load balancers. No refusal rests on nodes that
-// were read minutes ago.
+// reconcile gathers the request and passes it to the load balancers. Before a refusal, it reads the nodes' VMs again if
+// they were read minutes ago.
 func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 	for {
 		if err = c.gather(ctx, w); err == nil {
@@ -174,7 +180,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 	return projectRefusal(w.svc, err)
 }
 
-// balance hands the request to the load balancers, and writes as Events what they have noticed.
+// balance passes the request to the load balancers, and writes their notices as Events.
 func (c *Controller) balance(ctx context.Context, w *work) (loadbalancer.Result, error) {
 	result, err := c.reconciler.Reconcile(ctx, w.request)
 	for _, n := range result.Notices {
@@ -183,8 +189,8 @@ func (c *Controller) balance(ctx context.Context, w *work) (loadbalancer.Result,
 	return result, err
 }
 
-// gather makes the request: what the Service asks for, what the operator's policy grants, and the nodes that serve.
-// What is wrong with the Service wherever its nodes are is refused first.
+// gather builds the request: what the Service asks for, what the operator's policy grants, and the nodes that serve.
+// Errors in the Service itself are refused before nodes are looked up.
 func (c *Controller) gather(ctx context.Context, w *work) error {
 	if w.foreign && !w.absent {
 		return plan.Refuse(ClassNotServed,
@@ -193,7 +199,7 @@ func (c *Controller) gather(ctx context.Context, w *work) error {
 			"have it served by the chart's values loadBalancers.class and loadBalancers.classless, or change its type")
 	}
 
-	if w.invalid != nil && !w.absent { // what cannot be parsed is deleted all the same
+	if w.invalid != nil && !w.absent { // invalid annotations do not prevent a deletion
 		return plan.Refuse(plan.ReasonInvalidAnnotation, w.invalid.Error(), "")
 	}
 
@@ -224,7 +230,7 @@ func (c *Controller) gather(ctx context.Context, w *work) error {
 	return c.findBackends(ctx, w)
 }
 
-// ask begins the request with what the load balancers need to know of the Service itself.
+// ask fills the request with what the load balancers need to know about the Service itself.
 func (c *Controller) ask(w *work, ns tenancy.Namespace) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,7 +248,7 @@ func (c *Controller) ask(w *work, ns tenancy.Namespace) {
 	}
 }
 
-// report writes what became of a sync on the Service, and returns its error.
+// report writes the result of a sync to the Service, and returns its error.
 func (c *Controller) report(ctx context.Context, w *work, err error) error {
 	switch {
 	case errors.Is(err, errChanged):
@@ -263,14 +269,14 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 	}
 
 	if w.state.served && plan.Running(err) != nil && !errors.Is(err, cloudstack.ErrJobTimeout) {
-		return err // it is served, and most jobs end soon
+		return err // the Service is served, and most jobs end soon
 	}
 
 	if serr := c.writeStatus(ctx, w, status, err); err == nil && serr != nil {
 		return fmt.Errorf("change the status of the Service: %w", serr)
 	}
 
-	if err == nil && w.unserved != nil { // until a sync has succeeded, the Service may be served as before
+	if err == nil && w.unserved != nil { // until a sync succeeds, the Service may be served as before
 		w.events.notice(*w.unserved)
 	}
 
@@ -286,30 +292,33 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 	return nil
 }
 
-// reportRemoval is report for a Service that no longer wants a load balancer: its finalizer goes.
+// reportRemoval is like report, for a Service that no longer wants a load balancer. It removes the finalizer.
 func (c *Controller) reportRemoval(ctx context.Context, w *work, err error) error {
 	if err != nil {
 		return err
 	}
+
 	if err := c.release(ctx, w); err != nil {
 		return fmt.Errorf("remove the finalizer of the Service: %w", err)
 	}
+
 	w.events.note(DeletedLoadBalancer, "Deleted load balancer")
 	c.forget(w.key)
-	c.tryNext(true) // its ports, and the address that it has shared, or that stays
+	c.tryNext(true) // its ports are free, and so may be an address that it shared or kept
 	return nil
 }
 
-// settle notes how a sync ended, and returns when the Service is looked at again.
+// settle records how a sync ended, and returns when the Service has to be synced again.
 func (c *Controller) settle(ctx context.Context, w *work, err error) (again time.Duration, _ error) {
 	c.book.settle(w.key.UID)
 	c.charge(w)
 	running := plan.Running(err)
+
 	switch {
 	case errors.Is(err, context.Canceled):
-		return 0, err // the process ends
+		return 0, err // the process is stopping
 	case errors.Is(err, errChanged):
-		c.with(w.key, func(s *state) { s.asked = "" }) // the next sync is the first of what the owner asks for
+		c.with(w.key, func(s *state) { s.asked = "" }) // the next sync is the first one of the owner's new request
 		c.queue.Add(w.key)
 	case running != nil:
 		again = c.awaitJob(ctx, w, running)
@@ -326,13 +335,14 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 	return again, err
 }
 
-// keep keeps up what a Service serves while it waits because what it asks for was refused, and returns when the Service
-// is looked at again: when that failed, or at the end of the wait.
+// keep maintains what a Service serves while its new request is refused or has to wait. It returns when the Service has
+// to be synced again: after a failure of keep, or at the end of the wait.
 func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (again time.Duration) {
 	now := c.Clock.Now()
 	c.mu.Lock()
 	lasting, again := w.paced || w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(now)
 	c.mu.Unlock()
+
 	switch {
 	case w.absent || !lasting || !w.served():
 		return wait
@@ -345,6 +355,7 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 	if running := plan.Running(err); running != nil {
 		return min(wait, c.awaitJob(ctx, w, running))
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
@@ -359,16 +370,19 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 	return wait
 }
 
-// keepUp keeps up what a refused Service serves. Its nodes are looked for in the project in which it has its address.
+// keepUp maintains what a refused Service serves. It looks for the nodes in the project in which the Service has its
+// address.
 func (c *Controller) keepUp(ctx context.Context, w *work) (loadbalancer.Result, error) {
 	if len(w.spec.Records.Addresses) > 0 {
 		w.project = w.spec.Records.Project()
 	}
 	said := w.events
-	w.events = events{} // what is wrong with the nodes was said before
+	w.events = events{} // problems of the nodes have been reported already
 	c.ask(w, tenancy.Namespace{})
+
 	err := c.findBackends(ctx, w)
 	w.events = said
+
 	refused := plan.RefusalOf(err) != nil
 	if err != nil && !refused {
 		return loadbalancer.Result{}, err
@@ -379,8 +393,8 @@ func (c *Controller) keepUp(ctx context.Context, w *work) (loadbalancer.Result, 
 	return c.balance(ctx, w)
 }
 
-// awaitJob puts a Service into the queue when a job of it has ended, and returns when it is looked at again without
-// that.
+// awaitJob adds a Service to the queue when one of its jobs has ended. It returns when the Service has to be synced
+// again without that.
 func (c *Controller) awaitJob(ctx context.Context, w *work, wait *plan.WaitError) time.Duration {
 	c.mu.Lock()
 	known := w.state.jobEnded == wait.Ended
@@ -398,9 +412,9 @@ func (c *Controller) awaitJob(ctx context.Context, w *work, wait *plan.WaitError
 	return wait.After
 }
 
-// succeeded notes that a Service is served. Ports that it gave up are free for others. If it has acquired the address
-// that it names, others that name the address too can share it: their attempts to acquire it at the same time have
-// failed.
+// succeeded records that a Service is served. Ports that it no longer uses are free for others. If it has acquired the
+// address that it requests, other Services that request the same address can share it now: their simultaneous attempts
+// to acquire it have failed.
 func (c *Controller) succeeded(w *work) {
 	c.mu.Lock()
 	w.state.retry, w.state.served, w.state.lacks = retry{}, true, w.lacks
@@ -412,12 +426,13 @@ func (c *Controller) succeeded(w *work) {
 	c.tryNext(w.Freed || ports || w.spec.Address != "" && w.Done > 0)
 }
 
-// failed notes a failed attempt, reports it, and returns how long the Service waits.
+// failed records and reports a failed attempt, and returns how long the Service waits.
 func (c *Controller) failed(w *work, err error) time.Duration {
 	c.mu.Lock()
 	w.state.served = false
 	w.state.retry.failed(w.attempt, err, w.Result, c.Clock.Now())
-	if shortage(err) { // for all that wait for an address in the project
+	// All Services that wait for an address in the project wait for the same thing.
+	if shortage(err) {
 		for _, s := range c.states {
 			if s.retry.project == w.attempt.project && shortage(s.retry.err) && s.retry.began.Before(w.began) {
 				s.retry.began = w.began
@@ -425,6 +440,7 @@ func (c *Controller) failed(w *work, err error) time.Duration {
 		}
 	}
 	c.mu.Unlock()
+
 	c.tryNext(w.Freed)
 	c.mu.Lock()
 	wait := max(0, w.state.retry.until.Sub(c.Clock.Now()))
@@ -444,8 +460,8 @@ func (c *Controller) failed(w *work, err error) time.Duration {
 	return wait
 }
 
-// projectRefusal turns the failure to use the project that a Service names into a refusal that names the annotation.
-// The names of other projects are the operator's business. Other errors it returns unchanged.
+// projectRefusal turns the error that the project of a Service cannot be used into a refusal that names the annotation.
+// Errors about other projects are for the operator; they, and all others, are returned unchanged.
 func projectRefusal(svc *corev1.Service, err error) error {
 	project := strings.TrimSpace(svc.Annotations[annotation.Project])
 	if project == "" || !unknownProject(err) {
@@ -459,7 +475,7 @@ func projectRefusal(svc *corev1.Service, err error) error {
 	)
 }
 
-// unknownProject reports whether CloudStack does not know a project, or does not let its caller in.
+// unknownProject reports whether an error says that the project does not exist, or that the caller has no access to it.
 func unknownProject(err error) bool {
 	e, ok := errors.AsType[*cloudstack.Error](err)
 	return ok &&

@@ -18,11 +18,11 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// namespaceAge is how long the labels of a namespace are trusted. They are read one by one: a watch would need the
-// right to list all namespaces.
+// namespaceAge is how long the labels of a namespace are trusted. Each namespace is read separately, because a watch
+// would need permission to list all namespaces.
 const namespaceAge = time.Minute
 
-// namespace returns a namespace with its labels if the policy selects by labels.
+// namespace returns a namespace, with its labels if the policy selects by labels.
 func (c *Controller) namespace(ctx context.Context, name string) (tenancy.Namespace, error) {
 	ns := tenancy.Namespace{Name: name}
 	if !c.Tenancy.NeedsLabels() {
@@ -37,7 +37,7 @@ func (c *Controller) namespace(ctx context.Context, name string) (tenancy.Namesp
 	object, err := c.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		object = &corev1.Namespace{} // it is gone, and its labels with it
+		object = &corev1.Namespace{} // the namespace no longer exists, and has no labels
 	case err != nil:
 		return ns, fmt.Errorf("read the labels of namespace %s, by which the chart's value tenancy decides: %w", name,
 			err)
@@ -48,7 +48,7 @@ func (c *Controller) namespace(ctx context.Context, name string) (tenancy.Namesp
 	return ns, nil
 }
 
-// grantsOf returns what the policy gives to a Service of the namespace beyond what the Service itself shows.
+// grantsOf returns what the policy allows a Service of the namespace beyond what the Service itself shows.
 func grantsOf(p tenancy.Policy, ns tenancy.Namespace, address string) plan.Grants {
 	if p.Trusts(ns) {
 		return plan.AllGrants()

@@ -15,34 +15,35 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// version is one version of a Service with what follows from it alone. It is read once and never changed.
+// version is one version of a Service, with everything that follows from it alone. It is read once and never changed.
 type version struct {
 	svc *corev1.Service
-	// wants and handled are what Classes says of the Service; foreign means that it has a class that only others serve.
+	// wants and handled are what Classes reports about the Service. foreign means that it has a class that only other
+	// controllers serve.
 	wants, handled, foreign bool
-	// records are what the controller wrote; unreadable means that somebody else did.
+	// records are the controller's records. unreadable means that somebody else has written them.
 	records    annotation.Records
 	unreadable bool
 	shareWith  []string
 	statusIPs  []string
-	// statusPorts is how many ports the status shows.
+	// statusPorts is the number of ports in the status.
 	statusPorts int
-	// *content is nil until a worker has read the Service: a tenant decides how long that takes. It is set under the
-	// controller's lock.
+	// content is nil until a worker has read the Service: a tenant can make that slow. It is set under the controller's
+	// lock.
 	*content
 }
 
-// content is what a worker reads of a version.
+// content is what a worker reads from a version.
 type content struct {
 	id      plan.Service
 	spec    annotation.Spec
-	invalid error  // why annotations could not be read
+	invalid error  // why annotations could not be parsed
 	asked   string // identifies what the owner asks for, see annotation.Fingerprint
-	// forwards is set when ports may be port forwardings: whether they are depends on the network, too.
+	// forwards means that the Service may have port forwardings. Whether it does depends on the network, too.
 	forwards bool
 }
 
-// version returns a version of a Service without its content.
+// version returns a version of a Service, without its content.
 func (c Classes) version(svc *corev1.Service) *version {
 	records, err := annotation.ParseRecords(svc.Annotations)
 	v := &version{
@@ -61,14 +62,14 @@ func (c Classes) version(svc *corev1.Service) *version {
 	}
 
 	if v.foreign {
-		// Another controller may write the status by now: ours is what our records name.
+		// Another controller may write the status by now, so only addresses in our records are ours.
 		v.statusIPs = slices.DeleteFunc(v.statusIPs, func(ip string) bool { return !v.names(ip) })
 	}
 
 	return v
 }
 
-// read reads the content.
+// read returns the content of the version.
 func (v *version) read(mode string) *content {
 	c := &content{id: loadbalancer.ServiceOf(v.svc), asked: annotation.Fingerprint(v.svc)}
 	c.spec, c.invalid = annotation.Parse(v.svc)
@@ -78,13 +79,13 @@ func (v *version) read(mode string) *content {
 	return c
 }
 
-// complete adds to the content what changes while the owner asks for the same.
+// complete sets the parts of the content that may change while the owner's request stays the same.
 func (v *version) complete(c *content) {
 	c.spec.Records, c.id.StatusIPs = v.records, v.statusIPs
 	c.id.Seen = Ready(v.svc).Type != ""
 }
 
-// inherit takes over what a worker has read of the version before, whose owner asked for the same.
+// inherit takes over the content of the version before, if the owner's request is the same.
 func (v *version) inherit(was *version) {
 	if was != nil && was.content != nil && !differ(was, v) {
 		c := *was.content
@@ -93,16 +94,16 @@ func (v *version) inherit(was *version) {
 	}
 }
 
-// names reports whether a record of the Service names an address.
+// names reports whether a record of the Service has an address.
 func (v *version) names(ip string) bool {
 	return slices.ContainsFunc(v.records.Addresses, func(r annotation.AddressRecord) bool { return r.IP == ip })
 }
 
-// served reports whether the Service has an address by its records or its status.
+// served reports whether the Service has an address according to its records or its status.
 func (v *version) served() bool { return !v.records.Empty() || len(v.statusIPs) > 0 }
 
-// servedByOthers reports whether the status shows an address that another controller has given to the Service, which
-// has got a class that is that one's.
+// servedByOthers reports whether the Service now has a class of another controller, and its status shows an address
+// that this other controller has set.
 func (v *version) servedByOthers() bool {
 	other := func(in corev1.LoadBalancerIngress) bool {
 		ours := in.IP != "" && v.names(in.IP) || in.IP == "" && in.Hostname == v.spec.Hostname
@@ -111,7 +112,7 @@ func (v *version) servedByOthers() bool {
 	return v.foreign && !kept(v.svc) && slices.ContainsFunc(v.svc.Status.LoadBalancer.Ingress, other)
 }
 
-// older reports whether a version of a Service is older than another one. Versions that cannot be compared are not.
+// older reports whether a version of a Service is older than another one; false if they cannot be compared.
 func older(svc, than *corev1.Service) bool {
 	order, err := resourceversion.CompareResourceVersion(svc.ResourceVersion, than.ResourceVersion)
 	return err == nil && order < 0

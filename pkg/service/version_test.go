@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// crowded gives a Service n source ranges and n ports, and fills its annotations.
+// crowded adds n source ranges and n ports to a Service, and fills its annotations.
 func crowded(n int) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		var addresses []string
@@ -34,8 +34,8 @@ func crowded(n int) func(*corev1.Service) {
 	}
 }
 
-// What a tenant writes costs the informer's handler, which everybody's Services pass, next to nothing: it reads none of
-// it. Allocations stand for the work, as they do not depend on the machine.
+// The informer's handler, which handles the Services of all tenants, must not read what one tenant writes. The test
+// counts allocations instead of time, because they do not depend on the machine.
 func TestHandlerReadsNothingThatATenantMakesLarge(t *testing.T) {
 	for _, n := range []int{annotation.MaxItems, 20 * annotation.MaxItems} {
 		c, _ := idleController(t)

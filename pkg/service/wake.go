@@ -11,9 +11,9 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Services that wait are woken here.
+// This file wakes waiting Services.
 
-// Recovered ends the waits of Services after failures that pass: CloudStack answers again.
+// Recovered ends the waits of Services after transient failures, because CloudStack answers again.
 func (c *Controller) Recovered() {
 	now := c.Clock.Now()
 	c.wake(0, func(s *state) bool {
@@ -26,8 +26,8 @@ func (c *Controller) Recovered() {
 	})
 }
 
-// Retry ends the wait of all Services after failures, as when the keys of the API were replaced: these may show other
-// projects.
+// Retry ends the waits of all Services after failures, for example because the API keys were replaced, which may show
+// other projects.
 func (c *Controller) Retry() {
 	c.projects.RemoveAll(func(any) bool { return true })
 	c.wake(0, func(s *state) bool {
@@ -37,7 +37,7 @@ func (c *Controller) Retry() {
 	})
 }
 
-// wake puts the Services into the queue that are chosen of those that are remembered.
+// wake adds the chosen Services to the queue.
 func (c *Controller) wake(after time.Duration, chosen func(*state) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,10 +48,10 @@ func (c *Controller) wake(after time.Duration, chosen func(*state) bool) {
 	}
 }
 
-// tryNext tries a Service again of those that wait for what others have and were not tried since something became free.
-// First come those for which CloudStack had no address, then those that were refused; of both the one that waits
-// longest. It is called when an attempt has ended: then the next is tried. freed means that something has just become
-// free.
+// tryNext syncs one of the Services that wait for what others have and that were not tried since something became free.
+// Services for which CloudStack had no address come first, then those that were refused, and of both the one that has
+// waited longest. Each attempt calls it at its end, so that the next Service is tried. freed means that something has
+// just become free.
 func (c *Controller) tryNext(freed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,8 @@ func (c *Controller) tryNext(freed bool) {
 	for k, r := c.waiter(); r != nil; k, r = c.waiter() {
 		if soon := r.last.Add(early.base); soon.Before(r.until) {
 			if !c.pace.of(k.Namespace, now).AllowN(now, 1) {
-				// the namespace has used up its budget, or Services that free something would buy attempts
+				// The budget of the namespace is used up. Without this check, Services that free something would get
+				// more attempts.
 				r.began = now
 				continue
 			}
@@ -74,8 +75,8 @@ func (c *Controller) tryNext(freed bool) {
 	}
 }
 
-// admit notes that a Service shares its addresses with more namespaces, and reports whether a Service waits for that.
-// The controller's lock is held.
+// admit records that a Service shares its addresses with more namespaces, and reports whether a Service waits for that.
+// The caller holds the controller's lock.
 func (c *Controller) admit(by *version, namespaces []string) (waits bool) {
 	if len(namespaces) == 0 {
 		return false
@@ -91,7 +92,8 @@ func (c *Controller) admit(by *version, namespaces []string) (waits bool) {
 	return waits
 }
 
-// waiter returns the Service that tryNext tries, and its wait; nil for none. The controller's lock is held.
+// waiter returns the Service that tryNext should sync, and its retry; nil if there is none. The caller holds the
+// controller's lock.
 func (c *Controller) waiter() (first Key, found *retry) {
 	for k, s := range c.states {
 		r := &s.retry

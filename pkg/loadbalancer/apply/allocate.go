@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// allocationGrace is how long a deletion waits for the end of an acquisition.
+// allocationGrace is how long a deletion waits for a running acquisition.
 const allocationGrace = 10 * time.Minute
 
 const (
@@ -27,7 +27,7 @@ const (
 	cmdCreateTags = "createTags"
 )
 
-// allocate acquires an address, or takes one of a tier.
+// allocate acquires a public address, or uses one of a tier.
 func (w *Work) allocate(ctx context.Context, s plan.Step) error {
 	got := annotation.AddressRecord{ID: plan.InternalID(s.NetworkID, s.IP), IP: s.IP, Allocated: true}
 	if !s.Internal {
@@ -36,17 +36,19 @@ func (w *Work) allocate(ctx context.Context, s plan.Step) error {
 			return err
 		}
 	}
+
 	w.effect(s, plan.Outcome{ID: got.ID, IP: got.IP})
 	address := w.Actual.Find(got.ID)
 	address.Acquired, address.Allocated = evidence.InstantOf(got.Acquired), got.Allocated
 	w.acquired = got.ID
-	// Of a tier's address the record is an intent: after a crash the tier is looked through for what the Service has
-	// there.
+
+	// For a tier's address, the record shows an intent: after a crash, the tier is searched for internal load balancers
+	// of the Service.
 	return w.RecordServing(ctx, false)
 }
 
-// acquire acquires an address such that a crash at any point loses nothing: the job's id is on the Service before the
-// call is made. The record is not yet saved.
+// acquire acquires an address so that a crash at any point loses nothing: the id of the job is saved on the Service
+// before the call is made. The caller has to save the returned record.
 func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
 	reserved, err := w.reserved(ctx, s.IP)
@@ -63,12 +65,14 @@ func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressReco
 		Reserved:  reserved,
 		Since:     w.Clock.Now().UTC().Truncate(time.Second),
 	}
+
 	w.Records.Pending = append(w.Records.Pending, p)
-	// The cached Service may be older than what another process recorded.
+	// The cached Service may be older than what another process has recorded.
 	if err := w.save(ctx, true); err != nil {
 		w.dropPending(p.JobID)
 		return none, err
 	}
+
 	request := cloudstack.AssociateIPRequest{
 		NetworkID:   s.NetworkID,
 		ProjectID:   w.Project,
@@ -76,8 +80,10 @@ func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressReco
 		CustomJobID: p.JobID,
 	}
 	if s.VPCID != "" {
-		request.NetworkID, request.VPCID = "", s.VPCID // a tier cannot be named: the first rule binds the address to it
+		// The call accepts no tier. The first rule binds the address to it.
+		request.NetworkID, request.VPCID = "", s.VPCID
 	}
+
 	submitted, err := w.associate(ctx, w.Service.Namespace, request)
 	if err != nil {
 		return none, w.allocationFailed(ctx, p, err)
@@ -85,11 +91,11 @@ func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressReco
 	return w.awaitAddress(ctx, p, submitted.ID)
 }
 
-// reserved reports whether the account has reserved an address. A release ends the reservation, and anybody may take
-// the address before it can be reserved again, so that such an address is never released.
+// reserved reports whether the account has reserved an address. Such an address is never released, because its release
+// also ends the reservation, and anybody could take it before it is reserved again.
 func (w *Work) reserved(ctx context.Context, ip string) (bool, error) {
 	if ip == "" {
-		return false, nil // CloudStack chooses among the free ones
+		return false, nil // CloudStack chooses one of the free addresses
 	}
 	all := false
 	found, err := w.API.ListPublicIPs(ctx,
@@ -97,8 +103,8 @@ func (w *Work) reserved(ctx context.Context, ip string) (bool, error) {
 	return len(found) > 0, err
 }
 
-// associate makes the call, one at a time for a project. Of each namespace one Service waits for that, so that many of
-// one namespace do not delay those of others.
+// associate makes the call, one at a time for each project. Only one Service of each namespace waits for its turn, so
+// that many Services of one namespace do not delay those of others.
 func (w *Work) associate(
 	ctx context.Context, namespace string, request cloudstack.AssociateIPRequest,
 ) (cloudstack.Submitted, error) {
@@ -115,7 +121,7 @@ func (w *Work) associate(
 func (w *Work) allocationFailed(ctx context.Context, p annotation.PendingAllocation, err error) error {
 	var e *cloudstack.Error
 	if errors.As(err, &e) && e.MayHaveHappened {
-		return err // the record stays: the next sync asks what became of it
+		return err // the record stays, and the next sync asks for the result
 	}
 
 	w.dropPending(p.JobID)
@@ -139,8 +145,8 @@ func (w *Work) allocationFailed(ctx context.Context, p annotation.PendingAllocat
 	return errors.Join(err, serr)
 }
 
-// awaitAddress waits for an acquisition, and notes the address in the records. It was asked for just now, with the id
-// of the address, or at another time: then it may have been released since, and be somebody else's.
+// awaitAddress waits for an acquisition and records its address. A call made just now passes the id of the address.
+// Without an id, the call was made earlier, and the address may have been released since and belong to somebody else.
 func (w *Work) awaitAddress(
 	ctx context.Context, p annotation.PendingAllocation, id string,
 ) (annotation.AddressRecord, error) {
@@ -148,7 +154,7 @@ func (w *Work) awaitAddress(
 	due, now := usually(cmdAssociate), id != ""
 	job, err := w.alone(ctx, p.JobID, cloudstack.Await{Command: cmdAssociate, Age: w.Clock.Since(p.Since), Due: &due},
 		func() (cloudstack.Submitted, error) {
-			return cloudstack.Submitted{JobID: p.JobID}, nil // the call was made
+			return cloudstack.Submitted{JobID: p.JobID}, nil // the call was made already
 		})
 
 	if id == "" && job != nil {
@@ -160,7 +166,7 @@ func (w *Work) awaitAddress(
 	var ip *cloudstack.PublicIP
 	switch {
 	case err != nil && !ended:
-		return none, err // not known yet: the record stays
+		return none, err // not known yet, so the record stays
 	case err == nil && id == "":
 		return none, fmt.Errorf("job %s of %s succeeded, but names no address", p.JobID, cmdAssociate)
 	case err == nil && now && job != nil && job.Acquired != nil && job.Acquired.ID == id && job.Acquired.Address != "":
@@ -185,6 +191,7 @@ func (w *Work) keep(p annotation.PendingAllocation, ip *cloudstack.PublicIP) ann
 		Allocated: !p.Reserved,
 		Acquired:  ip.Allocated,
 	}
+
 	w.dropPending(p.JobID)
 	w.record(rec)
 	message := "acquired address " + rec.IP
@@ -195,9 +202,9 @@ func (w *Work) keep(p annotation.PendingAllocation, ip *cloudstack.PublicIP) ann
 	return rec
 }
 
-// leftBy returns the address that a job left, or why there is none. What a job reports proves nothing of that: a
-// restart of the server breaks jobs off without undoing what they did, and one that failed may have done its work, or
-// left an address in state Allocating, which has to be freed. failure is the job's.
+// leftBy returns the address that a job has acquired, or why there is none; failure is the error of the job. The result
+// of the job alone proves nothing: a restart of the server aborts jobs without undoing their changes. A failed job may
+// have acquired the address, or left it in state Allocating, in which case it has to be freed.
 func (w *Work) leftBy(
 	ctx context.Context, p annotation.PendingAllocation, id string, failure error,
 ) (*cloudstack.PublicIP, error) {
@@ -207,7 +214,7 @@ func (w *Work) leftBy(
 		ips, err := w.API.ListPublicIPs(ctx,
 			cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, AllocatedOnly: &all})
 		if err != nil && !cloudstack.IsNotFound(err) {
-			// the record stays
+			// Return without removing the record.
 			return nil, errors.Join(failure, fmt.Errorf("read the acquired address %s: %w", id, err))
 		}
 		if len(ips) > 0 {
@@ -221,22 +228,25 @@ func (w *Work) leftBy(
 	foreign := owner != plan.Owned && owner != plan.Unknown ||
 		ip.Tags[plan.TagKeptBy] != "" ||
 		w.Lacks(cmdCreateTags) && others
+
 	there := ip.State == plan.StateAllocated
 	if failure != nil {
-		// The job acquires the address at its begin. What was acquired later is somebody else's.
+		// The job acquires the address when it starts. An address that was acquired later belongs to somebody else.
 		late := evidence.InstantOf(ip.Allocated).Time().Sub(p.Since) > plan.ClockSkew
 		there = there &&
 			!late &&
 			(p.VPCID != "" && ip.VPCID == p.VPCID || p.VPCID == "" && ip.AssociatedNetworkID == p.NetworkID)
 	}
+
 	switch {
 	case there && !foreign:
 		return ip, nil
+
 	case failure != nil && ip.State == plan.StateAllocating:
 		err := w.wait(ctx, cmdDisassociate, []string{id},
 			func() (cloudstack.Submitted, error) { return w.API.Client.DisassociateIP(ctx, id) })
 		if err != nil {
-			// to be asked for again
+			// The record stays, so that the next sync tries again.
 			return nil, errors.Join(failure, fmt.Errorf("free the stranded address %s: %w", ip.Address, err))
 		}
 	case failure != nil:
@@ -252,7 +262,7 @@ func (w *Work) leftBy(
 	return nil, errors.Join(failure, w.save(ctx, false))
 }
 
-// Settle finds out what became of acquisitions without a known outcome. changed reports whether one of them ended.
+// Settle finds out the results of acquisitions that are still open. changed reports whether one of them ended.
 func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 	for _, p := range slices.Clone(w.Records.Pending) {
 		given := w.Desired.Absent && w.Clock.Since(p.Since) >= allocationGrace
@@ -261,17 +271,20 @@ func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 		}
 
 		job, err := w.API.Client.QueryJob(ctx, p.JobID)
+
 		switch {
 		case err == nil && job.Status == cloudstack.JobPending && given:
-			// The Service goes, whatever becomes of the job: what it left until now is released.
+			// The Service is deleted whatever the result of the job is. What the job has acquired so far is released.
 			changed = true
 			var ip *cloudstack.PublicIP
 			if ip, err = w.leftBy(ctx, p, job.InstanceID,
 				fmt.Errorf("job %s of %s does not end", p.JobID, cmdAssociate)); err == nil {
 				w.keep(p, ip)
 			}
+
 		case cloudstack.IsNotFound(err) && w.Clock.Since(p.Since) < plan.LostAnswerGrace:
-			continue // never arrived, or not yet: a new attempt has a new id, this one is asked for again
+			// The call has not arrived, or not yet. A new attempt uses a new id, and this one is checked again.
+			continue
 		case cloudstack.IsNotFound(err):
 			w.dropPending(p.JobID)
 		case err != nil && !cloudstack.IsKind(err, cloudstack.KindJobFailed):
@@ -284,7 +297,7 @@ func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 		pending := slices.ContainsFunc(w.Records.Pending,
 			func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID })
 		if err != nil && pending {
-			return changed, err // still not settled
+			return changed, err // the result is still not known
 		}
 
 		if err := w.save(ctx, false); err != nil {

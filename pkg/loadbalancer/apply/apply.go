@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apply does plans: it makes an action's call, waits for its job, and changes the model as CloudStack changed.
+// Package apply executes plans: it makes the call of each action, waits for its job, and changes the model as
+// CloudStack has changed.
 package apply
 
 import (
@@ -23,14 +24,14 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// API is CloudStack.
+// API gives access to CloudStack.
 type API struct {
 	observe.Reader
 	// Client makes the calls that change something, and waits for their jobs.
 	Client *cloudstack.Client
 }
 
-// Applier is what the work on all Services has in common.
+// Applier has what the work on all Services shares.
 type Applier struct {
 	API   API
 	Role  *cloudstack.Role
@@ -38,35 +39,35 @@ type Applier struct {
 	// Touch is called with the id of an address before and after it is written to.
 	Touch func(addressID string)
 
-	acls        keyed.Mutex // one chooser of numbers per network ACL list
-	associating keyed.Mutex // per project: two associateIpAddress at once make the server sleep
-	internal    sync.Map    // the last *job on an internal address, by its id
+	acls        keyed.Mutex // by network ACL list: new items get their numbers one at a time
+	associating keyed.Mutex // by project: concurrent associateIpAddress calls make the server sleep
+	internal    sync.Map    // the last *job on each internal address, by address id
 }
 
-// Work is a sync of one Service, and what became of it. Actual and Records change as actions take effect.
+// Work is one sync of a Service, and its results. Actual and Records change as actions take effect.
 type Work struct {
 	*Applier
 	*plan.Subject
 	*Memory
-	// Store keeps Records on the Service, which has those of stored.
+	// Store saves Records on the Service. stored are the records that it has saved last.
 	Store  Store
 	stored annotation.Records
 
 	// Done are the steps that took effect. Freed means that an address was released.
 	Done  []plan.Step
 	Freed bool
-	// Again asks for another look.
+	// Again means that CloudStack has to be read again.
 	Again bool
-	// TagErr is why tags could not be set; the Service is served without.
+	// TagErr is why tags could not be set; the Service is served without them.
 	TagErr error
 
-	// patience is how long the sync may still wait for jobs.
+	// patience is how much longer the sync may wait for jobs.
 	patience time.Duration
-	made     map[string][]string // ids of all items created by the plan, by their type for createTags
-	left     time.Duration       // when to look again for actions of the wave that had to wait; zero for none
+	made     map[string][]string // ids of all items that the plan has created, by their type in createTags
+	left     time.Duration       // when to retry the actions of the wave that had to wait; zero if there are none
 }
 
-// Begin returns the work of one sync. The subject has the records that are on the Service.
+// Begin returns the work of one sync. The records of the subject must be those that are saved on the Service.
 func (a *Applier) Begin(subject *plan.Subject, memory *Memory, store Store) *Work {
 	return &Work{
 		Applier:  a,
@@ -78,7 +79,7 @@ func (a *Applier) Begin(subject *plan.Subject, memory *Memory, store Store) *Wor
 	}
 }
 
-// note notes a submitted job. It is waited for when there is nothing left to submit, see finish: until then a poll
+// note records a submitted job. finish waits for it later, when there is nothing left to submit: until then, polling
 // would change nothing.
 func (w *Work) note(s plan.Step, command string, submitted cloudstack.Submitted) *job {
 	if s.Kind == plan.CreateRule {
@@ -110,8 +111,8 @@ func (w *Work) note(s plan.Step, command string, submitted cloudstack.Submitted)
 	return j
 }
 
-// ruleID is the id of an action's item; that of a rule that was just made is known as soon as its creation was
-// answered, and its job need not have ended.
+// ruleID returns the id of an action's item. The id of a new rule is known from the answer to its creation, before its
+// job has ended.
 func (w *Work) ruleID(s plan.Step) string {
 	if s.ItemID == "" && s.OnRule() {
 		return w.rules[s.Port]
@@ -119,26 +120,27 @@ func (w *Work) ruleID(s plan.Step) string {
 	return s.ItemID
 }
 
-// on returns the address of an action.
+// on returns the address that an action works on; nil if there is none.
 func (w *Work) on(s plan.Step) *plan.Address { return w.Actual.Find(s.AddressID) }
 
+// touch marks the address of an action as changed, before and after the call.
 func (w *Work) touch(s plan.Step) {
 	if s.ACLID == "" && s.AddressID != "" {
 		w.Touch(s.AddressID)
 	}
 }
 
-// effect changes the model as CloudStack changed.
+// effect changes the model as the action has changed CloudStack.
 func (w *Work) effect(s plan.Step, o plan.Outcome) {
 	s.Effect(w.Actual, o)
 	w.Done = append(w.Done, s)
 }
 
-// Store saves records on the Service; one that is gone is no error. With unchanged it fails if anybody has changed the
-// Service since the sync began.
+// Store saves records on the Service. It is no error if the Service no longer exists. With unchanged, it fails if
+// anybody has changed the Service since the sync began.
 type Store func(ctx context.Context, r annotation.Records, unchanged bool) error
 
-// save writes the records to the Service if they changed.
+// save saves the records on the Service if they have changed.
 func (w *Work) save(ctx context.Context, unchanged bool) error {
 	if w.stored.Equal(w.Records) {
 		return nil
@@ -150,11 +152,13 @@ func (w *Work) save(ctx context.Context, unchanged bool) error {
 	return nil
 }
 
+// record adds the record of an address, or replaces it.
 func (w *Work) record(rec annotation.AddressRecord) {
 	w.drop(rec.ID)
 	w.Records.Addresses = append(w.Records.Addresses, rec)
 }
 
+// drop removes the record of an address.
 func (w *Work) drop(id string) {
 	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses,
 		func(x annotation.AddressRecord) bool { return x.ID == id })
@@ -165,14 +169,15 @@ func (w *Work) dropPending(jobID string) {
 		func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
 }
 
-// RecordServing records the address that serves. The record names ports before they are opened and until they are
-// closed; when a plan is done, and no call that opens one can still arrive, only the wanted ones. Then the Service has
-// no record of an address that it has no more.
+// RecordServing records the address that serves. While a plan is being done, the record names ports before they are
+// opened and until they are closed. When it is done, and no call that opens a port can still take effect, the record
+// names only the desired ports, and records of addresses that the Service no longer has are removed.
 func (w *Work) RecordServing(ctx context.Context, done bool) error {
 	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses, func(rec annotation.AddressRecord) bool {
 		a := w.Actual.Find(rec.ID)
 		return done && (a == nil || a.Lost)
 	})
+
 	if target := plan.Target(w.Desired, *w.Actual); target != nil {
 		a := w.Actual.Find(target.ID)
 		opened, forwarded, targets := w.Desired.Opened(), w.Desired.Forwarded(), w.Desired.Targets()
@@ -188,10 +193,9 @@ func (w *Work) RecordServing(ctx context.Context, done bool) error {
 	return w.save(ctx, false)
 }
 
-// Do does a plan: wave after wave, within a wave submitting ahead and then
-// waiting for all its jobs. It stops at the first failure, after the jobs
-// under way have ended, and leaves the rest to the next sync. It stops with a *plan.WaitError when jobs of a wave take
-// long.
+// Do executes a plan wave by wave. Within a wave it submits actions without waiting, and then waits for all jobs. It
+// stops at the first failure, after the running jobs have ended, and leaves the rest to the next sync. It returns a
+// *plan.WaitError if jobs of a wave take long.
 func (w *Work) Do(ctx context.Context, steps []plan.Step) (err error) {
 	if len(w.jobs) == 0 {
 		for _, n := range plan.Announce(steps, *w.Actual) {
@@ -226,8 +230,8 @@ func (w *Work) Do(ctx context.Context, steps []plan.Step) (err error) {
 	return nil
 }
 
-// wave does the actions of a wave. Those that have to wait for a job which takes long are left to the next sync, and
-// with them the waves that follow.
+// wave executes the actions of a wave. Those that have to wait for a job that takes long are left to the next sync,
+// together with the following waves.
 func (w *Work) wave(ctx context.Context, steps []plan.Step) error {
 	var err error
 	w.left = 0
@@ -257,36 +261,44 @@ func (w *Work) wave(ctx context.Context, steps []plan.Step) error {
 	return err
 }
 
-// start submits one action, after what it has to wait for, see busy. One that still has to wait is left.
+// start submits one action, after waiting for the jobs that it depends on, see busy. If it still has to wait, it is
+// left to the next sync.
 func (w *Work) start(ctx context.Context, s plan.Step) error {
 	if a := w.on(s); s.ACLID == "" && s.Kind != plan.AllocateAddress && !s.Internal && a != nil {
-		s.AddressID = a.ID // the actions of a new address do not know it
+		// Steps that were planned for a new address do not have its id yet.
+		s.AddressID = a.ID
 	}
 	w.touch(s)
+
 	busy := func(j *job) bool { return w.busy(s, j) }
 	outdated := slices.ContainsFunc(w.jobs, func(j *job) bool { return j.parked && busy(j) })
 	if err := w.finish(ctx, busy); err != nil {
 		return err
 	}
-	if outdated && !slices.ContainsFunc(w.jobs, busy) { // a job ended after the plan was made
+	// A job ended after the plan was made, so the plan may be outdated.
+	if outdated && !slices.ContainsFunc(w.jobs, busy) {
 		w.left = planAgain
 		return nil
 	}
-	withoutRule := s.OnRule() && s.Kind != plan.CreateRule && w.ruleID(s) == "" // its creation was left
+
+	// The creation of the rule may have been left to the next sync.
+	withoutRule := s.OnRule() && s.Kind != plan.CreateRule && w.ruleID(s) == ""
 	if withoutRule || slices.ContainsFunc(w.jobs, busy) {
 		w.left = cmp.Or(w.left, lookAgain)
 		return nil
 	}
+
 	if !s.Internal || s.Resource() != plan.ResourceRule {
 		return w.call(ctx, s)
 	}
 
-	// Another Service may have a port of the address, and a job that still runs.
+	// Another Service may have a port of the same address, with a job that is still running.
 	known, _ := w.internal.Load(w.on(s).ID)
 	if other, ok := known.(*job); ok && other.over.Err() == nil && w.Clock.Since(other.submitted) < deletionGrace {
 		w.left = deletionPause
 		return nil
 	}
+
 	n := len(w.jobs)
 	err := w.call(ctx, s)
 	if err == nil && len(w.jobs) > n {
@@ -296,11 +308,12 @@ func (w *Work) start(ctx context.Context, s plan.Step) error {
 	return err
 }
 
-// finish waits for jobs, as long as the sync may, and lets those that succeeded take effect.
+// finish waits for jobs as long as the sync may, and lets those that succeeded take effect.
 func (w *Work) finish(ctx context.Context, which func(*job) bool) error {
 	these := slices.DeleteFunc(slices.Clone(w.jobs), func(j *job) bool { return !which(j) })
 	these = w.await(ctx, these)
 	w.jobs = slices.DeleteFunc(w.jobs, func(j *job) bool { return slices.Contains(these, j) })
+
 	var errs []error
 	for _, j := range these {
 		j.stop()
@@ -329,20 +342,20 @@ func (w *Work) complete(ctx context.Context, j *job) error {
 	return w.proveRanges(ctx, j)
 }
 
-// unproven reports whether a new rule would let everybody in if the server ignored its source ranges, as CloudStack
-// before 4.18 does, and it is not known that it does not.
+// unproven reports whether a new rule would admit everybody if the server ignored its source ranges, as CloudStack
+// before 4.18 does, and the server is not known to respect them.
 func (w *Work) unproven(s plan.Step) bool {
 	restricted := len(s.Rule.CIDRs) > 0 && !annotation.SameRanges(s.Rule.CIDRs, []string{annotation.Anyone})
 	proven, _ := w.Role.Has(w.Project, plan.AbilityCIDRs, time.Time{})
 	return s.Kind == plan.CreateRule && w.Desired.CIDRsDecide && restricted && !proven
 }
 
-// proveRanges reads a rule back before it gets members, if that is needed to know that the server took its source
-// ranges.
+// proveRanges reads a new rule back before it gets members, unless the server is known to respect source ranges.
 func (w *Work) proveRanges(ctx context.Context, j *job) error {
 	if !w.unproven(j.step) {
 		return nil
 	}
+
 	rules, err := w.API.ListLoadBalancerRules(ctx,
 		cloudstack.LoadBalancerRuleQuery{ID: j.outcome.ID, ProjectID: w.Project})
 	switch {
@@ -358,12 +371,13 @@ func (w *Work) proveRanges(ctx context.Context, j *job) error {
 	return nil
 }
 
-// watch begins to wait for jobs, all of which have to end before anything goes on.
+// watch starts to wait for jobs, all of which have to end before anything else is done.
 func (w *Work) watch(ctx context.Context, jobs []*job) {
 	var due time.Duration
 	for _, j := range jobs {
 		due = max(due, usually(j.command)-w.Clock.Since(j.submitted))
 	}
+
 	for _, j := range jobs {
 		if j.over == nil {
 			w.follow(ctx, j, cloudstack.Await{Due: &due, Unread: true})
@@ -371,13 +385,14 @@ func (w *Work) watch(ctx context.Context, jobs []*job) {
 	}
 }
 
-// await waits for jobs, as long as the sync may, and returns those that have ended. The polls, which all Services
-// share, show which. Then the result of each is read, but for those of rules that this plan created: one list shows all
-// that are active.
+// await waits for jobs as long as the sync may, and returns those that have ended. Polls, which all Services share,
+// show which ones those are. Then the result of each job is read, except for jobs of rules that this plan created: one
+// list of rules shows all that are active.
 func (w *Work) await(ctx context.Context, jobs []*job) []*job {
 	w.watch(ctx, jobs)
 	w.waitFor(ctx, jobs)
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return !j.ready() })
+
 	active := w.active(ctx, jobs)
 	var waits sync.WaitGroup
 	for _, j := range jobs {
@@ -389,14 +404,15 @@ func (w *Work) await(ctx context.Context, jobs []*job) []*job {
 	return jobs
 }
 
-// active returns the ids of rules that the router has, if jobs gave two or more new rules their members: a rule is
-// active when it was created and its members were added.
+// active returns the ids of rules that the router has, if jobs gave two or more new rules their members. A rule is
+// active after it was created and its members were added.
 func (w *Work) active(ctx context.Context, jobs []*job) (ids []string) {
 	jobs = slices.DeleteFunc(slices.Clone(jobs),
 		func(j *job) bool { return j.step.Kind != plan.AddMembers || j.step.ItemID != "" })
 	if len(jobs) < 2 {
 		return nil
 	}
+
 	list, err := w.API.ListLoadBalancerRules(ctx,
 		cloudstack.LoadBalancerRuleQuery{PublicIPID: jobs[0].step.AddressID, ProjectID: w.Project})
 	for i := range list {
@@ -409,7 +425,7 @@ func (w *Work) active(ctx context.Context, jobs []*job) (ids []string) {
 	return ids
 }
 
-// usually is how long a command's job takes where the router answers at once. Jobs that take longer are polled for.
+// usually returns how long the job of a command takes if the router answers at once. Jobs that take longer are polled.
 func usually(command string) time.Duration {
 	switch command {
 	case cmdAssociate, cmdCreateTags, "deleteTags", "createLoadBalancerRule", "createFirewallRule",

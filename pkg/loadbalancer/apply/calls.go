@@ -17,21 +17,22 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// submitted returns what follows the job of a call.
+// submitted returns a function that handles the answer to a call.
 func (w *Work) submitted(s plan.Step, command string) func(cloudstack.Submitted, error) error {
 	return func(answer cloudstack.Submitted, err error) error {
 		switch {
 		case err == nil:
 			w.note(s, command, answer)
 			return nil
-			// an item that is gone needs no deletion
 		case strings.HasPrefix(command, "delete") && cloudstack.IsNotFound(err):
+			// The item no longer exists, so there is nothing to delete.
 			w.effect(s, plan.Outcome{})
 			return nil
+
 		case s.Kind == plan.UpdateForward &&
 			cloudstack.IsNotFound(err) &&
 			strings.Contains(err.Error(), "parameter id "):
-			// CloudStack deletes the port forwardings of a VM that is expunged: another look shows what is there.
+			// CloudStack deletes the port forwardings of a VM that is expunged: reading again shows what is left.
 			w.Again = true
 			return nil
 		}
@@ -40,12 +41,13 @@ func (w *Work) submitted(s plan.Step, command string) func(cloudstack.Submitted,
 	}
 }
 
-// call makes the call of an action. This is the one place that knows which action is which call.
+// call makes the call of an action. It is the only place that maps actions to calls.
 func (w *Work) call(ctx context.Context, s plan.Step) error {
 	api, rule := w.API.Client, w.ruleID(s)
 	vm, secondary := plan.SplitMember(s.Member)
 	submitted := func(command string) func(cloudstack.Submitted, error) error { return w.submitted(s, command) }
 	remove := func(command, id string) error { return submitted(command)(api.Delete(ctx, command, id)) }
+
 	switch s.Kind {
 	case plan.AllocateAddress:
 		return w.allocate(ctx, s)
@@ -150,7 +152,8 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 	return fmt.Errorf("unknown action %q", s.Kind)
 }
 
-// tier is the tier of a VPC that a new rule or forwarding is for: the first one binds the address to it.
+// tier returns the VPC tier for new rules and forwardings, the first of which binds the address to it; empty outside of
+// a VPC.
 func (w *Work) tier() string {
 	if w.Desired.VPCID == "" {
 		return ""
@@ -158,8 +161,8 @@ func (w *Work) tier() string {
 	return w.Desired.NetworkID
 }
 
-// createInternal makes one port of an address of a tier. If CloudStack chooses the address, the first port shows which
-// it is.
+// createInternal creates one port of a tier's address. If CloudStack chooses the address, the first port shows which
+// one.
 func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 	a := w.on(s)
 	submitted, err := w.API.Client.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
@@ -176,6 +179,7 @@ func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 		if err != nil || len(made) == 0 {
 			return errors.Join(fmt.Errorf("read the internal load balancer %s", submitted.ID), err)
 		}
+
 		w.drop(a.ID)
 		a.IP, a.ID = made[0].Address, plan.InternalID(a.NetworkID, made[0].Address)
 		w.record(a.Record(w.OwnProject, w.Desired.NetworkID))
@@ -187,8 +191,8 @@ func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 	return w.submitted(s, "createLoadBalancer")(submitted, err)
 }
 
-// memberAddresses are members as CloudStack takes them. To take one address of a VM and leave another, both
-// have to be named.
+// memberAddresses returns members in the form that CloudStack expects. To remove one address of a VM and keep another,
+// the call has to name the address.
 func (w *Work) memberAddresses(names, remaining []string) []cloudstack.MemberAddress {
 	primary := sync.OnceValue(func() map[string]string { return plan.PrimaryAddresses(w.Members, w.Desired.NetworkID) })
 	out := make([]cloudstack.MemberAddress, 0, len(names))
@@ -206,7 +210,7 @@ func (w *Work) memberAddresses(names, remaining []string) []cloudstack.MemberAdd
 	return out
 }
 
-// refused makes a refusal of an error that only somebody else can put right.
+// refused turns an error that only the owner or operator can fix into a refusal.
 func refused(s plan.Step, command string, err error) error {
 	const proxy = "set the annotation " + annotation.Mode + " to " + annotation.Proxy
 	e, ok := errors.AsType[*cloudstack.Error](err)
@@ -224,7 +228,8 @@ func refused(s plan.Step, command string, err error) error {
 			fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", s.Port, s.IP),
 			"delete that rule, or choose another port or address")
 
-	case s.OnForward() && denied && e.HTTPCode != 531: // which is about the address or the VM
+	// Error 531 is about the address or the VM, not about the command.
+	case s.OnForward() && denied && e.HTTPCode != 531:
 		return refuse(plan.ReasonUnsupportedMode, "the role of the CloudStack user may not forward ports ("+command+")",
 			"have the role allow it, or "+proxy)
 	case s.OnForward() && e.HTTPCode == 431 && strings.Contains(e.Text, "cidrList is deprecated"):
@@ -233,7 +238,7 @@ func refused(s plan.Step, command string, err error) error {
 				"and protected",
 			"upgrade CloudStack, or "+proxy)
 
-	// A rule that is gone, or a role without the command, is another failure.
+	// A missing rule, or a role without the command, is a different failure.
 	case s.Kind == plan.BindCertificate &&
 		(denied && e.HTTPCode != 432 || e.Kind == cloudstack.KindNotFound) &&
 		!strings.Contains(e.Text, "parameter lbruleid"):
@@ -246,7 +251,8 @@ func refused(s plan.Step, command string, err error) error {
 	return err
 }
 
-// openACL chooses the new item's number from a fresh list, one at a time: numbers are unique in a list.
+// openACL creates an ACL item. It chooses the number from a fresh list, one item at a time, because numbers in a list
+// are unique.
 func (w *Work) openACL(ctx context.Context, s plan.Step) error {
 	unlock, err := w.acls.Lock(ctx, s.ACLID)
 	if err != nil {
@@ -264,7 +270,7 @@ func (w *Work) openACL(ctx context.Context, s plan.Step) error {
 	}
 
 	if conflict, widens := plan.SharedACL(w.Desired, plan.ACL{ListID: s.ACLID, Items: known}); widens {
-		return conflict // another Service was first
+		return conflict // another Service has opened the port since the plan was made
 	}
 
 	f := s.Access

@@ -18,59 +18,60 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// A job that takes long, or never ends, keeps no worker: a sync waits for jobs for some seconds in all, and then ends
-// with a *plan.WaitError. What runs stays in the Service's Memory, and the next sync goes on with what does not touch
-// it. The same change is never submitted again while its job runs.
+// A job that takes long, or never ends, does not block a worker: a sync waits for jobs for some seconds in total, and
+// then returns a *plan.WaitError. Running jobs stay in the Memory of the Service, and the next sync does whatever does
+// not conflict with them. A change is never submitted again while its job is running.
 
 const (
 	// patience is how long a sync waits for jobs. Most jobs of a router take a second or two.
 	patience = 5 * time.Second
-	// lookAgain is when a sync that did not wait any longer is repeated, if no end of a job repeats it earlier.
+	// lookAgain is the time after which a sync that stopped waiting is repeated, unless a job ends earlier.
 	lookAgain = 30 * time.Second
-	// planAgain is when to repeat one whose plan is out of date.
+	// planAgain is the time after which a sync with an outdated plan is repeated.
 	planAgain = time.Millisecond
 )
 
 // job is a submitted call.
 type job struct {
-	step      plan.Step // none for a call that an action makes besides its own
-	rule      string    // id of the rule that it works on
+	step      plan.Step // empty for an additional call of an action
+	rule      string    // id of the rule that the job works on
 	command   string
 	id        string
 	submitted time.Time
 	outcome   plan.Outcome
 
-	after  *job            // the creation of its rule, which takes effect first; nil for none
+	after  *job            // the job that creates the rule, which must take effect first; nil if there is none
 	over   context.Context // done when the job has ended; nil until somebody waits for it
 	stop   context.CancelFunc
-	result *cloudstack.Job // nil for one that was not read
+	result *cloudstack.Job // nil if it was not read
 	err    error
-	parked bool                  // a sync has waited for it, and has ended
-	late   atomic.Pointer[error] // that it has not ended within job-timeout
+	parked bool                  // a sync has waited for the job, and has ended
+	late   atomic.Pointer[error] // the error of a job that has not ended within job-timeout
 }
 
-// ready reports whether the job has ended, and its action may take effect.
+// ready reports whether the job has ended and its action may take effect.
 func (j *job) ready() bool {
 	return j.over.Err() != nil && (j.after == nil || j.after.over.Err() != nil)
 }
 
-// Memory is what has to be remembered of a Service's changes until the next sync.
+// Memory is what has to be remembered about the changes of a Service until its next sync.
 type Memory struct {
-	// addresses whose release was asked for and not seen to succeed; the zero time when it is known to have failed
+	// Releasing has the addresses whose release was submitted and not seen to succeed. The time is zero if the release
+	// is known to have failed.
 	Releasing map[string]time.Time
-	deleting  time.Time // since when a rule in state Deleting keeps an address from being released
+	deleting  time.Time // when a rule in state Deleting began to delay the release of an address
 
-	jobs     []*job          // those of actions that still run
-	rules    map[int]string  // ids of rules created since no job was left, by port
-	besides  map[string]*job // those of calls that an action makes besides its own, see alone
-	acquired string          // id of the address that was acquired last
+	jobs     []*job          // jobs of actions that are still running
+	rules    map[int]string  // by port, the ids of rules created since jobs was last empty
+	besides  map[string]*job // jobs of additional calls that actions make, see alone
+	acquired string          // id of the last acquired address
 
 	mu   sync.Mutex
-	news context.Context // done when a job has ended since it was made
+	news context.Context // done when a job has ended since the context was created
 	tell context.CancelFunc
 }
 
-// Forget ends the wait for all jobs: the Service has nothing in CloudStack any more.
+// Forget stops waiting for all jobs, because nothing of the Service is left in CloudStack.
 func (m *Memory) Forget() {
 	for _, j := range m.followed() {
 		j.stop()
@@ -84,7 +85,7 @@ func (m *Memory) followed() []*job {
 	return slices.DeleteFunc(all, func(j *job) bool { return j.over == nil })
 }
 
-// waiting returns the error of a sync that does not wait any longer for jobs that still run.
+// waiting returns the error of a sync that stops waiting for running jobs.
 func (m *Memory) waiting(after time.Duration) error {
 	m.mu.Lock()
 	if m.news == nil || m.news.Err() != nil {
@@ -97,25 +98,27 @@ func (m *Memory) waiting(after time.Duration) error {
 	var late error
 	for _, j := range m.followed() {
 		if j.ready() {
-			m.end() // meanwhile
+			m.end() // the job ended meanwhile
 		}
 		if err := j.late.Load(); err != nil {
 			late = errors.Join(late, *err)
 		}
 		names = append(names, fmt.Sprintf("%s (job %s)", j.command, j.id))
 	}
+
 	slices.Sort(names)
 	wait.Message = "waiting for CloudStack to end " + plan.Some(names, 3)
 	if len(names) == 0 {
 		wait.Message = "waiting for a job of another Service on the same address"
 	}
+
 	if late != nil {
 		return errors.Join(late, wait)
 	}
 	return wait
 }
 
-// end says that a job has ended.
+// end signals that a job has ended.
 func (m *Memory) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,12 +127,13 @@ func (m *Memory) end() {
 	}
 }
 
-// follow waits for a job in the background until it ends, however long that takes.
+// follow waits in the background for a job to end, however long that takes.
 func (w *Work) follow(ctx context.Context, j *job, await cloudstack.Await) {
 	await.Command, await.JobID, await.Age = j.command, j.id, w.Clock.Since(j.submitted)
 	ctx, j.stop = context.WithCancel(ctx)
 	over, ended := context.WithCancel(context.Background())
 	j.over = over
+
 	go func() {
 		defer w.end()
 		defer ended()
@@ -161,7 +165,8 @@ func (w *Work) waitFor(ctx context.Context, jobs []*job) {
 	w.patience -= time.Since(begun)
 }
 
-// alone makes a call and waits for its job, unless the job of the same call, by its key, still runs.
+// alone makes a call and waits for its job. If the job of an earlier call with the same key is still running, it waits
+// for that one instead.
 func (w *Work) alone(
 	ctx context.Context, key string, await cloudstack.Await, submit func() (cloudstack.Submitted, error),
 ) (*cloudstack.Job, error) {
@@ -190,7 +195,7 @@ func (w *Work) alone(
 	return j.result, j.err
 }
 
-// wait is alone for a call on items of which only the success matters.
+// wait is like alone for a call on items whose result does not matter.
 func (w *Work) wait(
 	ctx context.Context, command string, ids []string, submit func() (cloudstack.Submitted, error),
 ) error {
@@ -201,20 +206,20 @@ func (w *Work) wait(
 // Resume completes the actions of jobs that have ended since the last sync.
 func (w *Work) Resume(ctx context.Context) error {
 	if w.Actual == nil {
-		w.Actual = &plan.Actual{} // it is read again afterwards
+		w.Actual = &plan.Actual{} // the caller reads the actual state afterwards
 	}
 	return w.finish(ctx, func(*job) bool { return true })
 }
 
-// busy reports whether an action has to wait for a job: two changes of one rule at once fail, and the same change is
-// not made again. Only adding the members of a rule may go along with its creation.
+// busy reports whether an action has to wait for a job. Two concurrent changes of one rule fail, and the same change is
+// not submitted twice. Only the members of a rule may be added while the rule is created.
 //
-// A firewall rule is submitted when the job of the one before on its address has ended: CloudStack would wait for 5 s.
+// Firewall rules of an address are submitted one after the other: otherwise CloudStack waits for 5 s.
 //
-// Ports of an internal address are made and deleted one by one: two deletions at once leave the balancer's VM and the
-// address taken, and every later creation on the address fails (533).
+// Ports of an internal address are created and deleted one by one: after two concurrent deletions, the VM of the load
+// balancer keeps the address, and every later creation on it fails (error 533).
 //
-// What is removed waits for other changes only for some time.
+// A deletion waits for other changes only for a limited time.
 func (w *Work) busy(s plan.Step, j *job) bool {
 	rule, address := w.ruleID(s), ""
 	if a := w.on(s); a != nil && s.ACLID == "" && s.Kind != plan.AllocateAddress {

@@ -13,34 +13,35 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// A release removes the rules of its address. The server's job breaks when another job deletes one of them meanwhile,
-// so that a release waits for deletions that still run: those whose answer was lost, and those of the process before
-// this one. Deletions whose job is known have ended by then.
+// A release removes the rules of its address. The server's job fails if another job deletes one of these rules
+// meanwhile. So a release waits for deletions that may still be running: those whose answer was lost, and those of an
+// earlier process. Deletions with a known job have ended before the release is submitted.
 
 const (
 	cmdDisassociate = "disassociateIpAddress"
-	// deletionGrace bounds the wait: an item that a restarted server left in state Deleting stays so for ever.
+	// deletionGrace limits the wait: after a restart of the server, an item may stay in state Deleting forever.
 	deletionGrace = 30 * time.Second
 	// deletionPause is the time between two reads.
 	deletionPause = 2 * time.Second
-	// textRuleGone is what the server's job ends with: it asks a rule that was deleted meanwhile for its network.
+	// textRuleGone is part of the error of a release whose job used a rule that another job had deleted.
 	textRuleGone = `LoadBalancerVO.getNetworkId()" because "lb" is null`
 )
 
-// DeletionsRunning returns a *plan.WaitError while something still runs in CloudStack that breaks one of the releases.
-// It decides by the read that proves the release.
+// DeletionsRunning returns a *plan.WaitError while something is still running in CloudStack that would break one of the
+// releases. It uses the read that has proven the release.
 func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now time.Time) error {
 	var deleting error
 	for _, s := range steps {
 		switch a := actual.Find(s.AddressID); {
 		case s.Kind != plan.ReleaseAddress || a == nil:
-		case a.State == plan.StateReleasing: // with its rules
+		case a.State == plan.StateReleasing: // the address is released together with its rules
 			if now.Sub(m.Releasing[a.ID]) < deletionGrace {
 				return &plan.WaitError{
 					Message: "waiting for the release of address " + a.IP + ", whose answer was lost",
 					After:   deletionPause,
 				}
 			}
+
 		case slices.ContainsFunc(a.Rules, func(rule plan.Item) bool { return rule.Deleting }):
 			deleting = &plan.WaitError{
 				Message: "waiting for rules of address " + a.IP +
@@ -72,15 +73,16 @@ func (w *Work) releaseAddress(ctx context.Context, s plan.Step) error {
 	return nil
 }
 
-// released ends a release. One whose job failed is never sent again as it is: somebody may use the address by now.
+// released completes a release. A release whose job failed is never repeated without a new read: somebody else may use
+// the address by now.
 func (w *Work) released(ctx context.Context, s plan.Step, err error) error {
 	if cloudstack.IsKind(err, cloudstack.KindJobFailed) {
-		w.Releasing[s.AddressID] = time.Time{} // it has ended
+		w.Releasing[s.AddressID] = time.Time{} // the release is no longer running
 	}
 	switch {
 	case err == nil:
 	case cloudstack.IsKind(err, cloudstack.KindJobFailed) && strings.Contains(err.Error(), textRuleGone):
-		w.Again = true // that deletion has ended
+		w.Again = true // the deletion that broke the release has ended
 		return nil
 	default:
 		return err
@@ -95,8 +97,9 @@ func (w *Work) released(ctx context.Context, s plan.Step, err error) error {
 	return w.save(ctx, false)
 }
 
-// forget removes our tags and record from an address that stays. What others go on using keeps the marks that the
-// cluster acquired it, so that the last of them can release it, and whose it was first. What is kept says who keeps it.
+// forget removes our tags and the record of an address that is not released. If other Services continue to use the
+// address, the tags that show its acquisition and its first owner remain, so that the last of these Services can
+// release it. If the address is kept, a tag shows who keeps it.
 func (w *Work) forget(ctx context.Context, s plan.Step) error {
 	a := w.on(s)
 	keys := slices.Clone(a.OwnTags)
@@ -112,7 +115,7 @@ func (w *Work) forget(ctx context.Context, s plan.Step) error {
 			func(k string) bool { return k == plan.TagCluster || k == plan.TagManagedBy || k == plan.TagKeptBy })
 	}
 
-	// by the owner, for the guests, the last of which goes
+	// The owner left these tags for its guests, and this Service is the last of them.
 	left := a.Claim.Tagged != "" && a.TaggedUID == "" && a.Keeper == "" && !a.Shared
 	if (a.Owner == plan.Owned || left) && len(keys) > 0 && !s.Internal {
 		if err := w.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// markKept tags an address before the Service's own tags go, so that it is never without an owner.
+// markKept tags an address before the Service's own tags are removed, so that it is never without an owner.
 func (w *Work) markKept(ctx context.Context, a *plan.Address) error {
 	if slices.Contains(a.OwnTags, plan.TagKeptBy) {
 		return nil
@@ -24,18 +24,21 @@ func (w *Work) markKept(ctx context.Context, a *plan.Address) error {
 		plan.TagManagedBy: plan.ManagedBy,
 		plan.TagKeptBy:    w.Service.Key(),
 	}
+
 	for _, key := range a.OwnTags {
 		delete(tags, key)
 	}
+
 	err := w.setTags(ctx, a.ID, tags)
 	refused, news := w.Role.Learn(w.Project, cmdCreateTags, err)
-	if alreadyTagged(err) || refused && !news { // a role that could tag until now is asked once more
+	// A role that was allowed to tag until now is asked once more.
+	if alreadyTagged(err) || refused && !news {
 		return nil
 	}
 	return err
 }
 
-// untag deletes tags; a role that may not tag leaves them.
+// untag deletes tags. If the role may not do so, they stay.
 func (w *Work) untag(ctx context.Context, resource string, ids, keys []string) error {
 	return observe.Permitted(w.wait(ctx, "deleteTags", ids, func() (cloudstack.Submitted, error) {
 		return w.API.Client.DeleteTags(ctx, resource, ids, keys)
@@ -47,8 +50,8 @@ func (w *Work) tagAddress(ctx context.Context, s plan.Step) error {
 	a := w.on(s)
 	tags := w.addressTags(s, a)
 
-	// A tag cannot be changed. Without that of a former cluster the address is ours by the Service's UID; that of a
-	// Service without its UID was left by one that is gone.
+	// A tag cannot be changed, only deleted and created. Without the tag of a former cluster, the address is ours by
+	// the Service's UID. A tag with a Service but no UID was left by a Service that was deleted.
 	stale := func(key string) bool {
 		return key == plan.TagCluster && a.FormerCluster ||
 			key == plan.TagService && a.TaggedUID == "" && a.TaggedService != w.Service.Key() ||
@@ -74,7 +77,7 @@ func (w *Work) tagAddress(ctx context.Context, s plan.Step) error {
 	return w.tag(ctx, s, plan.ResourcePublicIP, []string{a.ID}, tags)
 }
 
-// addressTags are the tags that an address is to have.
+// addressTags returns the tags that an address should have.
 func (w *Work) addressTags(s plan.Step, a *plan.Address) map[string]string {
 	tags := plan.Tags(w.Clusters[0], w.Service)
 	if !a.Allocated {
@@ -86,9 +89,9 @@ func (w *Work) addressTags(s plan.Step, a *plan.Address) map[string]string {
 	return tags
 }
 
-// tagItems submits the tags that own items lack, those that were created in this run included. An item without any gets
-// all tags, one that carries a former id of the cluster its id: a tag cannot be changed, and without it an item is the
-// Service's by the UID.
+// tagItems submits the tags that own items lack, including those created by this sync. An item without tags gets all of
+// them. An item with a former id of the cluster gets the current one: the old tag has to be deleted first, and until
+// the new one exists, the UID shows that the item is the Service's.
 func (w *Work) tagItems(ctx context.Context, s plan.Step) error {
 	ids := slices.Sorted(slices.Values(w.made[s.Resource()]))
 	var former []string
@@ -115,8 +118,9 @@ func (w *Work) tagItems(ctx context.Context, s plan.Step) error {
 	return w.tag(ctx, s, s.Resource(), ids, plan.RuleTags(w.Clusters[0], w.Service))
 }
 
-// replaceTags sets the tags of an address that was acquired a moment ago and carries some of an earlier account or
-// cluster: CloudStack keeps the tags of addresses when their account is removed. A tag cannot be changed.
+// replaceTags sets the tags of an address that was just acquired and has tags of an earlier account or cluster:
+// CloudStack keeps the tags of addresses when their account is removed. A tag cannot be changed, so the old ones are
+// deleted first.
 func (w *Work) replaceTags(ctx context.Context, id string, tags map[string]string) error {
 	ips, err := w.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project})
 	if err != nil || len(ips) == 0 {
@@ -130,16 +134,16 @@ func (w *Work) replaceTags(ctx context.Context, id string, tags map[string]strin
 	return w.setTags(ctx, id, tags)
 }
 
-// setTags tags an address and waits for it.
+// setTags tags an address and waits for the job.
 func (w *Work) setTags(ctx context.Context, id string, tags map[string]string) error {
 	return w.wait(ctx, cmdCreateTags, []string{id}, func() (cloudstack.Submitted, error) {
 		return w.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags)
 	})
 }
 
-// tag submits tags.
+// tag submits tags for items.
 func (w *Work) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string) error {
-	if w.Lacks(cmdCreateTags) { // since the plan was made
+	if w.Lacks(cmdCreateTags) { // the role may no longer tag, which the plan did not know
 		return nil
 	}
 	submitted, err := w.API.Client.CreateTags(ctx, kind, ids, tags)
@@ -150,14 +154,14 @@ func (w *Work) tag(ctx context.Context, s plan.Step, kind string, ids []string, 
 	return nil
 }
 
-// tagged ends tagging. A Service is served without its tags: those that the role refuses are done without, and
-// those that failed are set by the next sync, at the latest by that of the next drift round.
+// tagged completes a tagging action. A Service is served even without its tags. If the role may not tag, they are left
+// out. Tags that failed are set by the next sync, at the latest in the next drift round.
 func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
 	if a := w.on(s); s.Kind == plan.TagAddress && a != nil && alreadyTagged(err) {
 		switch {
 		case a.ID == w.acquired:
 			err = w.replaceTags(ctx, a.ID, w.addressTags(s, a))
-		case len(a.OwnTags) > 0: // another Service that uses the address was first to take it over
+		case len(a.OwnTags) > 0: // another Service on the address has taken it over first
 			w.Again = true
 			return nil
 		}
@@ -167,6 +171,7 @@ func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
 	switch {
 	case err == nil, alreadyTagged(err):
 		w.effect(s, plan.Outcome{})
+
 	case refused && news:
 		w.Notify(plan.Notice{
 			Warning: true,
@@ -183,7 +188,7 @@ func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
 	return nil
 }
 
-// alreadyTagged reports whether a createTags failed because it was done before.
+// alreadyTagged reports whether createTags failed because the tags exist already.
 func alreadyTagged(err error) bool {
 	return cloudstack.IsKind(err, cloudstack.KindJobFailed) && strings.Contains(err.Error(), "already on")
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// readAddress reads an address and what is on it. exists is about the address as the Service has it, or names it.
+// readAddress reads an address and what is on it. exists tells whether the address still exists as the Service's, or as
+// the one that it requests.
 func (r *reading) readAddress(ctx context.Context, c *candidate) (exists evidence.Evidence, err error) {
 	a := &c.Address
 	a.Owner, a.Settled = plan.Unknown, r.settled(a.ID)
@@ -24,7 +25,7 @@ func (r *reading) readAddress(ctx context.Context, c *candidate) (exists evidenc
 		a.Recall(c.recorded)
 	}
 
-	// Whatever the record says: the address may have been released and be somebody else's by now.
+	// Do not trust the record: the address may have been released and belong to somebody else by now.
 	if exists, err = r.identify(ctx, c); err != nil || !exists.Present() && !a.Lost {
 		return exists, err
 	}
@@ -37,6 +38,7 @@ func (r *reading) readAddress(ctx context.Context, c *candidate) (exists evidenc
 			return exists, err
 		}
 	}
+
 	// CloudStack lists no firewall rules of an address that is being released.
 	firewall := a.NetworkID != r.Desired.NetworkID || !r.Desired.CIDRsDecide
 	if firewall && a.State != plan.StateReleasing {
@@ -45,7 +47,7 @@ func (r *reading) readAddress(ctx context.Context, c *candidate) (exists evidenc
 		}
 	}
 
-	// What was handed over belongs to those that use it.
+	// An address that was handed over belongs to the Services that use it.
 	a.Allocated = a.Allocated || c.unused && (len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0 || c.recorded != nil)
 	return exists, nil
 }
@@ -73,11 +75,12 @@ func (r *reading) identify(ctx context.Context, c *candidate) (evidence.Evidence
 	if c.recorded != nil {
 		recorded = evidence.InstantOf(c.recorded.Acquired)
 	}
+
 	switch {
 	case a.State == plan.StateFree:
 		return evidence.Absent("it is " + a.State), nil
 	case a.Owner == plan.Owned, recorded != "" && recorded == a.Acquired:
-	case recorded != "" && a.IP == r.Desired.Address: // the Service names it, whoever acquired it
+	case recorded != "" && a.IP == r.Desired.Address: // the Service requests it, whoever acquired it
 		a.Recorded, a.Allocated = false, false
 	case recorded != "":
 		a.Lost = true
@@ -87,7 +90,8 @@ func (r *reading) identify(ctx context.Context, c *candidate) (evidence.Evidence
 	}
 
 	if a.Owner != plan.Owned && (a.Owner != plan.Unknown || recorded == "") {
-		a.Allocated = false // it is somebody else's, or the record does not say which acquisition it is about
+		// It belongs to somebody else, or the record does not say which acquisition it is about.
+		a.Allocated = false
 	}
 	if a.State == plan.StateReleasing && !a.Allocated {
 		return evidence.Absent("it is " + a.State), nil
@@ -95,35 +99,34 @@ func (r *reading) identify(ctx context.Context, c *candidate) (evidence.Evidence
 	return evidence.Present(), nil
 }
 
-// readTags says whose the address is by its tags.
+// readTags derives from the tags to whom the address belongs.
 func (r *reading) readTags(c *candidate, tags map[string]string) {
 	a := &c.Address
 	a.Owner = r.owner(tags)
 	a.OwnTags = plan.PresentTagKeys(tags)
 	a.TaggedUID, a.TaggedService, a.Keeper = tags[plan.TagServiceUID], tags[plan.TagService], tags[plan.TagKeptBy]
-
 	a.ForeignCluster = a.Owner != plan.Owned && r.otherCluster(tags)
 
 	switch {
-	case a.Owner == plan.Owned: // whatever the record says of the acquisition
+	case a.Owner == plan.Owned: // the tags take precedence over the record
 		a.Tagged, a.FormerCluster, a.Allocated = true, plan.Former(tags,
 			r.Clusters), tags[plan.TagAllocatedBy] == plan.ManagedBy
 	case plan.Unused(tags, r.Clusters):
-		// Handed over by the Service that it was acquired for.
+		// The Service for which the address was acquired has handed it over.
 		a.Owner, a.Allocated = plan.Unknown, false
 		c.unused = true
 	}
 }
 
-// otherCluster reports whether tags name another cluster. It may have had the same id as this one had formerly: the
-// Service tells whose the object is.
+// otherCluster reports whether tags name another cluster. Another cluster may have had a former id of this cluster as
+// well, so with such an id, this cluster must also have the Service in the tags.
 func (r *reading) otherCluster(tags map[string]string) bool {
 	cluster, uid := tags[plan.TagCluster], tags[plan.TagServiceUID]
 	formerly := slices.Contains(r.Clusters, cluster) && (uid == "" || r.Book.ByUID(uid) != nil)
 	return cluster != "" && cluster != r.Clusters[0] && !formerly
 }
 
-// missing judges an address that CloudStack does not show when it is asked for by its id.
+// missing returns the evidence for an address that CloudStack does not show when asked for its id.
 func (r *reading) missing(ctx context.Context, c *candidate) (evidence.Evidence, error) {
 	if c.recorded == nil && c.by == "" {
 		return evidence.Absent("nothing says that it is the Service's"), nil
@@ -154,6 +157,7 @@ func (r *reading) missing(ctx context.Context, c *candidate) (evidence.Evidence,
 	return evidence.Missing(contradicts, witness), nil
 }
 
+// readFirewall reads the firewall rules of an address.
 func (r *reading) readFirewall(ctx context.Context, a *plan.Address) error {
 	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListFirewallRules,
 		cloudstack.FirewallRuleQuery{ProjectID: r.Project},
@@ -170,7 +174,7 @@ func (r *reading) readFirewall(ctx context.Context, a *plan.Address) error {
 	return nil
 }
 
-// item is what all kinds of items have.
+// item returns an Item with what all kinds of items have.
 func item(id, state, protocol string, start, end int, cidrs []string, mark plan.Mark) plan.Item {
 	return plan.Item{
 		Rule: access.Rule{
@@ -185,13 +189,14 @@ type candidate struct {
 	plan.Address
 	recorded *annotation.AddressRecord
 	facts    *cloudstack.PublicIP
-	by       string // what of the Service's was found on it
-	unused   bool   // left by the Service that it was acquired for to those that use it
+	by       string // what was found on it that belongs to the Service
+	unused   bool   // the Service that it was acquired for has left it to others
 }
 
 // candidates has each address once.
 type candidates []candidate
 
+// at returns the candidate with an id, and adds it if necessary.
 func (l *candidates) at(id string) *candidate {
 	for i := range *l {
 		if (*l)[i].ID == id {
@@ -202,7 +207,7 @@ func (l *candidates) at(id string) *candidate {
 	return &(*l)[len(*l)-1]
 }
 
-// add adds addresses that were found in the way that what describes.
+// add adds addresses that were found; what describes how.
 func (r *reading) add(l *candidates, what string, ips []cloudstack.PublicIP, err error) error {
 	if err != nil {
 		return fmt.Errorf("look for addresses %s: %w", what, err)
@@ -217,12 +222,14 @@ func (r *reading) add(l *candidates, what string, ips []cloudstack.PublicIP, err
 	return nil
 }
 
+// addAt adds the address with an IP.
 func (r *reading) addAt(ctx context.Context, l *candidates, ip string) error {
 	ips, err := r.findIPs(ctx, cloudstack.PublicIPQuery{Address: ip},
 		func(p *cloudstack.PublicIP) bool { return p.Address == ip })
 	return r.add(l, "at "+ip, ips, err)
 }
 
+// addTagged adds the addresses that are tagged for the Service.
 func (r *reading) addTagged(ctx context.Context, l *candidates) error {
 	uid := r.Service.UID
 	ips, err := r.findIPs(ctx, cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: uid}},
@@ -230,10 +237,9 @@ func (r *reading) addTagged(ctx context.Context, l *candidates) error {
 	return r.add(l, "tagged for "+r.Service.Key(), ips, err)
 }
 
-// candidates finds the public addresses that may concern the Service: those of its
-// record; without one those of its rules by name, of its status, and, when it
-// is not new, those tagged for it: its record may have been removed by a user.
-// And the one that it asks for.
+// candidates returns the public addresses that may concern the Service: those of its record, and the one that it
+// requests. Without a record, they are those on which rules have the Service's name, those of its status, and, unless
+// the Service is new, those with its tags: a user may have removed the record.
 func (r *reading) candidates(ctx context.Context) (candidates, error) {
 	var out candidates
 	for i := range r.Records.Addresses {
@@ -250,8 +256,8 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 	case len(r.Records.Addresses) == 0:
 		err = r.unrecorded(ctx, &out)
 	case r.Desired.Absent:
-		// One call tells what the records say of tagged addresses, and finds those that they do not name: a record may
-		// be an older one, which a user put back.
+		// One call shows the tagged addresses of the records, and those that the records do not name: a user may have
+		// restored an older record.
 		err = r.addTagged(ctx, &out)
 	}
 
@@ -264,6 +270,7 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 	return out, err
 }
 
+// unrecorded adds the addresses that may be the Service's without a record of it.
 func (r *reading) unrecorded(ctx context.Context, out *candidates) error {
 	rules, err := r.findRules(ctx, r.shared != nil, cloudstack.LoadBalancerRuleQuery{Keyword: r.Service.LB},
 		func(l *cloudstack.LoadBalancerRule) bool { return strings.HasPrefix(l.Name, r.Service.LB) })

@@ -12,9 +12,10 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// The reads of an observation: one call each, or from whole lists that many Services share.
+// The reads of an observation: each is one call, or uses whole lists that many Services share.
 
-// Permitted returns an error, and nil for that of a command which the role does not allow.
+// Permitted returns an error unchanged, except for the error of a command that the role does not allow: then it returns
+// nil.
 func Permitted(err error) error {
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil
@@ -22,7 +23,7 @@ func Permitted(err error) error {
 	return err
 }
 
-// sharedLists returns lists of a project that were begun since a time, new ones if need be.
+// sharedLists returns lists of a project that were started since a time, new ones if necessary.
 func (o *Observer) sharedLists(project string, since time.Time) *lists {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -34,7 +35,7 @@ func (o *Observer) sharedLists(project string, since time.Time) *lists {
 	return l
 }
 
-// shared returns what read returned to the first of all who share the lists; a read that failed is tried again.
+// shared caches the result of read for all users of the lists. Errors are not cached.
 func shared[T any](ctx context.Context, l *lists, name string, read func() (T, error)) (out T, err error) {
 	unlock, err := l.turns.Lock(ctx, name)
 	if err != nil {
@@ -51,12 +52,12 @@ func shared[T any](ctx context.Context, l *lists, name string, read func() (T, e
 	return out, err
 }
 
-// whole reads a whole list of the project, shared with other Services.
+// whole returns a whole list of the project, shared with other Services.
 func whole[Q, T any](ctx context.Context, r *reading, list func(context.Context, Q) ([]T, error), all Q) ([]T, error) {
 	return shared(ctx, r.shared, fmt.Sprintf("%T", all), func() ([]T, error) { return list(ctx, all) })
 }
 
-// find reads what a query asks for: from the whole list where bulk is set, else by a call of its own.
+// find returns the items that a query asks for: from the whole list with bulk, or else by a call of its own.
 func find[Q, T any](
 	ctx context.Context, r *reading, bulk bool, list func(context.Context, Q) ([]T, error), all, some Q,
 	want func(*T) bool,
@@ -71,19 +72,22 @@ func find[Q, T any](
 	return pick(items, want), err
 }
 
+// allRules returns all load balancer rules of the project.
 func (r *reading) allRules(ctx context.Context) ([]cloudstack.LoadBalancerRule, error) {
 	return whole(ctx, r, r.api.ListLoadBalancerRules, cloudstack.LoadBalancerRuleQuery{ProjectID: r.Project})
 }
 
+// allIPs returns all public addresses of the project.
 func (r *reading) allIPs(ctx context.Context) ([]cloudstack.PublicIP, error) {
 	return whole(ctx, r, r.api.ListPublicIPs, cloudstack.PublicIPQuery{ProjectID: r.Project})
 }
 
-// fresh reports whether the lists were asked for after our own last write to an address.
+// fresh reports whether the lists were started after this process has last written to an address.
 func (r *reading) fresh(addressID string) bool {
 	return r.shared != nil && r.untouchedSince(addressID, r.shared.begun)
 }
 
+// pick returns the items that are wanted.
 func pick[T any](all []T, want func(*T) bool) []T {
 	var out []T
 	for i := range all {
@@ -94,7 +98,7 @@ func pick[T any](all []T, want func(*T) bool) []T {
 	return out
 }
 
-// findRules finds load balancer rules.
+// findRules returns the load balancer rules that match.
 func (r *reading) findRules(
 	ctx context.Context, bulk bool, q cloudstack.LoadBalancerRuleQuery, want func(*cloudstack.LoadBalancerRule) bool,
 ) ([]cloudstack.LoadBalancerRule, error) {
@@ -103,14 +107,14 @@ func (r *reading) findRules(
 		want)
 }
 
-// aclItems are the items of a list; of all lists without one.
+// aclItems returns the items of a network ACL list; those of all lists if listID is empty.
 func (r *reading) aclItems(ctx context.Context, listID string) ([]cloudstack.NetworkACL, error) {
 	return find(ctx, r, r.shared != nil, r.api.ListNetworkACLs, cloudstack.NetworkACLQuery{ProjectID: r.Project},
 		cloudstack.NetworkACLQuery{ListID: listID, ProjectID: r.Project},
 		func(a *cloudstack.NetworkACL) bool { return listID == "" || a.ListID == listID })
 }
 
-// findIPs finds public addresses.
+// findIPs returns the public addresses that match.
 func (r *reading) findIPs(
 	ctx context.Context, q cloudstack.PublicIPQuery, want func(*cloudstack.PublicIP) bool,
 ) ([]cloudstack.PublicIP, error) {
@@ -118,6 +122,7 @@ func (r *reading) findIPs(
 	return find(ctx, r, r.shared != nil, r.api.ListPublicIPs, cloudstack.PublicIPQuery{ProjectID: r.Project}, q, want)
 }
 
+// address returns a public address by id, in any state; nothing if there is none.
 func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP, error) {
 	if r.fresh(id) {
 		all, err := r.allIPs(ctx)
@@ -125,7 +130,7 @@ func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP
 			return found, err
 		}
 	}
-	all := false // whatever its state
+	all := false // addresses in any state
 	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: r.Project, AllocatedOnly: &all})
 	if cloudstack.IsNotFound(err) {
 		return nil, nil
@@ -133,8 +138,8 @@ func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP
 	return ips, err
 }
 
-// membersOf are the VMs behind a rule, where the lists are newer than our last write, and it takes fewer calls to ask
-// each VM of the network for its rules than each rule for its members; else ok is false.
+// membersOf returns the VMs of a rule. It asks each VM of the network for its rules if that takes fewer calls than
+// asking each rule for its members, and if the lists are newer than our last write. Otherwise ok is false.
 func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Address) (vms []string, ok bool, err error) {
 	if !r.fresh(a.ID) || r.VMs == nil || a.NetworkID == "" {
 		return nil, false, nil
@@ -153,7 +158,7 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Addres
 
 		const page = 500
 
-		// Of load balancers of Kubernetes all rules will be asked for.
+		// Only count rules of Kubernetes load balancers, all of which will be asked for.
 		rules := len(pick(all, func(l *cloudstack.LoadBalancerRule) bool {
 			return plan.OfKubernetes(l.Name) && l.NetworkID == a.NetworkID
 		}))

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe reads what CloudStack has of a Service. It only reads, and it decides nothing but whose an item is.
+// Package observe reads what CloudStack has of a Service. It changes nothing, and decides only to whom an item belongs.
 package observe
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Reader is what an observation asks CloudStack.
+// Reader has the CloudStack calls of an observation.
 type Reader interface {
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListLoadBalancerRules(
@@ -41,16 +41,17 @@ type Reader interface {
 
 // Options configure an Observer.
 type Options struct {
-	// ClusterName is what older providers put into rules' names.
+	// ClusterName is the cluster's name in the rule names of older providers.
 	ClusterName string
-	// VMs are the ids of all VMs with a NIC in a network; may be nil.
+	// VMs returns the ids of all VMs with a NIC in a network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
-	// Place names something of the cluster's that a project shows, such as the network; empty for nothing.
+	// Place returns the name of something of the cluster that a project shows, such as the network; empty if there is
+	// nothing.
 	Place func(ctx context.Context, project, networkID string) (string, error)
 	Clock clock.PassiveClock
-	// Role takes what the reads show of the role and the server.
+	// Role records what the reads show about the role and the server.
 	Role *cloudstack.Role
-	// LeaveACLs leaves network ACL lists alone.
+	// LeaveACLs means that network ACL lists are not read.
 	LeaveACLs bool
 }
 
@@ -62,12 +63,12 @@ type Observer struct {
 
 	mu      sync.Mutex
 	lists   map[string]*lists    // by project
-	touched map[string]time.Time // when we last wrote to an address, by its id
+	touched map[string]time.Time // when this process last wrote to an address, by its id
 
-	noForwards atomic.Bool // no Service of the cluster has port forwardings, see allForwards
+	noForwards atomic.Bool // the cluster has no port forwardings, see allForwards
 }
 
-// New makes an Observer. It makes no call.
+// New returns an Observer. It makes no call.
 func New(api Reader, o Options) *Observer {
 	return &Observer{
 		Options: o,
@@ -78,22 +79,23 @@ func New(api Reader, o Options) *Observer {
 	}
 }
 
-// Query is what to look for, and how closely.
+// Query says what to read, and how completely.
 type Query struct {
 	*plan.Subject
-	// Doubts are addresses that were found absent once.
+	// Doubts are addresses that one read has shown as absent.
 	Doubts evidence.Doubts
-	// Known means that the Service was observed before by this process.
+	// Known means that this process has observed the Service before.
 	Known bool
-	// ACLs are the network ACL lists as last read and since written, for a role that may not list them now.
+	// ACLs are the network ACL lists as last read, with the changes made since. They are used if the role may no longer
+	// list them.
 	ACLs []plan.ACL
 
-	// Whole reads the port forwardings of each address, and all network ACL lists where there is a VPC. Otherwise these
-	// are read only where the Service has some.
+	// Whole means to read the port forwardings of each address, and all network ACL lists if there is a VPC. Otherwise
+	// these are read only if the Service has any.
 	Whole bool
-	// AllACLs looks for ACL items in all lists.
+	// AllACLs means to look for ACL items in all lists.
 	AllACLs bool
-	// BulkSince allows the use of whole lists that were begun since; zero for none.
+	// BulkSince allows to use whole lists that were started since; zero means none.
 	BulkSince time.Time
 }
 
@@ -101,31 +103,32 @@ type Query struct {
 type reading struct {
 	*Observer
 	Query
-	shared  *lists                       // nil: ask each time
-	found   *plan.Actual                 // Actual is what was known before
-	primary map[string]map[string]string // see primaryIn, by network
+	shared  *lists                       // nil if each read makes its own call
+	found   *plan.Actual                 // the result; Actual is what was known before
+	primary map[string]map[string]string // by network, see primaryIn
 }
 
-// lists are whole lists of a project, each read when it is first needed. They
-// make the cost of looking at many Services independent of their number.
+// lists are whole lists of a project, each read when it is first needed. With them, the cost of reading many Services
+// does not depend on their number.
 type lists struct {
-	begun time.Time   // the oldest list was asked for then, or later
-	turns keyed.Mutex // one reader of each list
-	read  sync.Map    // what was read completely, never changed again
+	begun time.Time   // no list was started earlier
+	turns keyed.Mutex // one reader at a time for each list
+	read  sync.Map    // complete results, which never change
 }
 
-// Touch notes that an address is written to: lists begun earlier do not count for it.
+// Touch records that an address is written to: lists that were started earlier are outdated for it.
 func (o *Observer) Touch(addressID string) {
 	now := o.Clock.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, known := o.touched[addressID]; !known {
-		// Nobody asks about times as long ago as that: lists are younger, and so is what may still be on its way.
+		// Times as old as this are never asked for: lists, and calls that may still take effect, are younger.
 		maps.DeleteFunc(o.touched, func(_ string, at time.Time) bool { return now.Sub(at) > time.Hour })
 	}
 	o.touched[addressID] = now
 }
 
+// untouchedSince reports whether this process has not written to an address since a time.
 func (o *Observer) untouchedSince(addressID string, t time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,7 +136,7 @@ func (o *Observer) untouchedSince(addressID string, t time.Time) bool {
 	return !ever || at.Before(t)
 }
 
-// settled reports whether the last call that changed an address, by this process or the one before it, has long ended.
+// settled reports whether the last call that changed an address, by this process or the one before it, ended long ago.
 func (o *Observer) settled(addressID string) bool {
 	t := o.Clock.Now().Add(-plan.LostAnswerGrace)
 	return o.started.Before(t) && o.untouchedSince(addressID, t)
@@ -143,15 +146,15 @@ func (r *reading) warn(reason plan.Reason, message string) {
 	r.Notify(plan.Notice{Warning: true, Reason: reason, Message: message})
 }
 
-// isNode reports whether a VM is a node that the Service has.
+// isNode reports whether a VM is one of the Service's nodes.
 func (r *reading) isNode(vm string) bool {
 	return slices.ContainsFunc(r.Nodes(), func(m plan.Member) bool { return m.VMID == vm })
 }
 
-// Observe reads what concerns a Service; begun is when the oldest of the reads began.
+// Observe reads the state that concerns a Service; begun is when the oldest of the reads was started.
 //
-// A Service costs three reads per address: the address, its rules, and its firewall or network ACL list; with Whole one
-// more for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
+// Each address costs three reads: the address, its rules, and its firewall or network ACL list. With Whole, its port
+// forwardings are a fourth. The first reads after a start, and those of drift rounds, share whole lists.
 func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, begun time.Time, err error) {
 	r := &reading{Observer: o, Query: q, found: &plan.Actual{}, primary: map[string]map[string]string{}}
 	begun = o.Clock.Now()
@@ -162,8 +165,8 @@ func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, b
 	return r.found, begun, r.read(ctx)
 }
 
-// unread notes a failure to read one of several lists, without which the others can be worked on, and reports whether
-// it is one. The proof that nothing is left needs all of them: there it stays an error.
+// unread records the failure to read one of several lists, if the sync can continue without it, and reports whether it
+// can. A proof that nothing is left needs all lists, so there the failure remains an error.
 func (r *reading) unread(ctx context.Context, failed error) (unread bool, err error) {
 	if failed == nil || r.Desired.Absent || ctx.Err() != nil {
 		return false, failed
@@ -174,6 +177,7 @@ func (r *reading) unread(ctx context.Context, failed error) (unread bool, err er
 	return true, nil
 }
 
+// read reads everything that the query asks for.
 func (r *reading) read(ctx context.Context) error {
 	found, err := r.candidates(ctx)
 	if err != nil {
@@ -182,7 +186,7 @@ func (r *reading) read(ctx context.Context) error {
 
 	lost, err := r.readAddresses(ctx, found)
 	if lost && err == nil {
-		// The record is not to be relied on: it may be an old one that somebody put back.
+		// The record is not reliable: somebody may have restored an old one.
 		known := len(found)
 		if err = r.unrecorded(ctx, &found); err == nil {
 			_, err = r.readAddresses(ctx, found[known:])
@@ -204,8 +208,8 @@ func (r *reading) read(ctx context.Context) error {
 	return r.readACLs(ctx)
 }
 
-// provePlace makes sure that a deletion which finds nothing looks where the Service's objects were made. A record of a
-// public address is judged on its own, see missing.
+// provePlace makes sure that a deletion which finds nothing has looked in the project with the Service's objects. The
+// record of a public address is judged separately, see missing.
 func (r *reading) provePlace(ctx context.Context) error {
 	if !r.Desired.Absent ||
 		slices.ContainsFunc(r.found.Addresses, func(a plan.Address) bool {
@@ -234,7 +238,7 @@ func (r *reading) provePlace(ctx context.Context) error {
 	return nil
 }
 
-// readAddresses reads addresses. lost reports whether the record names one that does not exist any more.
+// readAddresses reads addresses. lost reports whether the record names an address that no longer exists.
 func (r *reading) readAddresses(ctx context.Context, list candidates) (lost bool, err error) {
 	for i := range list {
 		c := &list[i]
@@ -249,6 +253,7 @@ func (r *reading) readAddresses(ctx context.Context, list candidates) (lost bool
 				return lost, &plan.WaitError{Message: fmt.Sprintf("address %s: %v", c.IP, exists.Err()), After: wait}
 			}
 		}
+
 		if err := exists.Err(); err != nil {
 			return lost, fmt.Errorf("address %s: %w", c.IP, err)
 		}
@@ -256,6 +261,7 @@ func (r *reading) readAddresses(ctx context.Context, list candidates) (lost bool
 		if exists.Present() || c.Lost {
 			r.found.Addresses = append(r.found.Addresses, c.Address)
 		}
+
 		if exists.Absent() && c.recorded != nil {
 			lost = true
 			if !r.Desired.Absent {

@@ -16,28 +16,30 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Orphan is something in CloudStack that this cluster made for a Service which is not there any more.
+// Orphan is an object in CloudStack that this cluster created for a Service that no longer exists.
 type Orphan struct {
-	UID, Service string // of the Service, Service as namespace/name; empty for an address left to others
+	// UID and Service identify the Service, Service as namespace/name; empty for an address that was left to others.
+	UID, Service string
 	Kind         string // address, rule, forward, firewall or acl
 	ID           string
-	IP           string // of all but acl
-	AddressID    string // of the address that it is on; empty for acl
-	Project      string // its id; empty for the account's own
-	Keep         bool   // the Service wanted the address to be kept
+	IP           string // the address; empty for acl
+	AddressID    string // id of the address that it is on; empty for acl
+	Project      string // id of the project; empty for the account's own resources
+	Keep         bool   // the Service wanted to keep the address
 }
 
-// Orphans finds what tags and ACL reasons name as the cluster's own, under one of its ids, and no living Service has.
-// It reads whole lists, those that others read since.
+// Orphans returns the objects that the cluster owns by their tags or ACL reasons, under one of its ids, and that no
+// existing Service has. It reads whole lists, or uses those that others have read since.
 //
-// An address whose release failed in an earlier process is in no list of its own. With unfinished, these are listed,
-// too.
+// The lists do not contain addresses whose release failed in an earlier process. With unfinished, these are listed as
+// well.
 func (o *Observer) Orphans(
 	ctx context.Context, project string, clusters []string, since time.Time, unfinished bool, book plan.Book,
 ) ([]Orphan, error) {
 	r := o.whole(project, since)
 	var out []Orphan
 	used, vpc := map[string]bool{}, false
+
 	add := func(kind, id string, tags map[string]string, ip, addressID string) {
 		uid := tags[plan.TagServiceUID]
 		if slices.Contains(clusters, tags[plan.TagCluster]) && uid != "" && book.ByUID(uid) == nil {
@@ -59,12 +61,14 @@ func (o *Observer) Orphans(
 	forwards, err2 := r.allForwards(ctx, clusters)
 	firewall, err3 := whole(ctx, r, r.api.ListFirewallRules, cloudstack.FirewallRuleQuery{ProjectID: project})
 	ips, err4 := r.allIPs(ctx)
+
 	if unfinished {
 		all := false
 		q := cloudstack.PublicIPQuery{ProjectID: project, State: plan.StateReleasing, AllocatedOnly: &all}
 		releasing, err := r.api.ListPublicIPs(ctx, q)
 		ips, err4 = slices.Concat(ips, releasing), errors.Join(err4, err)
 	}
+
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, fmt.Errorf("list what the cluster has: %w", err)
 	}
@@ -73,13 +77,16 @@ func (o *Observer) Orphans(
 		add("rule", rules[i].ID, rules[i].Tags, rules[i].PublicIP, rules[i].PublicIPID)
 		used[rules[i].PublicIPID] = true
 	}
+
 	for i := range forwards {
 		add("forward", forwards[i].ID, forwards[i].Tags, forwards[i].PublicIP, forwards[i].PublicIPID)
 		used[forwards[i].PublicIPID] = true
 	}
+
 	for i := range firewall {
 		add("firewall", firewall[i].ID, firewall[i].Tags, "", firewall[i].PublicIPID)
 	}
+
 	for _, ip := range ips {
 		vpc = vpc || ip.VPCID != ""
 		if ip.Tags[plan.TagManagedBy] == plan.ManagedBy {
@@ -89,6 +96,7 @@ func (o *Observer) Orphans(
 			out = append(out, Orphan{Kind: "address", ID: ip.ID, IP: ip.Address, AddressID: ip.ID, Project: project})
 		}
 	}
+
 	if vpc {
 		internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
 		if Permitted(err) != nil {
@@ -99,6 +107,7 @@ func (o *Observer) Orphans(
 			add("rule", b.ID, b.Tags, b.Address, plan.InternalID(b.NetworkID, b.Address))
 		}
 	}
+
 	if vpc && !o.LeaveACLs {
 		items, err := r.aclItems(ctx, "")
 		if Permitted(err) != nil {
@@ -113,14 +122,15 @@ func (o *Observer) Orphans(
 			add("acl", items[i].ID, tags, "", "")
 		}
 	}
+
 	slices.SortFunc(out, func(a, b Orphan) int {
 		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
 	return out, nil
 }
 
-// ProjectOf returns the project of an address that is tagged for a Service, of all projects that the keys see; empty
-// for none.
+// ProjectOf returns the project of an address that is tagged for a Service, of all projects visible to the API keys;
+// empty if there is none.
 func (o *Observer) ProjectOf(ctx context.Context, uid string) (string, error) {
 	ips, err := o.api.ListPublicIPs(ctx,
 		cloudstack.PublicIPQuery{ProjectID: "-1", Tags: map[string]string{plan.TagServiceUID: uid}})
@@ -130,7 +140,7 @@ func (o *Observer) ProjectOf(ctx context.Context, uid string) (string, error) {
 	return ips[0].ProjectID, nil
 }
 
-// Lists returns the public addresses and the load balancer rules of a project, as read since.
+// Lists returns the public addresses and the load balancer rules of a project, from lists started since.
 func (o *Observer) Lists(
 	ctx context.Context, project string, since time.Time,
 ) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
@@ -140,7 +150,7 @@ func (o *Observer) Lists(
 	return addresses, rules, cmp.Or(err1, err2)
 }
 
-// whole reads from whole lists only.
+// whole returns a reading that uses whole lists only.
 func (o *Observer) whole(project string, since time.Time) *reading {
 	return &reading{
 		Observer: o,

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// readRules reads the rules on an address.
+// readRules reads the load balancer rules on an address.
 func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 	rules, err := r.findRules(ctx, r.fresh(a.ID), cloudstack.LoadBalancerRuleQuery{PublicIPID: a.ID},
 		func(l *cloudstack.LoadBalancerRule) bool { return l.PublicIPID == a.ID })
@@ -59,17 +59,18 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 		sticky = sticky || rule.PolicyID != ""
 	}
 
-	// Without any policy, and none wanted, there is nothing to look for next time.
+	// If there is no policy and none is desired, the next read need not look for any.
 	a.HasStickiness = sticky || a.HasStickiness && r.Desired.HasStickiness()
 	return nil
 }
 
-// classify says whose a rule is: by its tags if it has any, else by its name
-// together with something else that only the Service's own rule would have.
+// classify decides to whom a rule belongs. If it has tags, they decide. Otherwise the name decides, together with
+// something else that only the Service's own rule would have.
 func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led bool) plan.Item {
 	out := item(in.ID, in.State, in.Protocol, in.PublicPort, in.PublicPort, in.CIDRs, r.mark(in.Tags))
 	out.Name, out.Algorithm, out.PrivatePort = in.Name, strings.ToLower(in.Algorithm), in.PrivatePort
 	out.Adopted = in.Description != r.Service.Key()
+
 	switch {
 	case a.ForeignCluster:
 		out.Owner = plan.Foreign
@@ -95,9 +96,8 @@ func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led
 	return out
 }
 
-// corroborates reports whether more than its name makes a rule the Service's: the
-// address is the Service's, or, where the name holds its UID, the rule leads to
-// the Service's node port, or we have described it so.
+// corroborates reports whether more than the name shows that a rule is the Service's: the address is the Service's, or
+// the name contains the UID and the rule has the Service's node port or our description.
 func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address, byUID bool) bool {
 	if a.Recorded || a.InStatus || a.Owner == plan.Owned {
 		return true
@@ -109,8 +109,8 @@ func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address,
 }
 
 // leadsToNodes reports whether a rule that Leaseweb's provider named after the Service leads to its node port on the
-// cluster's own nodes. That makes up for a status that shows a hostname and no address: the annotation which names the
-// address then could have been written by anybody.
+// cluster's own nodes. This is the proof if the status shows a hostname instead of an address, since anybody could have
+// written the annotation that names the address.
 func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerRule, a *plan.Address) (bool, error) {
 	byUID, named := r.Service.NamesRule(in.Name, r.ClusterName)
 	switch {
@@ -129,8 +129,7 @@ func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerR
 	return len(members) > 0 && !outside, nil
 }
 
-// serviceOf returns the Service of a rule by its tags, or by its name where it has none; nil when the cluster has no
-// such Service.
+// serviceOf returns the Service of a rule, by its tags or else by its name; nil if the cluster has no such Service.
 func (r *reading) serviceOf(rule string, tags map[string]string) *plan.Holder {
 	if uid := tags[plan.TagServiceUID]; uid != "" {
 		return r.Book.ByUID(uid)
@@ -144,7 +143,8 @@ func (r *reading) serviceOf(rule string, tags map[string]string) *plan.Holder {
 	return nil
 }
 
-// describe names a Service to those of its namespace; empty for none.
+// describe returns a description of a Service; empty for nil. It contains the name only if the Service is in the same
+// namespace.
 func (r *reading) describe(h *plan.Holder) string {
 	switch {
 	case h == nil:
@@ -155,8 +155,8 @@ func (r *reading) describe(h *plan.Holder) string {
 	return "Service " + h.Namespace + "/" + h.Name
 }
 
-// last returns an own rule as it was last read or written, where that counts for members, stickiness and certificate,
-// which cost a read per rule; else nil.
+// last returns the last known state of an own rule, if its members, stickiness and certificate are known, each of which
+// costs a read per rule; otherwise nil.
 func (r *reading) last(a *plan.Address, ruleID string) *plan.Item {
 	if r.Actual == nil {
 		return nil
@@ -172,8 +172,8 @@ func (r *reading) last(a *plan.Address, ruleID string) *plan.Item {
 	return nil
 }
 
-// members are a rule's members: as remembered, else as read. Most lists are the desired one, of which there is one
-// copy.
+// members returns the members of a rule, as remembered or else as read. Most lists equal the desired one, which is then
+// shared.
 func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address) (out []string, err error) {
 	// A rule in state Add has no members.
 	if known := r.last(a, rule.ID); known != nil && (rule.State != plan.StateAdd || len(known.Members) == 0) {
@@ -203,7 +203,8 @@ func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address)
 	return out, nil
 }
 
-// memberNames writes members as MemberName does. Of a VM that is no node any more the NIC's address is not known.
+// memberNames returns the names of members, see plan.MemberName. The NIC's address is not known for a VM that is no
+// longer a node.
 func (r *reading) memberNames(list []cloudstack.LoadBalancerMember) []string {
 	out := make([]string, 0, len(list))
 	known := r.primaryIn(r.Desired.NetworkID)
@@ -226,7 +227,7 @@ func (r *reading) memberNames(list []cloudstack.LoadBalancerMember) []string {
 	return slices.Compact(out)
 }
 
-// primaryIn returns the addresses of the nodes' NICs in a network, by VM.
+// primaryIn returns the primary addresses of the nodes in a network, by VM.
 func (r *reading) primaryIn(network string) map[string]string {
 	if r.primary[network] == nil {
 		r.primary[network] = plan.PrimaryAddresses(r.Nodes(), network)
@@ -234,7 +235,8 @@ func (r *reading) primaryIn(network string) map[string]string {
 	return r.primary[network]
 }
 
-// readExtras reads stickiness and certificate of a rule that may have some: as remembered, else one call each.
+// readExtras reads the stickiness policy and certificate of a rule that may have them. It uses what is remembered, or
+// else one call each.
 func (r *reading) readExtras(ctx context.Context, rule *plan.Item, a *plan.Address) error {
 	sticky, tls := a.HasStickiness, rule.Protocol == plan.ProtocolSSL
 	if !sticky && !tls {
@@ -270,7 +272,7 @@ func (r *reading) readExtras(ctx context.Context, rule *plan.Item, a *plan.Addre
 	return nil
 }
 
-// forwardsTagged finds port forwardings that are tagged for the Service.
+// forwardsTagged returns the port forwardings that are tagged for the Service.
 func (r *reading) forwardsTagged(ctx context.Context) ([]cloudstack.PortForwarding, error) {
 	uid := r.Service.UID
 	list, err := find(ctx, r, r.shared != nil, r.api.ListPortForwardings,
@@ -283,14 +285,14 @@ func (r *reading) forwardsTagged(ctx context.Context) ([]cloudstack.PortForwardi
 	return list, nil
 }
 
-// mayHaveForwards reports whether the address may have port forwardings of the Service's: it wants some, or its record
-// names some.
+// mayHaveForwards reports whether the address may have port forwardings of the Service: the Service wants some, or its
+// record names some.
 func (r *reading) mayHaveForwards(c *candidate) bool {
 	return len(r.Desired.Forwards) > 0 || c.recorded != nil && (c.recorded.Forwarded != "" || c.recorded.Forwards != "")
 }
 
-// readForwards reads the port forwardings of an address. A role that may not list them sees none; CloudStack then
-// refuses a rule on a forwarded port, before anything else is changed.
+// readForwards reads the port forwardings of an address. If the role may not list them, none are known, and CloudStack
+// refuses a rule on a forwarded port before anything else is changed.
 func (r *reading) readForwards(ctx context.Context, c *candidate) error {
 	a := &c.Address
 	if r.mayHaveForwards(c) {
@@ -300,7 +302,8 @@ func (r *reading) readForwards(ctx context.Context, c *candidate) error {
 	all := cloudstack.PortForwardingQuery{ProjectID: r.Project}
 	query := cloudstack.PortForwardingQuery{PublicIPID: a.ID, ProjectID: r.Project}
 	if a.State == plan.StateReleasing {
-		query = all // CloudStack does not list those of one address that is being released
+		// CloudStack does not list the forwardings of a single address that is being released.
+		query = all
 	}
 
 	on := func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID }
@@ -326,13 +329,12 @@ func (r *reading) readForwards(ctx context.Context, c *candidate) error {
 	return nil
 }
 
-// forward says what a port forwarding is, and whose.
+// forward converts a port forwarding, and decides to whom it belongs.
 func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, recorded []string) plan.Item {
 	out := item(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs, r.mark(in.Tags))
 	out.VM, out.Member, out.PrivatePort = cmp.Or(in.VMName, in.VMID), in.VMID, in.PrivatePort
 
-	// Its tags say whose it is, else the record: by its id, or by the port and the node port of one whose creation was
-	// not recorded.
+	// The tags decide, or else the record: by id, or by port and node port if the id was not recorded.
 	byRecord := slices.Contains(recorded, in.ID) ||
 		slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) &&
 			slices.Contains(a.ForwardTargets[out.Protocol], in.PrivatePort)
@@ -353,8 +355,8 @@ func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, record
 	return out
 }
 
-// allForwards are the port forwardings of the project, to find orphans among them. They are listed once, and again
-// while the cluster has any. A role that may not list them has made none.
+// allForwards returns the port forwardings of the project, to find orphans among them. They are listed once, and again
+// only while the cluster has any. A role that may not list them has created none.
 func (r *reading) allForwards(ctx context.Context, clusters []string) ([]cloudstack.PortForwarding, error) {
 	if r.noForwards.Load() {
 		return nil, nil

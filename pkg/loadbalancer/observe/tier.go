@@ -15,12 +15,12 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// CmdListACLs is the command without which network ACL lists are left alone.
+// CmdListACLs is the command without which network ACL lists cannot be managed.
 const CmdListACLs = "listNetworkACLs"
 
-// readACLs reads the network ACL list of the wanted tier, and before a proof all lists, if there is any VPC.
+// readACLs reads the network ACL list of the desired tier, or all lists if a proof is needed and there is any VPC.
 func (r *reading) readACLs(ctx context.Context) error {
-	// Whole lists are read anyway where Services share them: there our items of lists that the tier had before show.
+	// If Services share whole lists, these are read anyway. They also show our items in lists that the tier had before.
 	everywhere := r.AllACLs || r.shared != nil && r.Desired.VPCID != ""
 	if r.Whole {
 		everywhere = everywhere ||
@@ -31,10 +31,12 @@ func (r *reading) readACLs(ctx context.Context) error {
 	if r.Desired.ACLID == "" && !everywhere || r.LeaveACLs {
 		return nil
 	}
-	r.found.ACLs = r.ACLs // where they cannot be read
+
+	r.found.ACLs = r.ACLs // used if the lists cannot be read
 	if r.Lacks(CmdListACLs) {
 		return nil
 	}
+
 	listID := r.Desired.ACLID
 	if everywhere {
 		listID = ""
@@ -62,7 +64,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 	return nil
 }
 
-// ACLItem says what an item of a network ACL list is to a Service, by the reason given with its creation.
+// ACLItem converts an item of a network ACL list. The reason given with its creation shows its owner.
 func ACLItem(in *cloudstack.NetworkACL, of *plan.Subject) plan.Item {
 	out := item(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs, plan.Mark{Owner: plan.Foreign})
 	out.Number, out.Ingress, out.Allow = in.Number, in.Ingress, in.Allow
@@ -77,7 +79,7 @@ func ACLItem(in *cloudstack.NetworkACL, of *plan.Subject) plan.Item {
 	return out
 }
 
-// aclItem is ACLItem and says whether it is the Service's by its tags, if it has some.
+// aclItem is like ACLItem, but tags of the item, if it has any, take precedence over the reason.
 func (r *reading) aclItem(in *cloudstack.NetworkACL) plan.Item {
 	out, tagged := ACLItem(in, r.Subject), r.mark(in.Tags)
 	if tagged.Owner != plan.Unknown && in.Ingress && in.Allow {
@@ -90,7 +92,7 @@ func (r *reading) aclItem(in *cloudstack.NetworkACL) plan.Item {
 	return out
 }
 
-// mark reads the tags of an item.
+// mark returns what the tags of an item say about its owner.
 func (r *reading) mark(tags map[string]string) plan.Mark {
 	owner := r.owner(tags)
 	if owner == plan.OtherCluster {
@@ -103,7 +105,8 @@ func (r *reading) mark(tags map[string]string) plan.Mark {
 	}
 }
 
-// owner reads tags, and notes another cluster's id in those with the Service's UID.
+// owner returns the ownership that tags show. If they have the Service's UID and the id of another cluster, it records
+// that id.
 func (r *reading) owner(tags map[string]string) plan.Ownership {
 	out := plan.TagOwner(tags, r.Clusters, r.Service)
 	if out == plan.OtherCluster {
@@ -112,7 +115,7 @@ func (r *reading) owner(tags map[string]string) plan.Ownership {
 	return out
 }
 
-// readInternal reads internal load balancers of the Service, if it has or wants any.
+// readInternal reads the internal load balancers of the Service, if it has or wants any.
 func (r *reading) readInternal(ctx context.Context) error {
 	networks := map[string]bool{}
 	if r.Desired.Internal {
@@ -126,7 +129,7 @@ func (r *reading) readInternal(ctx context.Context) error {
 	}
 
 	if !r.Desired.Internal && r.Records.Empty() && r.Service.Seen && (r.Desired.Absent || r.Desired.VPCID != "") {
-		networks[""] = true // its records may be lost: it may have had an address of any tier
+		networks[""] = true // the records may be lost, so look in all tiers
 	}
 
 	for network := range networks {
@@ -144,8 +147,8 @@ func (r *reading) readInternal(ctx context.Context) error {
 	return nil
 }
 
-// internalAddresses adds the addresses of a tier with something of the Service's, or that it asks for. CloudStack shows
-// them by their load balancers alone.
+// internalAddresses adds the addresses of a tier that have load balancers of the Service, or that it requests.
+// CloudStack shows such addresses only through their load balancers.
 func (r *reading) internalAddresses(network string, list []cloudstack.InternalLoadBalancer) {
 	at := func(network, ip string) *plan.Address {
 		id := plan.InternalID(network, ip)
@@ -180,7 +183,9 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		rule := item(b.ID, b.State, plan.ProtocolTCP, b.Port, b.Port, nil, r.mark(b.Tags))
 		rule.Name, rule.Algorithm, rule.PrivatePort = b.Name, strings.ToLower(b.Algorithm), b.InstancePort
 		rule.Members = r.memberNames(b.Members)
-		// Its name proves one without tags the Service's: the UID is in it, and nobody else may delete it.
+
+		// Without tags, the name proves that a rule is the Service's: it contains the UID, and nobody else may delete
+		// the rule.
 		_, _, _, named := plan.ParseOwnRuleName(r.Service.LB, b.Name)
 		own := rule.Owner == plan.Owned || rule.Owner == plan.Unknown && named
 		if own {
@@ -188,6 +193,7 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		} else {
 			rule.Owner, rule.By = plan.Foreign, r.describe(r.serviceOf(b.Name, b.Tags))
 		}
+
 		if own || r.found.Find(plan.InternalID(b.NetworkID, b.Address)) != nil {
 			a := at(b.NetworkID, b.Address)
 			a.Rules = append(a.Rules, rule)

@@ -15,12 +15,11 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// maxACLReason is the length that CloudStack has for an item's reason.
+// maxACLReason is the maximum length of an item's reason in CloudStack.
 const maxACLReason = 255
 
-// ACLReason marks an item of a Service. The reason is given with the creation,
-// so that there is no moment in which the item has no owner, and no role needs
-// to be allowed to tag.
+// ACLReason returns the reason for an item of a Service, which marks the item as the Service's. Because the reason is
+// part of the creation, the item is never without an owner, and the role need not be allowed to tag.
 func ACLReason(cluster string, svc Service) string {
 	mark := "(csccm " + cluster + " " + svc.UID + ")"
 	text := "Service " + svc.Key()
@@ -30,22 +29,22 @@ func ACLReason(cluster string, svc Service) string {
 	return text + " " + mark
 }
 
-// ACLOwner reads the owner out of a reason; ok is false when csccm did not write it.
+// ACLOwner parses the owner from a reason; ok is false if csccm did not write the reason.
 func ACLOwner(reason string) (cluster, uid string, ok bool) {
 	at := strings.LastIndex(reason, "(csccm ")
 	if at < 0 || !strings.HasSuffix(reason, ")") {
 		return "", "", false
 	}
 	words := reason[at+len("(csccm ") : len(reason)-1]
-	last := strings.LastIndexByte(words, ' ') // a cluster's name may have blanks in it, a UID has none
+	last := strings.LastIndexByte(words, ' ') // the name of a cluster may contain spaces, a UID does not
 	if last < 1 || last == len(words)-1 {
 		return "", "", false
 	}
 	return words[:last], words[last+1:], true
 }
 
-// FreeNumber chooses the number of a new item: as late as it can be, so that what the operator denies in
-// particular stays denied, but before the first item that denies everybody, behind which nothing is let in.
+// FreeNumber chooses the number of a new item. It is the highest free one before the first item that denies all
+// sources, after which nothing is allowed. A high number leaves the operator's specific denials in effect.
 func FreeNumber(items []Item, f access.Range) (int, *RefusalError) {
 	used := map[int]bool{}
 	last, wall := 0, wallOf(items, f)
@@ -53,6 +52,7 @@ func FreeNumber(items []Item, f access.Range) (int, *RefusalError) {
 		used[i.Number] = true
 		last = max(last, i.Number)
 	}
+
 	if wall == 0 {
 		return last + 1, nil
 	}
@@ -66,7 +66,7 @@ func FreeNumber(items []Item, f access.Range) (int, *RefusalError) {
 		"give the item that denies all a higher number")
 }
 
-// wallOf returns the number of the first item that denies everybody one of the ports; 0 when there is none.
+// wallOf returns the number of the first item that denies all sources one of the ports; 0 if there is none.
 func wallOf(items []Item, f access.Range) int {
 	wall := 0
 	for i := range items {
@@ -77,10 +77,10 @@ func wallOf(items []Item, f access.Range) int {
 	return wall
 }
 
-// CheckACL refuses a plan that needs more numbers of a network ACL list than the Service may take. Only the numbers
-// before an item that denies everybody let somebody in. The Services of a namespace may take half of those that the
-// items of others leave free, so that the next namespace finds room. A Service that has more already may keep them, and
-// replace them.
+// CheckACL refuses a plan that needs more numbers of a network ACL list than the Service may take. Only numbers before
+// an item that denies all sources can allow anything. The Services of a namespace may take half of the numbers that
+// others leave free, so that other namespaces find room. A Service that has more already may keep and replace its
+// items.
 func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
 	a.ACLs = slices.Clip(a.ACLs)
 	list := a.ACL(d.ACLID)
@@ -97,13 +97,13 @@ func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
 	return nil
 }
 
-// SharedACL says that the source ranges of an internal load balancer cannot be enforced: its network ACL list, which
-// does not tell load balancers apart, lets other sources in to the same port of another Service. widens reports whether
-// items of the Service would let in sources that they do not let in now.
+// SharedACL refuses a Service whose internal load balancer cannot enforce its source ranges: the network ACL list does
+// not distinguish load balancers, and allows other sources for the same port of another Service. widens reports whether
+// items of the Service would allow sources that its items do not allow now.
 func SharedACL(d Desired, lists ...ACL) (conflict *RefusalError, widens bool) {
 	at := slices.IndexFunc(lists, func(l ACL) bool { return l.ListID == d.ACLID })
 	if !d.Internal || len(d.Ranges) == 0 || at < 0 {
-		return nil, false // without items and members nobody is let in
+		return nil, false // without items and members, no source has access
 	}
 
 	items := lists[at].Items
@@ -138,7 +138,8 @@ func SharedACL(d Desired, lists ...ACL) (conflict *RefusalError, widens bool) {
 	return conflict, widens
 }
 
-// room refuses a plan that needs too many numbers before an item that denies everybody; 0 for no such item.
+// room refuses a plan that needs too many numbers before the item wall, which denies all sources; 0 if there is no such
+// item.
 func (l *ACL) room(wall int, steps []Step) *RefusalError {
 	if wall == 0 {
 		return nil
@@ -160,7 +161,9 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 
 	free := wall - 1 - len(used)
 	most := max((free+len(own)+siblings+1)/2-siblings, len(own))
-	now, peak := len(own), 0 // how many of the numbers the Service has: some items are opened before others are closed
+	// Count the numbers that the Service uses. The peak matters, because some items are opened before others are
+	// closed.
+	now, peak := len(own), 0
 	for _, s := range steps {
 		switch s.Kind {
 		case OpenACL:
@@ -188,7 +191,7 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 		"use ports that follow each other, which share an item, or give the item that denies all a higher number")
 }
 
-// deniesAll reports whether an item shuts everybody out of one of the ports.
+// deniesAll reports whether an item denies all sources one of the ports.
 func (i *Item) deniesAll(f access.Range) bool {
 	if i.Allow || !i.Ingress || !slices.Contains([]string{"all", f.Protocol, protocolNumbers[f.Protocol]}, i.Protocol) {
 		return false
@@ -197,10 +200,10 @@ func (i *Item) deniesAll(f access.Range) bool {
 	return ports && annotation.Contain(i.CIDRs, []string{"0.0.0.0/0"})
 }
 
-// protocolNumbers is how an operator's item may name a protocol.
+// protocolNumbers are the protocols by number, which an operator's item may use instead of the name.
 var protocolNumbers = map[string]string{ProtocolTCP: "6", ProtocolUDP: "17"}
 
-// acls plans the items of all lists: those wanted in one of them, and none in the others.
+// acls plans the items of all lists: the desired ones in the tier's list, and none in any other list.
 func (p *planner) acls(a Actual) {
 	if a.ACLsUnread {
 		return

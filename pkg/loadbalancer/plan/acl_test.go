@@ -43,7 +43,7 @@ func TestNumbersOfACLItems(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		items []Item
-		want  int // 0: none is free
+		want  int // 0 if none is free
 	}{
 		{"empty list", nil, 1},
 		{"no wall", []Item{item(7, true, "tcp", [2]int{22, 22}, everyone)}, 8},

@@ -15,53 +15,54 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Step is one change in CloudStack, at its place in a plan. It works on an address, or on a network ACL list. Fields
+// Step is one change in CloudStack and its place in a plan. It works on an address or on a network ACL list. Fields
 // that its kind does not need are empty.
 type Step struct {
-	// Kind names the action in metrics, in JSON and in logs.
+	// Kind is the name of the action in metrics, JSON and logs.
 	Kind string `json:"kind"`
-	// Wave orders a plan. The actions of a wave may be submitted one after the other without waiting; a wave begins
-	// when all jobs of the one before succeeded.
+	// Wave orders the steps of a plan. The actions of one wave may be submitted without waiting for each other. A wave
+	// begins after all jobs of the previous one have succeeded.
 	Wave int `json:"wave"`
 	// Replaces are the ids of items that must be gone before the action can succeed.
 	Replaces []string `json:"replaces,omitempty"`
 	On
-	// ItemID is the id of the rule, port forwarding, firewall rule or ACL item; empty for one that the plan creates.
+	// ItemID is the id of the rule, port forwarding, firewall rule or ACL item; empty for an item that the plan
+	// creates.
 	ItemID string `json:"itemID,omitempty"`
-	// Port is that of the rule or port forwarding, Protocol that of the port forwarding.
+	// Port is the public port of the rule or port forwarding. Protocol is set for port forwardings only.
 	Protocol  string `json:"protocol,omitempty"`
 	Port      int    `json:"port,omitempty"`
 	NetworkID string `json:"networkID,omitempty"`
 	VPCID     string `json:"vpcID,omitempty"`
-	// Internal means that the address is one of a VPC tier.
+	// Internal means that the address belongs to a VPC tier.
 	Internal bool `json:"internal,omitempty"`
-	// Rule is the wanted load balancer rule. Nil CIDRs of an update leave those of the rule alone.
+	// Rule is the desired load balancer rule. An update with nil CIDRs does not change the source ranges of the rule.
 	Rule     Rule     `json:"rule,omitzero"`
 	PolicyID string   `json:"policyID,omitempty"`
 	Members  []string `json:"members,omitempty"`
-	// Access is what a firewall rule or ACL item opens.
+	// Access has the ports and sources of a firewall rule or ACL item.
 	Access access.Range `json:"firewall,omitzero"`
-	// PrivatePort, Member and CIDRs are what a port forwarding gets; an update leaves alone what is empty. From is the
-	// member that it leaves.
+	// PrivatePort, Member and CIDRs are the values for a port forwarding; an update does not change those that are
+	// empty. From is the member to which the port was forwarded before.
 	PrivatePort int      `json:"privatePort,omitempty"`
 	Member      string   `json:"member,omitempty"`
 	From        string   `json:"from,omitempty"`
 	CIDRs       []string `json:"cidrs,omitempty"`
-	// Items is how many items are tagged.
+	// Items is the number of items that a tag step tags.
 	Items int `json:"items,omitempty"`
-	// Allocated, HandOver and Keep are about an address that is forgotten: the cluster acquired it, other Services go
-	// on using it, it is marked as kept by the Service. Of one that is tagged, Keep means that the Service wants it to
-	// be kept.
+	// The next three fields are for forgetting an address. Allocated means that the cluster acquired it, HandOver that
+	// other Services continue to use it, and Keep that it will be marked as kept by the Service. In a step that tags an
+	// address, Keep means that the Service wants to keep it.
 	Allocated bool   `json:"allocated,omitempty"`
 	HandOver  bool   `json:"handOver,omitempty"`
 	Keep      bool   `json:"keep,omitempty"`
-	Note      string `json:"note,omitempty"` // says why, where that is not plain
-	// in plans that are shown: the controller's policy does not let it be done
+	Note      string `json:"note,omitempty"` // why the step is needed, if that is not obvious
+	// Held is set in plans that are shown to users: the controller's policy does not allow the step.
 	Held bool `json:"heldByPolicy,omitempty"`
 }
 
-// On names what an action works on: an address, or a network ACL list. Without AddressID it is the address that the
-// plan acquires, and IP the one asked for.
+// On identifies what an action works on: an address or a network ACL list. An empty AddressID means the address that
+// the plan acquires; IP is then the requested one.
 type On struct {
 	AddressID string `json:"addressID,omitempty"`
 	IP        string `json:"ip,omitempty"`
@@ -78,14 +79,14 @@ func (o On) text() string {
 	return ""
 }
 
-// Outcome is what CloudStack returned when an action was done.
+// Outcome is the result of an action that is done.
 type Outcome struct {
-	ID     string // of the address, rule, policy, firewall rule or ACL item created
-	IP     string // of the address acquired
-	Number int    // of the ACL item created
+	ID     string // of the address, rule, policy, firewall rule or ACL item that was created
+	IP     string // of the address that was acquired
+	Number int    // of the ACL item that was created
 }
 
-// Signs mark actions in printed plans. Only Removes takes something away.
+// Signs of actions in printed plans. Only Removes marks destructive actions.
 const (
 	Creates = "+"
 	Changes = "~"
@@ -94,10 +95,10 @@ const (
 
 // Kinds of actions.
 const (
-	AllocateAddress = "allocate-address" // acquires a public address, or takes one of a tier
+	AllocateAddress = "allocate-address" // acquires a public address or chooses one of a tier
 	TagAddress      = "tag-address"
-	ReleaseAddress  = "release-address" // with everything on it
-	ForgetAddress   = "forget-address"  // removes tags and record of an address that stays in CloudStack
+	ReleaseAddress  = "release-address" // together with everything on it
+	ForgetAddress   = "forget-address"  // removes tags and record of an address that is not released
 	CreateRule      = "create-rule"
 	UpdateRule      = "update-rule" // in place
 	DeleteRule      = "delete-rule"
@@ -113,18 +114,18 @@ const (
 	OpenACL         = "open-acl"
 	CloseFirewall   = "close-firewall"
 	CloseACL        = "close-acl"
-	// These tag all items of one type that are the Service's and lack its tags.
+	// Each of these tags all items of one type that belong to the Service and lack its tags.
 	TagRules    = "tag-rules"
 	TagForwards = "tag-forwards"
 	TagFirewall = "tag-firewall"
 	TagACL      = "tag-acl"
 )
 
-// kind is what the actions of a kind have in common. A new kind is one more row here, its effect in Step.Effect (in
-// made or change, if it makes or changes an item), and its call in package apply.
+// kind describes the actions of one kind. To add a kind, add a row here, its effect in Step.Effect (in made or change,
+// if it creates or changes an item), and its call in package apply.
 type kind struct {
 	sign     string
-	resource string // the type, for createTags, of the item that is made, deleted or tagged
+	resource string // the resource type in createTags of the item that is created, deleted or tagged
 	label    func(Step) string
 }
 
@@ -217,7 +218,7 @@ func (s Step) because() string {
 	return ": " + s.Note
 }
 
-// sources writes the sources of a port forwarding that has some.
+// sources returns the source ranges of a port forwarding as text; empty if it has none.
 func (s Step) sources() string {
 	if len(s.CIDRs) == 0 {
 		return ""
@@ -225,22 +226,23 @@ func (s Step) sources() string {
 	return " for " + strings.Join(s.CIDRs, ",")
 }
 
-// PortText names the port of a port forwarding, as "53/udp".
+// PortText returns the port of a port forwarding as text, such as "53/udp".
 func (s Step) PortText() string { return portText(s.Protocol, s.Port) }
 
-// Label describes the action in one line.
+// Label returns a description of the action in one line.
 func (s Step) Label() string { return kinds[s.Kind].label(s) }
 
 // Sign returns Creates, Changes or Removes.
 func (s Step) Sign() string { return kinds[s.Kind].sign }
 
-// Destructive reports whether the action takes something away.
+// Destructive reports whether the action removes something.
 func (s Step) Destructive() bool { return s.Sign() == Removes }
 
-// Resource is the type, for createTags, of the item that the action makes, deletes or tags; empty for none.
+// Resource returns the resource type in createTags of the item that the action creates, deletes or tags; empty if there
+// is none.
 func (s Step) Resource() string { return kinds[s.Kind].resource }
 
-// Makes returns the type of the item that the action makes; empty where it makes none.
+// Makes returns the resource type of the item that the action creates; empty if it creates none.
 func (s Step) Makes() string {
 	if s.Sign() != Creates {
 		return ""
@@ -254,15 +256,16 @@ func (s Step) OnRule() bool { return s.Port != 0 && s.Protocol == "" }
 // OnForward reports whether the action works on a port forwarding.
 func (s Step) OnForward() bool { return s.Protocol != "" }
 
-// PutsOn reports whether steps put something new on an address that is there, which CloudStack knows by an id that
-// stays the same when the address changes hands. What is changed by an id of its own is gone then.
+// PutsOn reports whether steps create something on an existing public address. The id of an address does not change
+// when another account acquires it, so such steps could affect a stranger's address. Items with ids of their own no
+// longer exist in that case.
 func PutsOn(steps []Step) bool {
 	return slices.ContainsFunc(steps, func(s Step) bool {
 		return s.AddressID != "" && !s.Internal && (s.Kind == TagAddress || s.Makes() != "" && s.Kind != AddMembers)
 	})
 }
 
-// removes returns the id of the item that the action removes; empty where it removes none.
+// removes returns the id of the item that the action removes; empty if it removes none.
 func (s Step) removes() string {
 	if s.Destructive() && s.Resource() != "" {
 		return s.ItemID
@@ -270,7 +273,7 @@ func (s Step) removes() string {
 	return ""
 }
 
-// MarshalJSON writes the label beside the fields.
+// MarshalJSON adds the label to the fields.
 func (s Step) MarshalJSON() ([]byte, error) {
 	type fields Step
 	return json.Marshal(struct {
@@ -279,24 +282,24 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	}{fields(s), s.Label()})
 }
 
-// Waves.
+// Waves, in order.
 //
-// Within a wave the firewall rules of an address come after its load balancer rules. Both creations take a lock on the
-// address in the server, and one that finds it taken sleeps for 5 s in the call: after createFirewallRule the following
-// createLoadBalancerRule did so now and then (1 port: 5.8 s in place of 1.5 s), in the other order none did.
+// Within a wave, firewall rules of an address come after its load balancer rules. Both creations lock the address in
+// the server, and a call that finds it locked sleeps for 5 s. A createLoadBalancerRule after a createFirewallRule
+// sometimes did so (1 port: 5.8 s instead of 1.5 s); in the other order, none did.
 const (
 	waveAddress = iota
-	waveCover   // opens nothing that is not open: replaces what is closed next
-	waveClose   // tighten: close what must not be open any more
-	waveDelete  // make room for rules that cannot be changed in place
+	waveCover   // replacements, which open nothing new, for rules that waveClose or waveTrim removes
+	waveClose   // close what must no longer be open
+	waveDelete  // delete rules that cannot be changed in place
 	waveBuild   // rules, members, firewall
-	waveTrim    // members that left, firewall rules that a wider one replaces
+	waveTrim    // remove former members, and firewall rules that wider ones replace
 	waveOldClose
 	waveOldDelete
 	waveOldRelease
 )
 
-// Text says how many steps there are, and which the first is.
+// Text returns the number of steps and the label of the first one.
 func Text(steps []Step) string {
 	if len(steps) == 1 {
 		return "1 action: " + steps[0].Label()
@@ -304,19 +307,19 @@ func Text(steps []Step) string {
 	return fmt.Sprintf("%d actions, the first: %s", len(steps), steps[0].Label())
 }
 
-// Policy filters plans.
+// Policy decides which steps of a plan may be done.
 type Policy string
 
-// Policies. The zero value applies everything.
+// Policies. The zero value allows everything.
 const (
 	PolicyApply    Policy = "apply"
 	PolicyNoDelete Policy = "no-delete"
 	PolicyDryRun   Policy = "dry-run"
 )
 
-// Allows returns for each step whether the policy lets it be done.
+// Allows reports for each step whether the policy allows it.
 func (p Policy) Allows(steps []Step) []bool {
-	stays := map[string]bool{} // ids of items whose removal is not done
+	stays := map[string]bool{} // ids of items that steps remove, and that stay if removals are not allowed
 	out := make([]bool, len(steps))
 	for _, s := range steps {
 		stays[s.removes()] = true
@@ -328,7 +331,7 @@ func (p Policy) Allows(steps []Step) []bool {
 	return out
 }
 
-// Filter returns the steps that the policy lets be done.
+// Filter returns the steps that the policy allows.
 func (p Policy) Filter(steps []Step) []Step {
 	var out []Step
 	for i, allowed := range p.Allows(steps) {

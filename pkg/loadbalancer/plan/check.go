@@ -13,15 +13,14 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// statsPort is where the virtual router's HAProxy shows its statistics; the
-// router refuses a rule on it.
+// statsPort is the port of the HAProxy statistics on the virtual router, which refuses a rule for it.
 const statsPort = 8081
 
 // DNSPort is refused on the source NAT address of a network whose router serves DNS.
 const DNSPort = 53
 
-// CheckService says why a Service cannot be served wherever its nodes are. Desire
-// asks it too; on its own it spares the reads when the answer is no.
+// CheckService returns why a Service cannot be served, whatever its nodes and network are. Desire makes the same
+// checks; calling CheckService first avoids reads for a Service that is refused.
 func CheckService(svc Service, spec annotation.Spec) *RefusalError {
 	f := Facts{
 		Service: svc,
@@ -36,7 +35,7 @@ func CheckService(svc Service, spec annotation.Spec) *RefusalError {
 	return cmp.Or(checkPorts(f), checkMode(f), checkRanges(f))
 }
 
-// checkRanges refuses source ranges that would stop the virtual router for all rules of its network.
+// checkRanges refuses so many source ranges that they would break the virtual router for all rules of its network.
 func checkRanges(f Facts) *RefusalError {
 	n := len(f.Spec.SourceRanges)
 	if n <= annotation.MaxSourceRanges || f.Spec.Internal || !f.rules() {
@@ -67,6 +66,7 @@ func checkPorts(f Facts) *RefusalError {
 			return RefusePort(ReasonInvalidPort, fmt.Sprintf("port %d is outside 1-65535", p.Port),
 				"choose another port", p.Port)
 		}
+
 		if other, taken := byPort[p.Port]; taken &&
 			other.Protocol != p.Protocol &&
 			(!f.forwarded(other) || !f.forwarded(p)) {
@@ -95,9 +95,10 @@ func checkPort(p Port, f Facts) *RefusalError {
 	refuse := func(reason Reason, what, remedy string) *RefusalError {
 		return RefusePort(reason, fmt.Sprintf("port %d %s", p.Port, what), remedy, p.Port)
 	}
+
 	const otherwise = "use a TCP port, or expose the UDP port by a NodePort Service"
 	switch {
-	case p.Protocol == "UDP" && f.Spec.Internal: // createLoadBalancer has no protocol
+	case p.Protocol == "UDP" && f.Spec.Internal: // createLoadBalancer has no parameter for the protocol
 		return refuse(ReasonUnsupportedProto, "is UDP: internal load balancers forward TCP only", otherwise)
 	case p.Protocol == "UDP" && !forwarded && proxied:
 		return refuse(ReasonUnsupportedProto,
@@ -109,6 +110,7 @@ func checkPort(p Port, f Facts) *RefusalError {
 	case p.Protocol != "TCP" && p.Protocol != "UDP" && p.Protocol != "":
 		return refuse(ReasonUnsupportedProto, "is "+p.Protocol+": CloudStack's load balancer forwards TCP only",
 			"use a TCP port")
+
 	case p.NodePort < 1 || p.NodePort > 65535:
 		return refuse(ReasonNoNodePort, "has no node port: the load balancer reaches pods through node ports only",
 			"set spec.allocateLoadBalancerNodePorts to true")
@@ -121,11 +123,11 @@ func checkPort(p Port, f Facts) *RefusalError {
 	return nil
 }
 
-// checkNetwork says why a network cannot give the Service what it wants.
+// checkNetwork returns why a network cannot give the Service what it asks for.
 func checkNetwork(f Facts) *RefusalError {
 	n, spec := f.Network, f.Spec
 	if n == nil || !f.rules() {
-		return nil // it need not balance anything
+		return nil // there is nothing to balance
 	}
 
 	name := fmt.Sprintf("network %q", cmp.Or(n.Name, n.ID))
@@ -153,7 +155,7 @@ func checkNetwork(f Facts) *RefusalError {
 		return refuse("internal load balancers have no PROXY protocol, TLS or stickiness",
 			"remove those annotations, or "+annotation.Internal)
 	case spec.Stickiness != nil && strings.EqualFold(spec.Stickiness.Method, annotation.AppCookie) && n.proxied():
-		// The router would refuse its whole configuration, and with it every later change of a rule of the network.
+		// The router would reject its whole configuration, and with it every later change of any rule of the network.
 		return refuse(name+" is balanced by a virtual router, whose HAProxy has had no app-cookie since 1.6",
 			"set the annotation "+annotation.StickinessMethod+" to lb-cookie or source")
 
@@ -183,8 +185,8 @@ func checkNetwork(f Facts) *RefusalError {
 // guestNetwork is a network in which members have NICs.
 type guestNetwork struct {
 	name     string
-	nodes    []string // the members' nodes
-	defaults int      // how many of them have it as their default
+	nodes    []string // the nodes of these members
+	defaults int      // the number of members whose default NIC is in the network
 }
 
 func networksOf(members []Member) map[string]*guestNetwork {
@@ -197,7 +199,7 @@ func networksOf(members []Member) map[string]*guestNetwork {
 				out[nic.NetworkID] = n
 			}
 			n.name = cmp.Or(nic.NetworkName, nic.NetworkID)
-			// a VM may have two NICs in a network
+			// A VM may have two NICs in a network.
 			if node := members[i].Node; len(n.nodes) == 0 || n.nodes[len(n.nodes)-1] != node {
 				n.nodes = append(n.nodes, node)
 			}
@@ -210,7 +212,7 @@ func networksOf(members []Member) map[string]*guestNetwork {
 	return out
 }
 
-// CommonNetworks are the names of the networks in which all members have a NIC, without one.
+// CommonNetworks returns the names of the networks in which all members have a NIC, except for the network without.
 func CommonNetworks(members []Member, without string) []string {
 	var out []string
 	for id, n := range networksOf(members) {
@@ -222,10 +224,10 @@ func CommonNetworks(members []Member, without string) []string {
 	return out
 }
 
-// ServingNetwork chooses the network through which the nodes are reached: the wanted one by name or id, else
-// one in which all have a NIC. Of several it takes current, the one that serves now, then the one that most
-// have as their default. Where there is none, current goes on serving with those that are in it: nodes that come
-// from elsewhere must not keep a Service from following the others.
+// ServingNetwork chooses the network through which the nodes are reached. It is the one named by wanted, a name or id,
+// or else one in which all nodes have a NIC. If there are several, current, which serves now, takes precedence, and
+// then the one that is the default network of the most nodes. If there is none, current stays with the nodes that are
+// in it, so that new nodes in another network do not keep the Service from following the others.
 func ServingNetwork(members []Member, wanted, current string) (string, *RefusalError) {
 	networks := networksOf(members)
 	if n := networks[current]; n != nil {
@@ -273,10 +275,10 @@ func ServingNetwork(members []Member, wanted, current string) (string, *RefusalE
 			", or label nodes that shall not serve with node.kubernetes.io/exclude-from-external-load-balancers")
 }
 
-// checkInternalAddress refuses an address that no internal load balancer of the tier can have: one outside of it, and
-// its network and broadcast addresses.
+// checkInternalAddress refuses an address that no internal load balancer of the tier can have: an address outside of
+// the tier, and its network and broadcast addresses.
 func checkInternalAddress(n *Network, spec annotation.Spec) *RefusalError {
-	tier, _ := netip.ParsePrefix(n.CIDR) // not valid where the CIDR is not known
+	tier, _ := netip.ParsePrefix(n.CIDR) // not valid if the CIDR is not known
 	if !tier.IsValid() || !spec.Internal || spec.Address == "" || !tier.Addr().Is4() {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Desire says what should be in CloudStack, or why the Service cannot be served.
+// Desire returns what should be in CloudStack, or why the Service cannot be served.
 func Desire(f Facts) (Desired, *RefusalError) {
 	if r := cmp.Or(checkPorts(f), checkMode(f), checkRanges(f), checkNetwork(f)); r != nil {
 		return Desired{}, r
@@ -44,7 +44,7 @@ func Desire(f Facts) (Desired, *RefusalError) {
 		d.ACLID = n.ACLID
 	}
 
-	// Without a firewall that stays closed, access is denied by rules without members.
+	// Without a closed firewall, deny access by leaving the rules without members.
 	closed := d.Firewall && (f.Network == nil || !f.Network.Unfiltered)
 	if f.Spec.DenyAll() && !closed {
 		return d, nil
@@ -58,8 +58,8 @@ func Desire(f Facts) (Desired, *RefusalError) {
 	return d, nil
 }
 
-// serving are the members to which ports may be forwarded. Where none is eligible, all of them are: then ports stay
-// where they are as long as that is a member, which may serve again any moment.
+// serving returns the members to which ports may be forwarded. If no member is eligible, it returns all of them: ports
+// then stay on their member, which may recover at any moment.
 func serving(f Facts, networkID string, members []string) []string {
 	eligible := slices.DeleteFunc(slices.Clone(f.Members), func(m Member) bool { return f.Ineligible[m.Node] != "" })
 	if names := memberNames(eligible, networkID); len(names) > 0 {
@@ -68,7 +68,7 @@ func serving(f Facts, networkID string, members []string) []string {
 	return members
 }
 
-// buckets is the spread made a power of two, the next one up.
+// buckets returns the spread, rounded up to a power of two.
 func buckets(spread int) int {
 	n := 1
 	for n < spread {
@@ -78,7 +78,8 @@ func buckets(spread int) int {
 }
 
 func rules(f Facts) []Rule {
-	// With nobody let in there is nothing to list: an empty list on a rule would let everybody in.
+	// Without allowed sources, leave the list empty and rely on missing members: an empty list on a rule would allow
+	// everybody.
 	var cidrs []string
 	if !f.Spec.DenyAll() && !f.Spec.Internal {
 		cidrs = f.Spec.SourceRanges
@@ -97,6 +98,7 @@ func rules(f Facts) []Rule {
 			CIDRs:       slices.Clone(cidrs),
 			Stickiness:  f.Spec.Stickiness,
 		}
+
 		r.Name = RuleName(f.Service.LB, r.Protocol, p.Port)
 		if r.Protocol == ProtocolSSL {
 			r.Certificate = f.Spec.SSLCertificate
@@ -120,7 +122,7 @@ func ruleProtocol(spec annotation.Spec, p Port) string {
 	return ProtocolTCP
 }
 
-// memberNames are the members that have a NIC in a network, at their addresses there.
+// memberNames returns the names of the members that have a NIC in a network, see MemberName; sorted.
 func memberNames(members []Member, networkID string) []string {
 	var names []string
 	for i := range members {
@@ -133,7 +135,7 @@ func memberNames(members []Member, networkID string) []string {
 	return slices.Compact(names)
 }
 
-// Outside are the nodes without a NIC in a network.
+// Outside returns the nodes without a NIC in a network, sorted.
 func Outside(members []Member, networkID string) []string {
 	var nodes []string
 	for i := range members {
@@ -152,8 +154,8 @@ func (m *Member) nicIn(networkID string) *NIC {
 	return nil
 }
 
-// secondary is the secondary address at which a node wants to be reached: one that it gives as its own, when it
-// does not give the NIC's primary one.
+// secondary returns the secondary address of the NIC at which a node wants to be reached: one of the node's own
+// addresses. It is empty if the node has the primary address of the NIC.
 func (n NIC) secondary(own []string) string {
 	if slices.Contains(own, n.IP) {
 		return ""
@@ -179,11 +181,11 @@ func PrimaryAddresses(members []Member, networkID string) map[string]string {
 	return out
 }
 
-// mode is the Service's mode.
+// mode returns the mode of the Service.
 func (f Facts) mode() string { return cmp.Or(f.Spec.Mode, annotation.Auto) }
 
-// forwarded reports whether a port is forwarded to one node in place of being balanced. In mode auto that is what the
-// virtual router does not balance, and all ports along with it where one address cannot have both.
+// forwarded reports whether a port is forwarded to one node instead of being balanced. In mode auto, these are the
+// ports that the virtual router does not balance, and all other ports as well if one address cannot have both.
 func (f Facts) forwarded(p Port) bool {
 	switch {
 	case f.unbalanced(p):
@@ -194,13 +196,13 @@ func (f Facts) forwarded(p Port) bool {
 	return slices.ContainsFunc(f.Service.Ports, f.unbalanced)
 }
 
-// onePurpose reports whether an address of the network has either load balancer rules or port forwardings.
+// onePurpose reports whether an address of the network can have only load balancer rules or only port forwardings.
 func (f Facts) onePurpose() bool {
 	return f.Network != nil && !f.Network.anywhere && !f.Network.Conserve && !f.Spec.Internal
 }
 
-// AllForwarded says that ports are forwarded which would be balanced if an address could have both; nil when there are
-// none.
+// AllForwarded returns a notice about ports that are forwarded although they would be balanced if an address could have
+// both; nil if there are none.
 func AllForwarded(f Facts) *Notice {
 	var ports []string
 	for _, p := range f.Service.Ports {
@@ -215,15 +217,15 @@ func AllForwarded(f Facts) *Notice {
 		"forwarding %s to one node each, too: %s", strings.Join(ports, ", "), f.Network.eitherOr())}
 }
 
-// eitherOr says what a network without conserve mode does not do.
+// eitherOr returns the explanation that a network without conserve mode allows only one of the two.
 func (n *Network) eitherOr() string {
 	return fmt.Sprintf("network %q is of an offering without conserve mode, so that an address has either load "+
 		"balancer rules or port forwardings",
 		cmp.Or(n.Name, n.ID))
 }
 
-// unbalanced reports whether a port is forwarded whatever the others are: UDP, and TCP on a number that has UDP as
-// well, as CloudStack gives a number either to load balancer rules or to port forwardings.
+// unbalanced reports whether a port is forwarded whatever the other ports are: UDP, and TCP on a number that UDP uses
+// as well, because CloudStack uses a number either for load balancer rules or for port forwardings.
 func (f Facts) unbalanced(p Port) bool {
 	switch {
 	case f.mode() == annotation.Direct:
@@ -238,7 +240,7 @@ func (f Facts) unbalanced(p Port) bool {
 			slices.ContainsFunc(f.Service.Ports, func(o Port) bool { return o.Port == p.Port && o.Protocol == "UDP" })
 }
 
-// rules reports whether some port is balanced.
+// rules reports whether at least one port is balanced.
 func (f Facts) rules() bool {
 	return slices.ContainsFunc(f.Service.Ports, func(p Port) bool { return !f.forwarded(p) })
 }
@@ -259,7 +261,7 @@ func forwardPorts(f Facts) []ForwardPort {
 	return out
 }
 
-// orAuto is the rest of a remedy for what mode auto would serve.
+// orAuto returns the end of a remedy for a port that mode auto would serve; empty in other modes than proxy.
 func (f Facts) orAuto() string {
 	if f.mode() != annotation.Proxy {
 		return ""
@@ -267,7 +269,7 @@ func (f Facts) orAuto() string {
 	return ", or set the annotation " + annotation.Mode + " to " + annotation.Auto
 }
 
-// whyNotForwarded says why a port that mode auto would forward is not.
+// whyNotForwarded returns why mode auto does not forward a port; empty in other modes.
 func (f Facts) whyNotForwarded() string {
 	switch {
 	case f.mode() != annotation.Auto:
@@ -282,8 +284,8 @@ func (f Facts) whyNotForwarded() string {
 	return ""
 }
 
-// checkMode says why ports cannot be forwarded that the Service's mode wants to be. What a load balancer does to a
-// connection cannot be had where there is none.
+// checkMode returns why ports that should be forwarded in the Service's mode cannot be. Forwarded ports have none of
+// the load balancer's features.
 func checkMode(f Facts) *RefusalError {
 	if !f.Forwards() {
 		return nil
@@ -307,7 +309,7 @@ func checkMode(f Facts) *RefusalError {
 	}
 
 	if f.mode() != annotation.Direct {
-		// TCP on a number with UDP: the others are balanced.
+		// These are TCP ports on a number that UDP uses as well; all other TCP ports are balanced.
 		for _, p := range f.Service.Ports {
 			if p.Protocol != "UDP" && f.forwarded(p) {
 				if what, name := f.Spec.NeedsBalancerAt(p.Port); what != "" {
@@ -342,5 +344,5 @@ func checkMode(f Facts) *RefusalError {
 	return nil
 }
 
-// Forwards reports whether the Service may have ports that are forwarded, as far as the facts tell.
+// Forwards reports whether the Service may have forwarded ports, as far as the facts show.
 func (f Facts) Forwards() bool { return slices.ContainsFunc(f.Service.Ports, f.forwarded) }

@@ -202,13 +202,14 @@ func TestTagOwner(t *testing.T) {
 
 func udp(port int) Port { return Port{Protocol: "UDP", Port: port, NodePort: 31000 + port} }
 
-// forwarding is an isolated network whose router forwards ports; aTier a tier with an ACL list of its own.
+// forwarding returns an isolated network whose router forwards ports.
 func forwarding() *Network {
 	n := isolated()
 	n.Forwards = true
 	return n
 }
 
+// aTier returns a VPC tier with an ACL list of its own.
 func aTier() *Network {
 	n := forwarding()
 	n.VPCID, n.Firewall, n.Providers, n.ACLID, n.ACLName = "vpc", false, []string{vpcVirtualRouter}, "acl", "mine"
@@ -253,7 +254,7 @@ func TestModesAndRefusals(t *testing.T) {
 		network  *Network
 		spec     func(*annotation.Spec)
 		without  string   // a command that the role does not allow
-		forwards []string // the others are rules
+		forwards []string // the other ports have rules
 		reason   Reason
 		says     string
 	}{
@@ -380,7 +381,7 @@ func TestModesAndRefusals(t *testing.T) {
 	require.NotNil(t, CheckService(v6, openSpec()))
 }
 
-// Ports are led to fit nodes, and stay where they are when there is none. Members of rules are not concerned.
+// Ports are forwarded to eligible nodes, and stay where they are if there is none. Members of rules do not change.
 func TestIneligibleNodes(t *testing.T) {
 	t.Parallel()
 	members := []Member{member("a", "vm1"), member("b", "vm2")}

@@ -12,7 +12,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Effect changes the actual state as the action has changed CloudStack.
+// Effect changes the actual state in the same way as the action has changed CloudStack.
 func (s Step) Effect(on *Actual, o Outcome) {
 	if s.Kind == AllocateAddress {
 		on.Addresses = append(on.Addresses, Address{
@@ -24,7 +24,7 @@ func (s Step) Effect(on *Actual, o Outcome) {
 
 	a, list := on.Find(s.AddressID), on.list(s.On, s.Resource())
 	switch {
-	case a == nil && s.ACLID == "": // it is gone
+	case a == nil && s.ACLID == "": // the address no longer exists
 	case s.Kind == ReleaseAddress, s.Kind == ForgetAddress:
 		id := a.ID
 		on.Addresses = slices.DeleteFunc(on.Addresses, func(x Address) bool { return x.ID == id })
@@ -35,7 +35,7 @@ func (s Step) Effect(on *Actual, o Outcome) {
 		}
 
 	case s.Makes() != "":
-		// a read may have shown it before its job ended
+		// A read may already have shown the item before its job ended.
 		if !slices.ContainsFunc(*list, func(i Item) bool { return i.ID == o.ID }) {
 			*list = append(*list, s.made(o))
 		}
@@ -60,7 +60,7 @@ func (s Step) Effect(on *Actual, o Outcome) {
 	}
 }
 
-// made is the item that the action makes.
+// made returns the item that the action creates.
 func (s Step) made(o Outcome) Item {
 	item := Item{Rule: access.Rule{Range: s.Access, ID: o.ID}, Mark: Mark{Owner: Owned}}
 	switch s.Kind {
@@ -79,7 +79,7 @@ func (s Step) made(o Outcome) Item {
 	return item
 }
 
-// change is the effect of an action on an item that stays.
+// change applies the effect of an action to an item that stays.
 func (s Step) change(r *Item, o Outcome) {
 	switch s.Kind {
 	case UpdateForward:
@@ -100,7 +100,7 @@ func (s Step) change(r *Item, o Outcome) {
 	case AddMembers:
 		r.Members = ordered(slices.Concat(r.Members, s.Members))
 		if slices.Equal(r.Members, s.Members) {
-			r.Members = s.Members // one copy of a long list
+			r.Members = s.Members // share one copy of a long list
 		}
 
 	case RemoveMembers:
@@ -115,7 +115,8 @@ func (s Step) change(r *Item, o Outcome) {
 	}
 }
 
-// list returns the items of one type on an address, or those of a network ACL list; nil for none.
+// list returns the items of one type on an address, or those of a network ACL list; nil if there is no such address or
+// type.
 func (a *Actual) list(on On, resource string) *[]Item {
 	x := a.Find(on.AddressID)
 	switch {
@@ -132,7 +133,7 @@ func (a *Actual) list(on On, resource string) *[]Item {
 	return nil
 }
 
-// Own returns the Service's own items of one type on an address, or in a network ACL list.
+// Own returns the Service's own items of one type, on an address or in a network ACL list.
 func (a *Actual) Own(on On, resource string) (own []*Item) {
 	list, firewall := a.list(on, resource), resource == ResourceFirewall
 	for i := 0; list != nil && i < len(*list); i++ {
@@ -144,10 +145,10 @@ func (a *Actual) Own(on On, resource string) (own []*Item) {
 	return own
 }
 
-// Changed names what steps change in CloudStack, or tried to.
+// Changed has the names of what steps change, or tried to change, in CloudStack.
 type Changed map[string]bool
 
-// Add adds what steps change.
+// Add adds the names of what steps change.
 func (c Changed) Add(steps []Step) {
 	for _, s := range steps {
 		for _, name := range s.subjects() {
@@ -156,10 +157,9 @@ func (c Changed) Add(steps []Step) {
 	}
 }
 
-// Repairs returns the steps of a plan that undo what others did. back is the plan, from the same actual state, to the
-// desired state that was reached last: CloudStack had that state, so that what back changes was changed since. tried is
-// what the controller has changed since, or may have. A step repairs what back changes, too, and the controller did not
-// change.
+// Repairs returns the steps of a plan that undo changes of others. back is the plan from the same actual state to the
+// desired state that was last reached: whatever it changes was changed since. tried has what the controller itself has
+// changed since, or may have. A step is a repair if back changes the same thing and the controller did not.
 func Repairs(steps, back []Step, tried Changed) []Step {
 	undone := Changed{}
 	undone.Add(back)
@@ -168,8 +168,8 @@ func Repairs(steps, back []Step, tried Changed) []Step {
 	})
 }
 
-// subjects name what a step changes: each member on its own. Tags are left out: they may be missing because they could
-// not be set.
+// subjects returns a name for everything that a step changes, one for each member. Tags do not count, because they may
+// be missing after a failed attempt to set them.
 func (s Step) subjects() (names []string) {
 	if strings.HasPrefix(s.Kind, "tag-") {
 		return nil

@@ -10,24 +10,24 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Grants are what the operator's policy allows the Service to use beyond the addresses of its own namespace.
+// Grants are what the operator's policy allows the Service in addition to the addresses of its own namespace.
 type Grants struct {
-	// SourceNAT is the source NAT address of an isolated network.
+	// SourceNAT allows the source NAT address of an isolated network.
 	SourceNAT bool
-	// ForeignAddress is an address that carries rules or port forwardings which no Service of the cluster made.
+	// ForeignAddress allows an address that has rules or port forwardings which no Service of the cluster created.
 	ForeignAddress bool
-	// MaxAddresses and MaxKept limit the addresses that Services of the namespace have or share, and those kept for it
-	// when Services were deleted. MaxPorts limits the rules and port forwardings of a Service, MaxAllPorts the ports of
-	// all Services of the namespace. Negative for no limit.
+	// MaxAddresses limits the addresses that Services of the namespace have or share, together with those kept for it.
+	// MaxKept limits those that are kept. MaxPorts limits the rules and port forwardings of a Service, MaxAllPorts the
+	// ports of all Services of the namespace. A negative value means no limit.
 	MaxAddresses, MaxKept, MaxPorts, MaxAllPorts int
 }
 
-// AllGrants has everything and no limit.
+// AllGrants returns Grants that allow everything without limits.
 func AllGrants() Grants {
 	return Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: -1, MaxKept: -1, MaxPorts: -1, MaxAllPorts: -1}
 }
 
-// CheckPorts refuses a Service that would have more rules and port forwardings in CloudStack than it may.
+// CheckPorts refuses a Service that would have more rules and port forwardings in CloudStack than the policy allows.
 func CheckPorts(d Desired, grants Grants) *RefusalError {
 	n := len(d.Rules) + len(d.Forwards)*max(1, len(d.bucketsOf()))
 	if grants.MaxPorts < 0 || n <= grants.MaxPorts {
@@ -40,8 +40,8 @@ func CheckPorts(d Desired, grants Grants) *RefusalError {
 			", or ask your cluster's operator, who can raise the limit")
 }
 
-// CheckCluster refuses to work on a Service whose objects in CloudStack name another cluster: the id of this one was
-// changed, or one of the two is a copy of the other, whose objects must not be touched.
+// CheckCluster refuses to work on a Service whose objects in CloudStack name another cluster. Either the id of this
+// cluster was changed, or one of the two clusters is a copy of the other, whose objects must not be changed.
 func CheckCluster(a Actual, clusters []string) *RefusalError {
 	if a.OtherCluster == "" {
 		return nil
@@ -53,7 +53,7 @@ func CheckCluster(a Actual, clusters []string) *RefusalError {
 			"cluster is a copy of the other one, delete the Service here and remove its finalizer", a.OtherCluster))
 }
 
-// Fits returns why the address chosen by Plan cannot serve, nil when it can.
+// Fits returns why the address chosen by Plan cannot serve; nil if it can.
 func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalError {
 	if d.Absent {
 		return nil
@@ -61,7 +61,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 
 	known := d.NetworkID != ""
 
-	// An address of a VPC is bound to a tier by its first rule, so that the tier must be known.
+	// The first rule binds an address of a VPC to a tier, so the tier must be known.
 	unbound := target != nil && target.VPCID != "" && target.NetworkID == "" && target.joining(d)
 	if !known && (target == nil || unbound) {
 		return Refuse(ReasonNoNodes, "no node is eligible, so that the network of the address is not known",
@@ -76,6 +76,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	unusable := func(message, remedy string) *RefusalError {
 		return Refuse(ReasonAddressUnavailable, where+message, remedy)
 	}
+
 	switch {
 	case target.ForeignCluster && (!target.Internal || target.asks(d)):
 		return unusable(" belongs to another cluster (by its tags)", "choose another address")
@@ -112,7 +113,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 
 	asks := target.asks(d)
 	if asks && target.Refusal != nil {
-		return target.Refusal // whose the address is comes first: what is on it is nobody else's business
+		return target.Refusal // check the owner first: nobody else should learn what is on the address
 	}
 
 	for _, r := range target.Rules {
@@ -122,10 +123,10 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	}
 
 	if !target.joining(d) {
-		return nil // what is served already is served on
+		return nil // ports that are already served stay served
 	}
 
-	// CloudStack gives a number to load balancer rules or to port forwardings, whatever their protocols.
+	// CloudStack uses a port number either for load balancer rules or for port forwardings, whatever their protocols.
 	for i := range target.Forwards {
 		f := &target.Forwards[i]
 		for _, port := range ports {
@@ -143,8 +144,8 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	return target.refuses(d, grants)
 }
 
-// taken refuses a port on which an item of others is; what says what kind of item. It names the Service that has it to
-// those of its namespace, and nobody else's names and ids to anybody: who may write the Service reads the Event.
+// taken refuses a port that an item of others uses; what describes the item. It names the other Service only if both
+// are in one namespace, because everyone who can edit the Service can read its Events.
 func (m *Mark) taken(port int, where, what, remedy string) *RefusalError {
 	by := what + ", which is not of this Service"
 	if m.By != "" {
@@ -154,18 +155,17 @@ func (m *Mark) taken(port int, where, what, remedy string) *RefusalError {
 		remedy+", or choose another port or address", port)
 }
 
-// joining reports whether a rule or port forwarding has to be made on the address where there is neither of ours.
+// joining reports whether a rule or port forwarding has to be created for a port of the address that has none of ours.
 func (a *Address) joining(d Desired) bool { return a.ID != "" && a.lacks(d, nil) }
 
-// asks reports whether the Service wants a port that it does not have on the address: neither by a rule or port
-// forwarding of ours, which others may have deleted, nor by its record, which counts while its status shows the
-// address.
+// asks reports whether the Service wants a port that it does not have on the address. It has a port if there is a rule
+// or port forwarding of ours, or if its record says so, since others may have deleted the rule. The record counts while
+// the status shows the address.
 func (a *Address) asks(d Desired) bool {
 	return a.joining(d) && (!a.Has || a.lacks(d, a.RecordedPorts))
 }
 
-// lacks reports whether the Service wants a port that is not among those that it had and for which it has nothing on
-// the address.
+// lacks reports whether the Service wants a port for which it has nothing on the address and which is not in had.
 func (a *Address) lacks(d Desired, had annotation.PortSet) bool {
 	for protocol, ports := range d.Opened() {
 		if slices.ContainsFunc(ports, func(port int) bool {
@@ -177,17 +177,19 @@ func (a *Address) lacks(d Desired, had annotation.PortSet) bool {
 	return false
 }
 
-// refuses says why the Service may not use the address without the operator's grant: its network or others use it.
+// refuses returns why the Service may not use the address without the operator's grant: it is the network's source NAT
+// address, or others use it.
 func (a *Address) refuses(d Desired, grants Grants) *RefusalError {
 	refuse := func(message, remedy string) *RefusalError {
 		return Refuse(ReasonNotAllowed, "address "+a.IP+message, remedy)
 	}
+
 	switch {
 	case a.SourceNAT && !grants.SourceNAT:
 		return refuse(" is the source NAT address of the network, by which all its VMs reach the outside",
 			"choose another address, or have the namespace added to the chart's value tenancy.sourceNATAddress.allow")
 	case grants.ForeignAddress, a.proven() && !a.Internal, a.Holder != "" && a.Known:
-		return nil // what others made there, they made on an address of ours, or its holder lives with it
+		return nil // others use an address of ours, or its holder accepts them
 	case slices.ContainsFunc(a.Rules, ofNobodyHere):
 		return refuse(" carries a load balancer rule that no Service of this cluster has", foreignRemedy)
 	case slices.ContainsFunc(a.Forwards, ofNobodyHere):
@@ -203,9 +205,9 @@ func (a *Address) refuses(d Desired, grants Grants) *RefusalError {
 const foreignRemedy = "choose another address, or have the namespace added to the chart's value " +
 	"tenancy.foreignAddress.allow"
 
-// NeedsDetails reports whether a rule is about to be made on an address of which it is not known which of its ports are
-// forwarded, and that matters. On an address of the Service's own that matters only where a firewall rule without tags
-// is on such a port: whoever made it may forward the port.
+// NeedsDetails reports whether the port forwardings of the address must be read before a rule is created on it. On an
+// address of the Service's own they matter only if a firewall rule without tags covers a port: whoever created that
+// rule may forward the port.
 func NeedsDetails(d Desired, target *Address) bool {
 	if target == nil || target.Internal || !target.joining(d) || target.ForwardsKnown {
 		return false

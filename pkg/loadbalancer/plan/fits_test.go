@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
-// The limit counts what is made in CloudStack: a forwarded port of a VPC is one port forwarding for each part of the
+// The limit counts what is created in CloudStack: a forwarded port of a VPC has one port forwarding for each bucket of
 // sources.
 func TestCheckPorts(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestCheckPorts(t *testing.T) {
 	}
 }
 
-// What carries a former id of the cluster is tagged again, and nothing else is done to it.
+// Items with a former id of the cluster are tagged again, and nothing else changes.
 func TestFormerIDsAreReplaced(t *testing.T) {
 	t.Parallel()
 	public, inVPC := desired([]int{80, 81}), tier(desired([]int{80, 81}))
@@ -104,8 +104,8 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 	}
 }
 
-// Whose an address is decides before a rule is made on it; rules that stand are served on. Refusals say what is taken,
-// and by whom only if that is a Service of the same namespace.
+// The owner of an address decides before a rule is created on it. Existing rules stay served. A refusal says what is
+// taken, and by whom only if that is a Service of the same namespace.
 func TestSecurityFitsTenants(t *testing.T) {
 	const ip, nearby = "203.0.113.7", "Service default/other"
 	taken := func(port int, by string) func(*Address) {
@@ -197,7 +197,8 @@ func TestFitsWithoutAnAddress(t *testing.T) {
 	assert.Equal(t, ReasonNoNodes, Fits(Desired{}, nil, isolated(), Grants{}).Reason)
 }
 
-// Who may write a Service reads what goes on on its own address: no name and no id of what others have there.
+// Everyone who can edit a Service reads its Events. They must not contain names or ids of what others have on the
+// address.
 func TestSecurityNoticesNameNobodyElse(t *testing.T) {
 	t.Parallel()
 	ours := Address{ID: "ip", IP: "203.0.113.7", Owner: Owned}
@@ -225,7 +226,7 @@ func TestSecurityNoticesNameNobodyElse(t *testing.T) {
 	assert.Contains(t, notices[0].Message, "lets others reach port 80")
 }
 
-// A firewall rule of unknown origin on a wanted port changes only after our own rule has the port.
+// A firewall rule of unknown origin on a desired port changes only after our own rule has the port.
 func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 	t.Parallel()
 	idle := func(change ...func(*Address)) Actual {
@@ -262,7 +263,7 @@ func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 	}
 }
 
-// someBook is an address book: what it says of each address.
+// someBook is an address book: what it says about each address.
 type someBook struct {
 	Book
 	claims map[string]Claim
@@ -270,7 +271,7 @@ type someBook struct {
 
 func (b someBook) Claim(address, _ string) Claim { return b.claims[address] }
 
-// Whose an address is, and who may use it, by its tags and the address book.
+// The tags and the address book decide to whom an address belongs, and who may use it.
 func TestConsultAddressBook(t *testing.T) {
 	const ip = "203.0.113.7"
 	self := Service{UID: "self", Namespace: "shop", Name: "web"}
@@ -307,7 +308,7 @@ func TestConsultAddressBook(t *testing.T) {
 		address := Address{
 			IP: ip, Owner: cmp.Or(c.Owner, Unknown), ForeignCluster: c.ForeignCluster,
 			TaggedUID: c.TaggedUID, TaggedService: c.TaggedService, Keeper: c.Keeper,
-			// What was known before is replaced.
+			// Consult replaces what was known before.
 			Holder: "bank/ledger", GuestOf: "bank", Shared: true, Refusal: &RefusalError{},
 		}
 

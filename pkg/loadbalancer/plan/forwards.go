@@ -12,10 +12,11 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/spread"
 )
 
-// bucketsOf are the sources of each port forwarding of a port: one without a list where they cannot tell sources apart.
+// bucketsOf returns the source ranges for each port forwarding of a port. If port forwardings cannot have source
+// ranges, there is one without.
 func (d Desired) bucketsOf() [][]string {
 	if len(d.Members) == 0 {
-		return nil // with nobody to be led to, or nobody to be let in, there is no forwarding
+		return nil // no port forwardings, because there is no member, or no source is allowed
 	}
 	if d.Buckets == 0 {
 		return [][]string{nil}
@@ -25,12 +26,13 @@ func (d Desired) bucketsOf() [][]string {
 
 // forwards plans the port forwardings of the target.
 //
-// Those of one port never overlap: which of them a packet takes would depend on their order in the router. Where
-// sources change from one to another, all first give up what they lose, and then take what they gain; that takes some
-// calls, for which those sources find the port closed, and shuts out nobody who has a connection.
+// The source ranges of one port's forwardings never overlap: otherwise their order in the router would decide which one
+// a packet takes. When sources move between forwardings, all forwardings first give up the sources that they lose, and
+// then take the new ones. New connections from these sources fail between the two calls; existing connections stay
+// open.
 func (p *planner) forwards(target *Address) {
 	buckets := p.desired.bucketsOf()
-	kept := map[ForwardPort][]*Item{} // by port and bucket
+	kept := map[ForwardPort][]*Item{} // by port, then by bucket
 	ports := slices.SortedFunc(slices.Values(p.desired.Forwards), compareForwardPorts)
 	own := target.OwnForwards()
 	for i := range own {
@@ -71,7 +73,8 @@ func (a *Address) onForward(kind string, f *Item) Step {
 	return Step{Kind: kind, On: a.on(), ItemID: f.ID, Protocol: f.Protocol, Port: f.StartPort}
 }
 
-// pair gives each bucket the first port forwarding that has some of its sources already; the others are not needed.
+// pair assigns to each bucket the first port forwarding that has some of its sources already. It returns the rest as
+// surplus.
 func pair(list []*Item, buckets [][]string) (kept, surplus []*Item) {
 	kept, surplus = make([]*Item, len(buckets)), slices.Clone(list)
 	for b, cidrs := range buckets {
@@ -85,7 +88,7 @@ func pair(list []*Item, buckets [][]string) (kept, surplus []*Item) {
 	return kept, surplus
 }
 
-// sources are whom a port forwarding leads to its member: everybody without a list.
+// sources returns the allowed source ranges of a port forwarding; all addresses when it has no list.
 func (f *Item) sources() []string {
 	if len(f.CIDRs) == 0 {
 		return []string{annotation.Anyone}
@@ -93,8 +96,8 @@ func (f *Item) sources() []string {
 	return f.CIDRs
 }
 
-// placed chooses the members of the buckets. All ports of a Service share them: the member that the first port has for
-// a bucket counts as its current one.
+// placed chooses a member for each bucket, the same for all ports of the Service. The current member of a bucket is the
+// one to which the first port of the Service is forwarded.
 func (p *planner) placed(ports []ForwardPort, have map[ForwardPort][]*Item, buckets int) []string {
 	current := make([]string, buckets)
 	for b := range current {
@@ -110,7 +113,7 @@ func (p *planner) placed(ports []ForwardPort, have map[ForwardPort][]*Item, buck
 // changeForward plans the changes of one port forwarding in place.
 func (p *planner) changeForward(target *Address, port ForwardPort, f *Item, member string, cidrs []string) {
 	update := target.onForward(UpdateForward, f)
-	changed := target.Settled && f.State == StateAdd // it was never applied
+	changed := target.Settled && f.State == StateAdd // the router never received it
 	if f.Member != member {
 		update.Member, update.From, changed = member, f.Member, true
 	}
@@ -139,7 +142,7 @@ func (p *planner) changeForward(target *Address, port ForwardPort, f *Item, memb
 	p.add(waveBuild, update)
 }
 
-// ForwardPort is a port that is wanted as a port forwarding. A Service may have one number for TCP and for UDP.
+// ForwardPort is a port that is to be forwarded. A Service may have the same number for TCP and for UDP.
 type ForwardPort struct {
 	Protocol    string `json:"protocol"` // tcp or udp
 	PublicPort  int    `json:"publicPort"`
@@ -153,5 +156,5 @@ func compareForwardPorts(a, b ForwardPort) int {
 	return cmp.Or(cmp.Compare(a.PublicPort, b.PublicPort), cmp.Compare(a.Protocol, b.Protocol))
 }
 
-// portText writes a port with its protocol, as "53/udp".
+// portText returns a port with its protocol, such as "53/udp".
 func portText(protocol string, port int) string { return fmt.Sprintf("%d/%s", port, protocol) }

@@ -13,15 +13,15 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Kept plans for a Service that is refused what it asks for. What it has in CloudStack for ports that it still asks for
-// stays as it is and follows the nodes. What it has for other ports goes: their node ports may be another Service's by
-// now, and another Service may take the ports of a shared address, to which it lets in others. Nothing is opened, and
-// no address is acquired or released.
+// Kept plans for a Service whose request is refused. What exists for ports that it still asks for stays and follows the
+// nodes. What exists for other ports is removed: their node ports may belong to another Service by now, and another
+// Service may take the ports of a shared address and allow other sources. Nothing is opened, and no address is acquired
+// or released.
 //
-// Without membersKnown rules and port forwardings lead where they do.
+// Without membersKnown, rules and port forwardings keep their members.
 func Kept(f Facts, a Actual, membersKnown bool, limits Limits) (Desired, []Step) {
 	p := planner{limits: limits, desired: Desired{Absent: true, UID: f.Service.UID}}
-	letIn := annotation.PortSet{} // by network ACL lists
+	letIn := annotation.PortSet{} // ports that network ACL lists must allow
 	for _, x := range sortAddresses(a.Addresses) {
 		if x.Ours() && x.State != StateReleasing {
 			letIn = letIn.Union(p.keep(f, &x, membersKnown))
@@ -34,20 +34,21 @@ func Kept(f Facts, a Actual, membersKnown bool, limits Limits) (Desired, []Step)
 	return p.desired, p.steps
 }
 
-// keep plans for one address, and returns the ports that network ACL lists have to let in for it.
+// keep plans for one address. It returns the ports that network ACL lists must allow for it.
 func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation.PortSet) {
 	if x.Allocated || len(x.OwnRules())+len(x.OwnForwards()) > 0 {
 		p.tagAddress(x)
 	}
+
 	letIn = annotation.PortSet{}
-	open := annotation.PortSet{} // by the firewall
+	open := annotation.PortSet{} // ports that the firewall must allow
 	firewall := x.firewall(true)
 	members := memberNames(f.Members, x.NetworkID)
 	p.desired.NetworkID = cmp.Or(p.desired.NetworkID, x.NetworkID)
 	p.desired.Members = ordered(slices.Concat(p.desired.Members, members))
 
-	// Where there is no firewall, rules without members are what keeps sources out: there none gets its first one, or
-	// loses its last.
+	// Without a firewall, a rule without members is what denies access. So no rule gets its first member here, and none
+	// loses its last one.
 	follows := membersKnown && x.NetworkID != "" && (len(members) > 0 || len(f.Members) == 0 && len(firewall) > 0)
 	for _, r := range x.OwnRules() {
 		protocol := transport(r.Protocol)
@@ -55,7 +56,8 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 			p.deleteRule(x, r, waveDelete, "")
 			continue
 		}
-		// what another provider made keeps its members until the Service is taken over
+
+		// A rule of another provider keeps its members until this controller has taken the Service over.
 		adopted := r.Adopted && !r.Tagged
 		if follows && !adopted && !r.Deleting && (len(r.Members) > 0 || len(firewall) > 0) {
 			p.members(x.on(), r, members)
@@ -76,6 +78,7 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 		open[fw.Protocol] = append(open[fw.Protocol], fw.StartPort)
 		letIn[fw.Protocol] = append(letIn[fw.Protocol], fw.PrivatePort)
 	}
+
 	if follows && len(members) > 0 {
 		p.moveForwards(x, forwards, serving(f, x.NetworkID, members))
 	}
@@ -84,7 +87,8 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 	return letIn
 }
 
-// moveForwards moves the port forwardings that lead to nobody who serves. Those of the same sources stay together.
+// moveForwards moves the port forwardings whose member does not serve. Forwardings with the same source ranges move to
+// the same member.
 func (p *planner) moveForwards(x *Address, forwards []Item, serving []string) {
 	var sources, current []string
 	for _, f := range forwards {
@@ -94,6 +98,7 @@ func (p *planner) moveForwards(x *Address, forwards []Item, serving []string) {
 			current[at] = f.Member
 		}
 	}
+
 	placed := spread.Place(p.desired.UID, serving, current)
 	for _, f := range forwards {
 		if slices.Contains(serving, f.Member) || f.Deleting {
@@ -105,8 +110,8 @@ func (p *planner) moveForwards(x *Address, forwards []Item, serving []string) {
 	}
 }
 
-// narrow closes what the Service's firewall rules, or its items of a network ACL list, open beside the ports that are
-// kept.
+// narrow closes what the Service's own firewall rules, or its items of a network ACL list, open in addition to the kept
+// ports.
 func (p *planner) narrow(kept annotation.PortSet, own, others []Item, on On) {
 	before := len(p.steps)
 	for _, item := range own {
@@ -125,7 +130,7 @@ func (p *planner) narrow(kept annotation.PortSet, own, others []Item, on On) {
 	}
 
 	switch {
-	case len(p.steps) == before: // what another provider made has no tags
+	case len(p.steps) == before: // leave items of another provider without tags
 	case on.ACLID != "":
 		p.tag(TagACL, on, own)
 	default:
@@ -133,5 +138,5 @@ func (p *planner) narrow(kept annotation.PortSet, own, others []Item, on On) {
 	}
 }
 
-// sourcesOf writes the source ranges of an item.
+// sourcesOf returns the source ranges of an item as text.
 func sourcesOf(i Item) string { return strings.Join(annotation.Canonical(i.CIDRs), ",") }

@@ -1,11 +1,12 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what a Service needs in CloudStack and how to get there. It is pure: values in, values out.
+// Package plan decides what a Service needs in CloudStack and which steps lead there. It makes no calls and keeps no
+// state: its results depend only on its arguments.
 //
 //	Desire   Service, Spec, network, members -> Desired or a RefusalError
-//	Plan     Desired, Actual -> the address that serves, and the steps
-//	Fits     Desired, that address -> a RefusalError where it cannot serve
+//	Plan     Desired, Actual -> the steps, and the address to serve from
+//	Fits     Desired, that address -> a RefusalError if the address cannot be used
 package plan
 
 import (
@@ -16,24 +17,25 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Service is what the planner needs to know of a Service's identity and ports.
+// Service is the identity and the ports of a Kubernetes Service, as far as the planner needs them.
 type Service struct {
 	UID, Namespace, Name string
-	// LB is the load balancer's name, the prefix of its rules' names.
+	// LB is the name of the load balancer. The names of its rules begin with it.
 	LB    string
 	Ports []Port
 	// StatusIPs are the addresses in the Service's status.
 	StatusIPs []string
-	// Seen is set when this controller has worked on the Service before, by the Service's status.
+	// Seen reports whether the Service's status shows that this controller has worked on it before.
 	Seen bool
-	// IPv6Only is set when the Service has no IPv4 address.
+	// IPv6Only reports whether the Service has no IPv4 address.
 	IPv6Only bool
 }
 
-// Key is namespace/name.
+// Key returns namespace/name.
 func (s Service) Key() string { return s.Namespace + "/" + s.Name }
 
-// HasPort reports whether the Service has a port with that node port; an empty protocol is any.
+// HasPort reports whether the Service has a port with these numbers: public is the port, private the node port. An
+// empty protocol matches any.
 func (s Service) HasPort(protocol string, public, private int) bool {
 	return slices.ContainsFunc(s.Ports, func(p Port) bool {
 		return p.Port == public &&
@@ -50,47 +52,48 @@ type Port struct {
 	NodePort int
 }
 
-// Member is a Node's VM with its NICs.
+// Member is the VM of a Node, with its NICs.
 type Member struct {
 	Node, VMID string
-	NICs       []NIC // the default one first
-	// Addresses are the Node's own internal addresses, if it has said them.
+	NICs       []NIC // the default NIC first
+	// Addresses are the internal addresses in the Node's status, if there are any.
 	Addresses []string
 }
 
-// NIC connects a Member to a guest network.
+// NIC connects the VM of a Member to a guest network.
 type NIC struct {
 	NetworkID, NetworkName string
 	IP                     string
 	Secondary              []string
 }
 
-// Network is what the planner needs to know of the members' network.
+// Network is the guest network of the members, as far as the planner needs it.
 type Network struct {
 	ID, Name, VPCID string
 	// Type is Isolated, Shared or L2.
 	Type string
-	// LoadBalancer, Firewall and DNS report whether the network offers the service.
+	// LoadBalancer, Firewall and DNS report whether the network offers that service.
 	LoadBalancer, Firewall, DNS bool
-	// Providers serve Lb; VirtualRouter is HAProxy with its restrictions.
+	// Providers are the providers of the service Lb. A virtual router balances with HAProxy, which has restrictions.
 	Providers []string
-	// Unfiltered means that nothing is known to hold source ranges of a public load balancer: neither HAProxy, nor a
-	// firewall of the provider that balances.
+	// Unfiltered means that nothing is known to enforce the source ranges of a public load balancer: it is not HAProxy,
+	// and its provider has no firewall in this network.
 	Unfiltered bool
 	// Forwards reports whether a virtual router forwards ports of public addresses.
 	Forwards bool
-	// Public and Internal are the schemes that Lb offers; Protocols what its provider says it takes; TLS whether
-	// it ends TLS.
+	// Public and Internal report which schemes the service Lb offers. Protocols are those that its provider says it
+	// supports. TLS reports whether it can terminate TLS.
 	Public, Internal, TLS bool
 	Protocols             []string
-	// CIDR has the network's IPv4 addresses; empty where CloudStack does not say.
+	// CIDR is the IPv4 range of the network; empty if CloudStack does not report it.
 	CIDR string
-	// ACLID and ACLName are the network ACL list of a VPC tier.
+	// ACLID and ACLName identify the network ACL list of a VPC tier.
 	ACLID, ACLName string
-	// Conserve reports whether an address may serve several purposes.
+	// Conserve reports whether the offering is in conserve mode: one address may have both load balancer rules and port
+	// forwardings.
 	Conserve bool
 
-	anywhere bool // stands for all networks: see CheckService
+	anywhere bool // the Network stands for any network, see CheckService
 }
 
 // IsVirtualRouter reports whether a provider is a virtual router.
@@ -98,52 +101,53 @@ func IsVirtualRouter(provider string) bool {
 	return provider == virtualRouter || provider == vpcVirtualRouter
 }
 
-// proxied reports whether HAProxy on the virtual router is what balances.
+// proxied reports whether HAProxy on a virtual router does the balancing.
 func (n *Network) proxied() bool {
 	return len(n.Providers) == 0 || slices.ContainsFunc(n.Providers, IsVirtualRouter)
 }
 
-// ownACL reports whether the tier's ACL list can be changed: the two default lists cannot.
+// ownACL reports whether the tier has a network ACL list that can be changed. The two default lists cannot.
 func (n *Network) ownACL() bool {
 	return n.ACLID != "" && n.ACLName != defaultAllow && n.ACLName != defaultDeny
 }
 
 // Desired is what should be in CloudStack for one Service.
 type Desired struct {
-	// Absent asks for nothing: the plan towards it deletes.
+	// Absent means that nothing of the Service should remain in CloudStack.
 	Absent    bool   `json:"absent,omitempty"`
 	NetworkID string `json:"networkID,omitempty"`
 	// VPCID is set when the network is a tier of a VPC.
 	VPCID string `json:"vpcID,omitempty"`
-	// Internal asks for an address of the tier in place of a public one.
+	// Internal asks for an address of the tier instead of a public one.
 	Internal bool `json:"internal,omitempty"`
-	// Address is the requested public address; empty for any.
+	// Address is the requested address; empty for any.
 	Address string `json:"address,omitempty"`
-	// KeepAddress keeps an acquired address that is no longer needed.
+	// KeepAddress means not to release an acquired address that is no longer needed.
 	KeepAddress bool     `json:"keepAddress,omitempty"`
 	Rules       []Rule   `json:"rules,omitempty"`   // sorted by port
-	Ranges      []string `json:"ranges,omitempty"`  // source ranges of firewall and ACL; empty: closed
+	Ranges      []string `json:"ranges,omitempty"`  // source ranges of the firewall and the ACL list; none if empty
 	Members     []string `json:"members,omitempty"` // see MemberName; sorted
-	// Firewall reports whether the network has a firewall, which then is kept to Ranges.
+	// Firewall means that the network has a firewall, in which the controller opens the ports to Ranges only.
 	Firewall bool `json:"firewall,omitempty"`
-	// ACLID is the network ACL list that is kept to Ranges; empty for none.
+	// ACLID is the network ACL list in which the controller opens the ports to Ranges only; empty for none.
 	ACLID string `json:"aclID,omitempty"`
-	// CIDRsDecide is set where the network has no firewall: the rules' own source ranges are the only filter of public
-	// traffic.
+	// CIDRsDecide means that the network has no firewall, so that the source ranges of the rules are the only filter of
+	// public traffic.
 	CIDRsDecide bool `json:"cidrsDecide,omitempty"`
 
-	// OnePurpose means that an address has either rules or port forwardings.
+	// OnePurpose means that an address cannot have both load balancer rules and port forwardings.
 	OnePurpose bool `json:"onePurpose,omitempty"`
-	// Forwards are the ports that are led to one node each, past the load balancer; sorted.
+	// Forwards are the ports that are forwarded to one node each, without a load balancer; sorted.
 	Forwards []ForwardPort `json:"forwards,omitempty"`
-	// Serving are the Members to which they may be led; UID makes Services choose different ones.
+	// Serving are the Members to which ports may be forwarded. UID spreads different Services over different members.
 	Serving []string `json:"serving,omitempty"`
 	UID     string   `json:"uid,omitempty"`
-	// Buckets is into how many parts the sources are split; 0 where forwards cannot tell sources apart.
+	// Buckets is the number of parts that the source addresses are split into, each with its own port forwarding. It is
+	// 0 if port forwardings cannot have source ranges.
 	Buckets int `json:"buckets,omitempty"`
 }
 
-// Ports are the public ports, sorted.
+// Ports returns the numbers of the public ports, sorted.
 func (d Desired) Ports() []int {
 	var ports []int
 	for _, some := range d.Opened() {
@@ -153,17 +157,17 @@ func (d Desired) Ports() []int {
 	return slices.Compact(ports)
 }
 
-// Opened are the public ports by transport protocol.
+// Opened returns the public ports by transport protocol.
 func (d Desired) Opened() annotation.PortSet { return d.ports(d.Rules, ForwardPort.public) }
 
-// Forwarded are those of them that are forwarded.
+// Forwarded returns the public ports that are forwarded.
 func (d Desired) Forwarded() annotation.PortSet { return d.ports(nil, ForwardPort.public) }
 
-// Targets are the node ports that they are forwarded to.
+// Targets returns the node ports to which public ports are forwarded.
 func (d Desired) Targets() annotation.PortSet { return d.ports(nil, ForwardPort.private) }
 
-// aclPorts are the ports that the tier's network ACL list has to let in. What is forwarded passes it with the node
-// port. A public load balancer needs none: the router itself connects to the nodes.
+// aclPorts returns the ports that the tier's network ACL list has to allow. Forwarded traffic passes the list with the
+// node port. A public load balancer needs no item, because the router itself connects to the nodes.
 func (d Desired) aclPorts() annotation.PortSet {
 	rules := d.Rules
 	if !d.Internal {
@@ -196,15 +200,15 @@ type Rule struct {
 	Algorithm   string `json:"algorithm"`
 	PublicPort  int    `json:"publicPort"`
 	PrivatePort int    `json:"privatePort"`
-	// CIDRs are the rule's own source ranges; nil when the rule does not filter.
+	// CIDRs are the source ranges of the rule; nil if the rule does not filter.
 	CIDRs []string `json:"cidrs,omitempty"`
 	// Stickiness is nil for none.
 	Stickiness *annotation.Stickiness `json:"stickiness,omitempty"`
-	// Certificate is the id of the certificate of a rule of protocol ssl.
+	// Certificate is the id of the TLS certificate; only for the protocol ssl.
 	Certificate string `json:"certificate,omitempty"`
 }
 
-// transport is what the firewall calls a rule's protocol.
+// transport returns the protocol that a firewall rule for a load balancer rule has.
 func transport(protocol string) string {
 	if protocol == ProtocolUDP {
 		return ProtocolUDP
@@ -212,13 +216,13 @@ func transport(protocol string) string {
 	return ProtocolTCP
 }
 
-// Providers of Lb that are HAProxy on a virtual router.
+// Providers of the service Lb that run HAProxy on a virtual router.
 const (
 	virtualRouter    = "VirtualRouter"
 	vpcVirtualRouter = "VpcVirtualRouter"
 )
 
-// The default network ACL lists, which nobody can change.
+// The default network ACL lists. CloudStack does not let anybody change them.
 const (
 	defaultAllow = "default_allow"
 	defaultDeny  = "default_deny"
@@ -232,60 +236,63 @@ const (
 	ProtocolSSL      = "ssl"
 )
 
-// Facts are what Desire decides from.
+// Facts are the input of Desire.
 type Facts struct {
 	Service Service
 	Spec    annotation.Spec
-	// Members serve; Reach are all nodes that may serve, if Members are only those that do now. Leaving are nodes that
-	// are about to be deleted, and to which ports may still be forwarded: they decide nothing about the network.
+	// Members are the nodes that serve now. Reach, if set, are all nodes that may serve. Leaving are nodes that are
+	// about to be deleted and to which ports may still be forwarded; they do not influence the choice of the network.
 	Members, Reach, Leaving []Member
-	// Ineligible are names of nodes to which no port may be forwarded now, with the reason, such as "not ready". They
-	// stay members of load balancer rules.
+	// Ineligible has the names of nodes to which no port may be forwarded now, with the reason, such as "not ready".
+	// They remain members of load balancer rules.
 	Ineligible map[string]string
-	// Network is the nodes' network; nil when there are no nodes and it is not known.
+	// Network is the network of the nodes; nil if there are no nodes and the network is not known.
 	Network *Network
-	// LeaveACLs leaves network ACL lists alone.
+	// LeaveACLs means that network ACL lists are not to be changed.
 	LeaveACLs bool
-	// NoForwards is a command for port forwarding that the role may not call; empty for none.
+	// NoForwards is a port forwarding command that the role may not call; empty if it may call all of them.
 	NoForwards string
 }
 
-// Nodes are all nodes that are known.
+// Nodes returns all known nodes.
 func (f Facts) Nodes() []Member { return slices.Concat(f.Members, f.Reach, f.Leaving) }
 
-// Subject is the Service that is worked on. Observing, planning and applying have it in common.
+// Subject is the Service that a sync works on. Observing, planning and applying share it.
 type Subject struct {
 	Facts
 	Desired Desired
-	// Actual is what was last read and since written; nil when that is not known.
+	// Actual is the state of CloudStack as last read, with the changes made since; nil if it is not known.
 	Actual *Actual
-	// Records are those of the Service; they change with the work.
+	// Records are the records kept on the Service. The sync changes them.
 	Records annotation.Records
 	Book    Book
-	// Project is the one to work in; OwnProject the same if the Service names it, as records have it.
+	// Project is the id of the CloudStack project to work in. OwnProject is the same if the Service or its records name
+	// a project, and empty otherwise; it is the project in new records.
 	Project, OwnProject string
-	// Clusters are the ids of this cluster in tags, the current one first.
+	// Clusters are the ids that this cluster has or had in tags, the current one first.
 	Clusters []string
-	// Notices are what became worth an Event.
+	// Notices are collected for Events.
 	Notices []Notice
-	// Lacks reports whether the role is known not to allow a command in the project.
+	// Lacks reports whether the role is known to forbid a command in the project.
 	Lacks func(command string) bool
 }
 
 // Notify adds a notice.
 func (s *Subject) Notify(n Notice) { s.Notices = append(s.Notices, n) }
 
-// Abilities of the server besides commands, as package cloudstack remembers them.
+// Abilities of the server other than commands. Package cloudstack caches them.
 const (
-	AbilityInPlace = "updateLoadBalancerRule cidrlist" // see Limits
-	AbilityCIDRs   = "source ranges of rules"          // a rule with some was read: the server does not ignore them
+	AbilityInPlace = "updateLoadBalancerRule cidrlist" // see Limits.InPlace
+	// AbilityCIDRs means that the server respects source ranges of rules. It is known once a rule with source ranges
+	// was read.
+	AbilityCIDRs = "source ranges of rules"
 )
 
-// Limits are what the server or the role does not do.
+// Limits are what the server cannot do or the role may not do.
 type Limits struct {
-	// NoTags: the role may not tag.
+	// NoTags means that the role may not create tags.
 	NoTags bool
-	// InPlace: updateLoadBalancerRule has cidrlist (4.22 and newer). Such a server also tells the router of a changed
-	// protocol.
+	// InPlace means that updateLoadBalancerRule has the parameter cidrlist (CloudStack 4.22 or newer). Such a server
+	// also sends a changed protocol to the router.
 	InPlace bool
 }

@@ -14,23 +14,23 @@ import (
 )
 
 // An address belongs to the namespace whose Service had it first, for as long as a Service uses it or it is kept.
-// Services of other namespaces are guests: they get ports while a Service of the owner's namespace shares the address
-// with theirs, and keep the ports that they have.
+// Services of other namespaces are guests: they get ports while a Service of the owning namespace shares the address
+// with their namespace, and keep the ports that they have.
 
-// Holder is a Service of the cluster that has or shares addresses.
+// Holder is a Service of this cluster that has or shares addresses.
 type Holder struct {
 	UID, Namespace, Name string
-	// ShareWith are the namespaces whose Services may use its addresses besides its own; "*" is all of them.
+	// ShareWith are the other namespaces whose Services may use its addresses; "*" means all.
 	ShareWith []string
-	// Acquired is when the cluster acquired an address for the Service, by its record; empty if it did not.
+	// Acquired is when the cluster acquired an address for the Service, according to its record; empty if it did not.
 	Acquired evidence.Instant
-	// GuestOf is the namespace to which an address belongs, by the record of a Service of another namespace.
+	// GuestOf is the namespace that owns the address, according to the record of a Service in another namespace.
 	GuestOf string
-	// Proven means that more than a record says that the Service has an address: its status, or a reservation of this
-	// process.
+	// Proven means that the Service's status, or a reservation of this process, shows that it has the address, and not
+	// only a record.
 	Proven bool
-	// Leaving means that the Service no longer wants a load balancer: it has its addresses until it is cleaned up, and
-	// keeps none of them from being released.
+	// Leaving means that the Service no longer wants a load balancer. It has its addresses until it is cleaned up, but
+	// does not prevent their release.
 	Leaving bool
 }
 
@@ -39,23 +39,24 @@ func (h *Holder) Admits(namespace string) bool {
 	return h.Namespace == namespace || slices.Contains(h.ShareWith, namespace) || slices.Contains(h.ShareWith, "*")
 }
 
-// Claim is what is known of whose an address is.
+// Claim is what is known about the owner of an address.
 type Claim struct {
-	// Tagged is the namespace that the address's tags name as the owner, and TaggedUID the Service of it that has the
-	// address.
+	// Tagged is the namespace that the tags of the address name as the owner. TaggedUID is the Service of that
+	// namespace that has the address.
 	Tagged, TaggedUID string
-	// Acquired is when the account acquired it, if CloudStack shows it.
+	// Acquired is when the account acquired the address, if CloudStack shows it.
 	Acquired evidence.Instant
-	// Holders are the Services that have the address, by the address book: the one that had it first comes first.
+	// Holders are the Services that have the address, according to the address book. The one that had it first comes
+	// first.
 	Holders []Holder
-	// Reserved is how long the address is reserved for the namespace ReservedFor, whose Service had it last. The
-	// namespace is empty where it is not known any more.
+	// Reserved is how much longer the address is reserved for the namespace ReservedFor, whose Service had it last. The
+	// namespace is empty if it is no longer known.
 	Reserved    time.Duration
 	ReservedFor string
 }
 
-// Owner returns the namespace to which the address belongs, empty for none, and the Service of it that decides who
-// shares the address, nil where none has it.
+// Owner returns the namespace that owns the address; empty if there is none. decides is the Service of that namespace
+// that decides who shares the address; nil if no Service of it has the address.
 func (c *Claim) Owner() (namespace string, decides *Holder) {
 	namespace = c.Tagged
 	tagged := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.UID == c.TaggedUID })
@@ -81,7 +82,7 @@ func (c *Claim) Owner() (namespace string, decides *Holder) {
 	return namespace, decides
 }
 
-// Users reports whether a Service has the address, and whether others have it that do not leave it.
+// Users reports whether a Service has the address, and whether others have it that are not leaving.
 func (c *Claim) Users(uid string) (own, others bool) {
 	for i := range c.Holders {
 		h := &c.Holders[i]
@@ -91,15 +92,17 @@ func (c *Claim) Users(uid string) (own, others bool) {
 	return own, others
 }
 
-// Refuses returns why a Service of a namespace may not get ports on an address; nil if it may. It names nobody: whoever
-// may write the Service reads it.
+// Refuses returns why a Service of a namespace may not get ports on an address; nil if it may. The message names no
+// other Service or namespace, because everyone who can edit the Service can read it.
 func (c *Claim) Refuses(address, namespace string) *RefusalError {
 	const another = "choose another address, or have its Service annotated with " + annotation.ShareWith +
 		" and this Service's namespace"
+
 	owner, decides := c.Owner()
 	refuse := func(message, remedy string) *RefusalError {
 		return Refuse(ReasonNotAllowed, "address "+address+message, remedy)
 	}
+
 	switch {
 	case decides != nil && decides.Admits(namespace), decides == nil && owner != "" && owner == namespace:
 		return nil
@@ -120,28 +123,29 @@ func (c *Claim) Refuses(address, namespace string) *RefusalError {
 	return nil
 }
 
-// Book is the address book: which Services the cluster has, and which addresses they have. It is the cluster's own
-// knowledge, whatever rules are in CloudStack at the moment. Methods return nil where there is none.
+// Book is the address book: which Services the cluster has, and which addresses they have. It contains what the cluster
+// itself knows, independent of the rules that exist in CloudStack. Methods that return a pointer return nil if there is
+// no such Service.
 type Book interface {
-	// Claim is what the book knows of an address, by its Key, for the Service of that UID.
+	// Claim returns what the book knows about an address, given by its Key, for the Service with the UID.
 	Claim(address, uid string) Claim
 	ByUID(uid string) *Holder
-	// Find returns the Service that is meant; of two the one that still exists.
+	// Find returns the Service that meant selects. If it selects several, one that still exists takes precedence.
 	Find(meant func(*Holder) bool) *Holder
-	// Reserve notes that a Service is about to have what it wishes, unless it may not. It may keep the ports that it
-	// has.
+	// Reserve records that a Service is about to have what it wishes, or returns why it may not. Ports that the Service
+	// has already are always allowed.
 	Reserve(uid string, w Wish) error
 }
 
 // Wish is what a Service is about to have.
 type Wish struct {
-	// Address is the key of an address; empty as long as that is not known.
+	// Address is the key of an address; empty while the address is not known.
 	Address string
-	// Tags are what the tags of the address say.
+	// Tags is what the tags of the address say.
 	Tags Claim
 	// Ports is how many ports the Service will have.
 	Ports int
-	// Kept is how many addresses are kept for the namespace, whose limits Grants has.
+	// Kept is the number of addresses that are kept for the namespace. Grants has its limits.
 	Kept   int
 	Grants Grants
 }
@@ -154,8 +158,8 @@ func (a *Address) Key() string {
 	return a.IP
 }
 
-// Claimed is what the tags of the address say of whose it is. A tag without the UID of a Service was left when its
-// Service went before the guests: it counts while somebody uses the address.
+// Claimed returns what the tags of the address say about its owner. A tag without the UID of a Service was left by a
+// Service that was deleted before the guests on the address. It counts only while some Service uses the address.
 func (a *Address) Claimed(holders int) (c Claim) {
 	c.Acquired = a.Acquired
 	if a.ForeignCluster || a.Keeper == "" && a.TaggedUID == "" && holders == 0 {
@@ -166,7 +170,7 @@ func (a *Address) Claimed(holders int) (c Claim) {
 	return c
 }
 
-// Consult brings what the address book says of the addresses up to date.
+// Consult updates the fields of all addresses that come from the address book.
 func (a *Actual) Consult(book Book, svc Service) {
 	for i := range a.Addresses {
 		x := &a.Addresses[i]
@@ -181,8 +185,8 @@ func (a *Actual) Consult(book Book, svc Service) {
 			h := &claim.Holders[j]
 			x.Has = x.Has || h.UID == svc.UID && h.Proven
 			x.Known = x.Known || h.Proven
-			// Where the role may not tag, the record of the first Service is the proof, and those that share the
-			// address have it, too.
+			// If the role may not tag, the record of the first Service is the proof. It also holds for the Services
+			// that share the address.
 			x.Allocated = x.Allocated || x.Owner == Unknown && h.Acquired != "" && h.Acquired == x.Acquired
 		}
 
@@ -190,6 +194,7 @@ func (a *Actual) Consult(book Book, svc Service) {
 		if x.ForeignCluster || x.Owner == Owned {
 			continue
 		}
+
 		x.Refusal = claim.Refuses(x.IP, svc.Namespace)
 		owner, decides := claim.Owner()
 		if owner != svc.Namespace {
@@ -199,25 +204,26 @@ func (a *Actual) Consult(book Book, svc Service) {
 		case decides != nil && decides.UID != svc.UID:
 			x.Holder = decides.Namespace + "/" + decides.Name
 		case decides == nil && x.TaggedUID != "":
-			x.Holder = x.TaggedService // it is gone
+			x.Holder = x.TaggedService // the tagged Service no longer exists
 		}
 	}
 }
 
-// tagged reports whether the tags of the address are to name the Service: it has the address first. An address that has
-// the tags of another one, or something of others on it, gets none.
+// tagged reports whether the address should have tags with the Service's name: the Service must be the first that has
+// it. An address with the tags of another Service, or with items of others, gets none.
 func (a *Address) tagged() bool {
 	first := a.Holder == "" && a.GuestOf == "" && a.Keeper == "" && !a.ForeignCluster && !a.Internal && !a.Lost
 	alone := a.Allocated || a.ForwardsKnown && !a.SourceNAT && !a.StaticNAT && !a.carries(ofNobodyHere)
 	return first && alone && (a.Owner == Owned || a.TaggedUID == "")
 }
 
+// ofOthers reports whether an item does not belong to the Service.
 func ofOthers(i Item) bool { return i.Owner != Owned }
 
-// ofNobodyHere reports whether no Service of the cluster is known to have an item.
+// ofNobodyHere reports whether an item is not known to belong to any Service of the cluster.
 func ofNobodyHere(i Item) bool { return ofOthers(i) && i.By == "" }
 
-// carries reports whether there is such a load balancer rule or port forwarding on the address.
+// carries reports whether the address has a load balancer rule or a port forwarding that matches.
 func (a *Address) carries(item func(Item) bool) bool {
 	return slices.ContainsFunc(a.Rules, item) || slices.ContainsFunc(a.Forwards, item)
 }

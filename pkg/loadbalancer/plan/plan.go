@@ -10,14 +10,15 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Plan returns the steps that turn the actual into the desired state, and the address that will serve: one of the
-// actual ones, or nil when one has to be acquired or none is wanted. It does not depend on the order of its inputs'
-// lists; the plan of the state that it leads to is empty.
+// Plan returns the steps that turn the actual state into the desired one, and the address that will serve: one of the
+// actual addresses, or nil if one has to be acquired or none is wanted. The result does not depend on the order of the
+// lists in its inputs. Once the steps are done, the next plan is empty.
 //
-// Order: what tightens access comes before what opens it, and what replaces it
-// before both; members are added before others are removed; a rule is deleted
-// before its successor is created only because CloudStack gives a port to one
-// rule; an old address goes when the new one serves.
+// The order of the steps:
+//   - Replacements that open nothing new come first, then what tightens access, and only then what opens it.
+//   - Members are added before others are removed.
+//   - A rule is deleted before its replacement is created only if CloudStack requires it, because a port has one rule.
+//   - An old address is given up after the new one serves.
 func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
 	d.Rules = slices.SortedFunc(slices.Values(d.Rules),
 		func(x, y Rule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
@@ -52,9 +53,9 @@ func (p *planner) add(wave int, s Step, replaces ...string) {
 	p.steps = append(p.steps, s)
 }
 
-// replace notes which load balancer rules and port forwardings have to be gone before what is new on their ports can be
-// made: CloudStack gives a number to rules or to forwardings, whatever their protocols, and an address of one purpose
-// to one kind of both.
+// replace sets, for each new item, which load balancer rules and port forwardings must be gone before it can be
+// created: CloudStack uses a port number either for rules or for forwardings, whatever their protocols. An address of a
+// network without conserve mode has only one of the two kinds at all.
 func (p *planner) replace() {
 	gone := slices.DeleteFunc(slices.Clone(p.steps), func(s Step) bool { return s.removes() == "" || s.Port == 0 })
 	for i := range p.steps {
@@ -73,7 +74,7 @@ func (p *planner) replace() {
 
 func (a *Address) on() On { return On{AddressID: a.ID, IP: a.IP} }
 
-// access adds changes of who is let in.
+// access adds the steps that change firewall rules or ACL items.
 func (p *planner) access(c access.Changes, on On) {
 	for _, r := range c.Cover {
 		p.add(waveCover, on.opening(r))
@@ -89,7 +90,7 @@ func (p *planner) access(c access.Changes, on On) {
 	}
 }
 
-// opening and closing return how a firewall rule, or an item of a network ACL list, is made and deleted.
+// opening returns the step that creates a firewall rule, or an item of a network ACL list.
 func (o On) opening(r access.Range) Step {
 	if o.ACLID != "" {
 		return Step{Kind: OpenACL, On: o, Access: r}
@@ -97,6 +98,7 @@ func (o On) opening(r access.Range) Step {
 	return Step{Kind: OpenFirewall, On: o, Access: r}
 }
 
+// closing returns the step that deletes a firewall rule, or an item of a network ACL list.
 func (o On) closing(f access.Rule) Step {
 	if o.ACLID != "" {
 		return Step{Kind: CloseACL, On: o, ItemID: f.ID, Access: f.Range}
@@ -104,8 +106,8 @@ func (o On) closing(f access.Rule) Step {
 	return Step{Kind: CloseFirewall, On: o, ItemID: f.ID, Access: f.Range}
 }
 
-// tag adds a step that tags the items of one type which the plan leaves or makes and which lack our tags. What it makes
-// is on the address that serves, or in the list of the Service's tier.
+// tag adds a step that tags all items of one type that remain or are created and lack our tags. New items are always on
+// the address that serves, or in the ACL list of the Service's tier.
 func (p *planner) tag(kind string, on On, own []Item) {
 	untagged, n := map[string]bool{}, 0
 	for _, item := range own {
@@ -124,7 +126,7 @@ func (p *planner) tag(kind string, on On, own []Item) {
 	}
 }
 
-// ordered returns a list sorted and without repetitions: the list itself where it is so already.
+// ordered returns a list sorted and without duplicates. It returns the list itself if it is so already.
 func ordered(list []string) []string {
 	for i := 1; i < len(list); i++ {
 		if list[i-1] >= list[i] {
@@ -134,7 +136,7 @@ func ordered(list []string) []string {
 	return list
 }
 
-// Target returns the address that is to serve; nil when one has to be acquired.
+// Target returns the address that should serve; nil if one has to be acquired.
 func Target(d Desired, a Actual) *Address {
 	if d.Absent {
 		return nil
@@ -176,7 +178,7 @@ func Target(d Desired, a Actual) *Address {
 	return best
 }
 
-// usable reports whether an address that was not asked for by name can serve.
+// usable reports whether an address can serve a Service that does not request an address.
 func (a *Address) usable(d Desired) bool {
 	switch {
 	case a.ForeignCluster, a.Lost, a.State == StateReleasing, a.StaticNAT, a.Internal != d.Internal:

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// world makes random desired states and random things that others left.
+// world generates random desired states and random items of others.
 type world struct{ *rand.Rand }
 
 var somePorts = []int{22, 80, 81, 82, 443, 444, 8443}
@@ -78,7 +78,7 @@ func (w world) desired() Desired {
 	}
 
 	if i := w.IntN(2 * len(d.Rules)); i < len(d.Rules) && protocol == ProtocolTCP {
-		// One of them is something else.
+		// Change one of them.
 		r := &d.Rules[i]
 		r.Protocol = []string{ProtocolUDP, ProtocolSSL}[w.IntN(2)]
 		r.Name = RuleName(testLB, r.Protocol, r.PublicPort)
@@ -99,9 +99,9 @@ func tier(d Desired) Desired {
 	d.VPCID, d.Firewall, d.ACLID, d.CIDRsDecide = "vpc", false, "acl", true
 	switch {
 	case len(d.Ranges) == 0:
-		d.Members = nil // that is what keeps everybody out
+		d.Members = nil // without members, nobody has access
 	case len(d.Members) == 0:
-		d.Members = []string{"vm0"} // access is asked for where there is somebody to reach
+		d.Members = []string{"vm0"} // access matters only with a member
 	}
 	if len(d.Serving) == 0 {
 		d.Serving = d.Members
@@ -109,7 +109,7 @@ func tier(d Desired) Desired {
 	return d
 }
 
-// aclAccess is who the ACL lists let in to which port.
+// aclAccess returns who may reach which port through the ACL lists.
 func aclAccess(a Actual) map[string]bool {
 	out := map[string]bool{}
 	for _, l := range a.ACLs {
@@ -126,14 +126,14 @@ func aclAccess(a Actual) map[string]bool {
 	return out
 }
 
-// through is access by all filters together: an ACL alone lets nobody in.
+// through returns the access through all filters together: an ACL alone admits nobody.
 func through(a Actual) map[string]bool {
 	out := reached(a)
 	maps.Copy(out, aclAccess(a))
 	return out
 }
 
-// litter adds what others may have put beside ours.
+// litter adds items that others may have created in addition to ours.
 func (w world) litter(a Actual) Actual {
 	a = a.Clone()
 	for i := range a.Addresses {
@@ -154,7 +154,7 @@ func (w world) litter(a Actual) Actual {
 			x.Allocated = false
 		}
 
-		// drift of our own
+		// drift of our own items
 		if w.IntN(3) == 0 && len(x.Rules) > 0 {
 			x.Rules[0].Members = nil
 		}
@@ -163,7 +163,7 @@ func (w world) litter(a Actual) Actual {
 			x.Firewall = x.Firewall[1:]
 		}
 
-		if w.IntN(4) == 0 && len(x.Firewall) > 0 { // a deletion that failed, of one that may have a successor
+		if w.IntN(4) == 0 && len(x.Firewall) > 0 { // a failed deletion of a rule that may have a replacement
 			f := x.Firewall[0]
 			f.ID, f.Deleting = f.ID+"-going", true
 			if w.IntN(2) == 0 {
@@ -176,7 +176,7 @@ func (w world) litter(a Actual) Actual {
 			x.Forwards = append(x.Forwards, Item{Rule: onPort("foreign-forward", ProtocolUDP, 7001), VM: "db"})
 		}
 
-		for k := range x.Firewall { // tags that are missing, or name the cluster by a former id
+		for k := range x.Firewall { // tags that are missing, or name a former id of the cluster
 			if f := &x.Firewall[k]; f.Owner == Owned {
 				switch w.IntN(4) {
 				case 0:
@@ -187,7 +187,7 @@ func (w world) litter(a Actual) Actual {
 			}
 		}
 
-		if w.IntN(3) == 0 { // of others, by its tags, on a port that may be ours
+		if w.IntN(3) == 0 { // tagged for others, on a port that may be ours
 			port := somePorts[w.IntN(len(somePorts))]
 			x.Firewall = append(x.Firewall,
 				Item{
@@ -221,12 +221,12 @@ func (w world) litter(a Actual) Actual {
 	return a
 }
 
-// litterACL is litter for a network ACL list.
+// litterACL is like litter, for a network ACL list.
 func (w world) litterACL(l *ACL) {
 	for k := range l.Items {
 		switch item := &l.Items[k]; w.IntN(4) {
 		case 0:
-			item.Tagged = false // its reason proves it
+			item.Tagged = false // the reason proves the owner
 		case 1:
 			item.Former = true
 		}
@@ -278,7 +278,7 @@ var probes = map[string]string{
 	"home":      "192.168.0.1/32",
 }
 
-// reached is who reaches which port of which address through rules of ours.
+// reached returns who reaches which port of which address through rules of ours.
 func reached(a Actual) map[string]bool {
 	out := map[string]bool{}
 	for i := range a.Addresses {
@@ -320,7 +320,7 @@ func reached(a Actual) map[string]bool {
 	return out
 }
 
-// touchesForeign names an action that takes away what is not ours.
+// touchesForeign returns the name of an action that removes what is not ours; empty if there is none.
 func touchesForeign(before Actual, plan []Step) string {
 	for _, s := range plan {
 		if strings.HasPrefix(s.ItemID, "foreign-") {
@@ -356,15 +356,15 @@ func TestPropertiesOfPlans(t *testing.T) {
 		}
 		plan := planOf(want, before, limits)
 
-		// Order of inputs does not matter.
+		// The order of inputs does not matter.
 		d2, a2 := w.shuffle(want, before)
 		if got := planOf(d2, a2, limits); !slices.Equal(lines(got), lines(plan)) {
 			t.Fatalf("seed %d: the plan depends on the order of its inputs:\n%v\n%v", seed, lines(got), lines(plan))
 		}
 
-		// The plan leads to its fixpoint.
+		// The plan leads to a state whose plan is empty. A second plan may be needed for firewall rules of unknown
+		// origin, on ports that have rules of ours after the first.
 		after := run(before, plan)
-		// firewall rules of unknown origin on ports that have rules of ours now
 		after = run(after, planOf(want, after, limits))
 		if rest := planOf(want, after, limits); len(rest) > 0 {
 			t.Fatalf("seed %d: not a fixpoint: %v", seed, lines(rest))
@@ -383,7 +383,7 @@ func TestPropertiesOfPlans(t *testing.T) {
 			t.Fatalf("seed %d: %q comes after a firewall rule of its wave", seed, label)
 		}
 
-		// Every prefix is safe.
+		// Every prefix of the plan is safe.
 		old, final := through(before), through(after)
 		state := before.Clone()
 		replaced := map[int]bool{}
@@ -402,7 +402,7 @@ func TestPropertiesOfPlans(t *testing.T) {
 						who)
 				}
 			}
-			// Nobody who may come before and after is shut out meanwhile, but for rules that are replaced.
+			// A source that is allowed before and after is not shut out in between, except while rules are replaced.
 			for who := range old {
 				if final[who] && !now[who] && !replaces(plan, who) {
 					t.Fatalf("seed %d: after %q %s is shut out, who has access before and after", seed, act.Label(),
@@ -414,7 +414,8 @@ func TestPropertiesOfPlans(t *testing.T) {
 	}
 }
 
-// untagged names an item of the Service's without its tags, or with those of a former id.
+// untagged returns the name of an item of the Service without its tags, or with those of a former id; empty if there is
+// none.
 func untagged(a Actual, target *Address) (name string) {
 	var own []*Item
 	for _, resource := range []string{ResourceRule, ResourceForward, ResourceFirewall} {
@@ -431,8 +432,8 @@ func untagged(a Actual, target *Address) (name string) {
 	return name
 }
 
-// firewallFirst names an action on a load balancer rule that is submitted while the creation of a firewall rule on the
-// same address may still run; see the order of waves.
+// firewallFirst returns the name of an action on a load balancer rule that is submitted while the creation of a
+// firewall rule on the same address may still be running; see the order of waves.
 func firewallFirst(plan []Step) string {
 	opened := map[string]bool{}
 	for _, s := range plan {
@@ -455,7 +456,7 @@ func replaces(plan []Step, who string) bool {
 		here := strings.HasPrefix(who, fmt.Sprintf("%s:%d ", s.IP, s.Port))
 		switch s.Kind {
 		case DeleteForward, UpdateForward:
-			// Sources that change from one forwarding to another find the port closed meanwhile.
+			// Sources that move from one forwarding to another find the port closed in between.
 			if strings.HasPrefix(who, fmt.Sprintf("%s:%d", s.IP, s.Port)) {
 				return true
 			}
@@ -484,7 +485,7 @@ func closesUDP(plan []Step, port int) bool {
 	})
 }
 
-// checkMembers: a rule that had members and shall have some always has some.
+// checkMembers checks that a rule that had members and should have some always has at least one.
 func checkMembers(t *testing.T, seed uint64, before, state Actual, want Desired, replaced map[int]bool, act Step) {
 	t.Helper()
 	if len(want.Members) == 0 || want.Absent {
@@ -509,7 +510,7 @@ func checkMembers(t *testing.T, seed uint64, before, state Actual, want Desired,
 	}
 }
 
-// forward makes some of the TCP ports port forwardings, and lets some have UDP as well.
+// forward turns some of the TCP ports into port forwardings, and adds UDP to some.
 func (w world) forward(d *Desired) {
 	var rules []Rule
 	for _, r := range d.Rules {
@@ -526,7 +527,7 @@ func (w world) forward(d *Desired) {
 	d.Serving = w.some(d.Members)
 }
 
-// some are one or more of the members, if there is any.
+// some returns one or more of the members, if there are any.
 func (w world) some(members []string) []string {
 	out := slices.DeleteFunc(slices.Clone(members), func(string) bool { return w.IntN(3) == 0 })
 	if len(out) == 0 {
@@ -535,14 +536,14 @@ func (w world) some(members []string) []string {
 	return out
 }
 
-// inIsolated moves a desired state to an isolated network, where port forwardings cannot tell sources apart.
+// inIsolated moves a desired state to an isolated network, where port forwardings have no source ranges.
 func inIsolated(d Desired) Desired {
 	d.Buckets = 0
 	return d
 }
 
-// checkForwards: port forwardings of a port in a VPC never have a source in common; where covered is set, they have the
-// wanted ones together.
+// checkForwards checks that the port forwardings of a port in a VPC never have a source in common. With covered, it
+// checks that together they have all desired sources.
 func checkForwards(t *testing.T, seed uint64, a Actual, want Desired, covered bool) {
 	t.Helper()
 	for i := range a.Addresses {
@@ -581,7 +582,7 @@ func checkForwards(t *testing.T, seed uint64, a Actual, want Desired, covered bo
 	}
 }
 
-// Clone returns a deep copy, but for the lists of members: these may be long and are never changed, only replaced.
+// Clone returns a deep copy, except for the lists of members, which may be long and are replaced instead of changed.
 func (a Actual) Clone() Actual {
 	out := a
 	out.Addresses, out.ACLs = slices.Clone(a.Addresses), slices.Clone(a.ACLs)

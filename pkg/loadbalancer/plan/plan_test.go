@@ -43,7 +43,7 @@ func rule(port int) Rule {
 	}
 }
 
-// found is the own rule that was made as wanted.
+// found returns the actual rule of the Service that equals a desired one.
 func found(id string, want Rule, members ...string) Item {
 	item := Step{Kind: CreateRule, Port: want.PublicPort, Rule: want}.made(Outcome{ID: id})
 	item.State, item.Members = StateActive, members
@@ -59,7 +59,7 @@ func ranges(r ...string) func(*Desired) {
 	}
 }
 
-// run applies actions to a model as a server that does everything.
+// run applies actions to a model, like a server that executes all of them.
 func run(a Actual, steps []Step) Actual {
 	a = a.Clone()
 	for i, s := range steps {
@@ -87,7 +87,7 @@ func built(d Desired) Actual {
 	return run(Actual{}, planOf(d, Actual{}, Limits{}))
 }
 
-// lines writes down what the JSON of steps says.
+// lines returns the JSON of steps as lines of text.
 func lines(steps []Step) []string {
 	out := []string{}
 	for _, s := range steps {
@@ -121,13 +121,14 @@ func lines(steps []Step) []string {
 	return out
 }
 
-// stranger adds a firewall rule that nothing proves ours; left one that the Service's record names.
+// stranger adds a firewall rule that nothing proves ours.
 func stranger(a Actual, port int) Actual {
 	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall,
 		Item{Rule: access.Rule{Range: span("tcp", port, port, "0.0.0.0/0"), ID: "left"}})
 	return a
 }
 
+// left adds a firewall rule that the Service's record names.
 func left(a Actual, port int) Actual {
 	a.Addresses[0].RecordedPorts = a.Addresses[0].RecordedPorts.Union(annotation.PortSet{"tcp": {port}})
 	return stranger(a, port)
@@ -433,6 +434,7 @@ func TestPolicies(t *testing.T) {
 
 func TestRuleNames(t *testing.T) {
 	t.Parallel()
+
 	for _, tc := range []struct {
 		name, lb, protocol string
 		port               int
@@ -460,7 +462,7 @@ func TestRuleNames(t *testing.T) {
 	}
 }
 
-// Drift is what the plan towards the state that was reached before would change, too.
+// Drift is what the plan for the last reached state would change as well.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	before := desired([]int{80, 443})
@@ -580,9 +582,10 @@ func TestTextsCount(t *testing.T) {
 		Step{Kind: RemoveMembers, Port: 80, Members: []string{"a", "b"}}.Label())
 }
 
-// The JSON of csccm plan -o json is read by scripts: kinds, labels and fields stay.
+// Scripts read the JSON of csccm plan -o json, so kinds, labels and fields must not change.
 func TestActionsAsJSON(t *testing.T) {
 	t.Parallel()
+
 	on := On{AddressID: "ip", IP: "203.0.113.50"}
 	tls := rule(80)
 	tls.Certificate, tls.Stickiness = "c1", &annotation.Stickiness{Method: "SourceBased"}
@@ -635,6 +638,7 @@ func TestActionsAsJSON(t *testing.T) {
 			`"kind":"close-acl","label":"close ports 80-81 in ACL acl for 10.0.0.0/8","aclID":"acl","itemID":"i","firewall":{"protocol":"tcp","startPort":80,"endPort":81,"cidrs":["10.0.0.0/8"]}`},
 	} {
 		tc.s.Wave, tc.s.Replaces = 6, []string{"old"}
+
 		got, err := json.Marshal(tc.s)
 		require.NoError(t, err)
 		assert.JSONEq(t, `{"wave":6,"replaces":["old"],`+tc.want+`}`, string(got))

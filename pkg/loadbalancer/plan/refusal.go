@@ -17,10 +17,10 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Reason is a short CamelCase word for an Event.
+// Reason is the CamelCase reason of an Event.
 type Reason string
 
-// Reasons why a Service is refused before anything is written.
+// Reasons for refusing a Service before anything is changed.
 const (
 	ReasonInvalidAnnotation  Reason = "InvalidAnnotation"
 	ReasonUnsupportedProto   Reason = "UnsupportedProtocol"
@@ -43,7 +43,7 @@ const (
 	ReasonOtherClusterID     Reason = "OtherClusterID"
 )
 
-// Reasons of notices while working.
+// Reasons of notices during a sync.
 const (
 	ReasonAddressAllocated  Reason = "AddressAllocated"
 	ReasonAddressReleased   Reason = "AddressReleased"
@@ -67,13 +67,13 @@ const (
 	ReasonNoHealthyNode     Reason = "NoHealthyNode"
 )
 
-// RefusalError is why a Service cannot be served as it stands.
+// RefusalError says why a Service cannot be served as requested.
 type RefusalError struct {
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`          // what is wrong
-	Remedy  string `json:"remedy,omitempty"` // what would be right
-	Port    int    `json:"port,omitempty"`   // the port that is the reason; 0 when none is in particular
-	// After is when the reason ends by itself; 0 where that is not known.
+	Remedy  string `json:"remedy,omitempty"` // what to do about it
+	Port    int    `json:"port,omitempty"`   // the port in question; 0 if it is not about one port
+	// After is how long the reason still holds; 0 if that is not known.
 	After time.Duration `json:"-"`
 }
 
@@ -94,45 +94,45 @@ func RefusePort(reason Reason, message, remedy string, port int) *RefusalError {
 	return &RefusalError{Reason: reason, Message: message, Remedy: remedy, Port: port}
 }
 
-// Notice is something worth an Event.
+// Notice is the content of an Event.
 type Notice struct {
 	Warning bool   `json:"warning,omitempty"`
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Warning returns a notice of something that somebody should look at.
+// Warning returns a notice that needs somebody's attention.
 func Warning(reason Reason, message string) *Notice {
 	return &Notice{Warning: true, Reason: reason, Message: message}
 }
 
-// EventRow documents one Reason. Links in its texts start at the folder docs.
+// EventRow documents one Reason. Links in its texts are relative to the folder docs.
 type EventRow struct {
 	Reason  Reason
 	Warning bool
-	// Condition is set if the condition of the Service has the reason, too: the Service is refused, or no node serves
-	// it.
+	// Condition means that the condition of the Service can have the reason as well: the Service is refused, or no node
+	// serves it.
 	Condition bool
 	When      string
 	// Means describes the consequences for clients, Pods and CloudStack.
 	Means string
-	// See are command lines besides those that list each Event of the kind.
+	// See are helpful command lines, in addition to those that list any Event.
 	See    []string
 	Remedy string
 }
 
-// WaitError asks for another try later: nothing failed, but something is not known yet.
+// WaitError asks for another sync later: nothing has failed, but something is not known yet.
 type WaitError struct {
 	Message string
 	After   time.Duration
-	// Ended is closed when a job has ended that is waited for; nil when it is not about a job. A Service that waits for
-	// a job has not failed.
+	// Ended is closed when a job ends that the sync waits for; nil if it does not wait for a job. Waiting for a job is
+	// no failure.
 	Ended <-chan struct{}
 }
 
 func (e *WaitError) Error() string { return e.Message }
 
-// Running returns the wait of a sync that left a job running; nil for another error.
+// Running returns the WaitError of a sync that left a job running; nil for any other error.
 func Running(err error) *WaitError {
 	if wait := WaitOf(err); wait != nil && wait.Ended != nil {
 		return wait
@@ -140,19 +140,19 @@ func Running(err error) *WaitError {
 	return nil
 }
 
-// WaitOf returns the wait that is the reason of an error; nil for none.
+// WaitOf returns the WaitError that caused an error; nil if there is none.
 func WaitOf(err error) *WaitError {
 	wait, _ := errors.AsType[*WaitError](err)
 	return wait
 }
 
-// RefusalOf returns the refusal that is the reason of an error; nil for none.
+// RefusalOf returns the RefusalError that caused an error; nil if there is none.
 func RefusalOf(err error) *RefusalError {
 	refusal, _ := errors.AsType[*RefusalError](err)
 	return refusal
 }
 
-// NoneEligible says that ports are forwarded and no member may be led to; nil when that is not so.
+// NoneEligible returns a notice if ports are forwarded and no member is eligible for them; nil otherwise.
 func NoneEligible(f Facts, d Desired) *Notice {
 	var why []string
 	for _, m := range f.Members {
@@ -168,7 +168,7 @@ func NoneEligible(f Facts, d Desired) *Notice {
 		"no node can serve the forwarded ports, which stay where they are: "+Some(why, 5))
 }
 
-// Some names a few of many.
+// Some joins the first few of many names, and the number of the rest.
 func Some(names []string, most int) string {
 	if n := len(names); n > most {
 		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", n-most))
@@ -176,7 +176,8 @@ func Some(names []string, most int) string {
 	return strings.Join(names, ", ")
 }
 
-// Moves says which ports were moved from where to where, and why. The steps are those that were done.
+// Moves returns notices about ports that were moved from one node to another, and why. done are the steps that were
+// done.
 func Moves(done []Step, subject *Subject) []Notice {
 	type way struct{ from, to string }
 	var ways []way
@@ -214,7 +215,7 @@ func Moves(done []Step, subject *Subject) []Notice {
 	return out
 }
 
-// node is the name of the node behind a member; the VM's id where that is not known.
+// node returns the name of the node behind a member; the id of the VM if the node is not known.
 func (s *Subject) node(member string) string {
 	vm, _ := SplitMember(member)
 	for _, m := range s.Nodes() {
@@ -225,7 +226,8 @@ func (s *Subject) node(member string) string {
 	return vm
 }
 
-// leftACL says what nobody lets in of forwarded ports: they pass the tier's network ACL list with the node port.
+// leftACL returns a notice about forwarded ports that the tier's network ACL list may not allow, because the controller
+// does not manage the list. Forwarded traffic passes the list with the node port.
 func leftACL(d Desired, n *Network) *Notice {
 	if n == nil ||
 		n.VPCID == "" ||
@@ -249,10 +251,11 @@ func leftACL(d Desired, n *Network) *Notice {
 		strings.Join(ports, ", ")))
 }
 
-// Announce says, before it happens, what a plan closes for a moment because CloudStack cannot change it in place.
+// Announce returns notices, before the plan is done, about what it interrupts for a moment because CloudStack cannot
+// change it in place.
 func Announce(steps []Step, actual Actual) []Notice {
 	var out []Notice
-	gone := map[string]Step{} // by the id of the item that is removed
+	gone := map[string]Step{} // by the id of the removed item
 	for _, s := range steps {
 		gone[s.removes()] = s
 	}
@@ -260,7 +263,7 @@ func Announce(steps []Step, actual Actual) []Notice {
 	for _, s := range steps {
 		brief := func(what string) { out = append(out, Notice{Reason: ReasonBriefInterruption, Message: what}) }
 		const switched = ": new clients find it closed for some seconds, and open connections may end"
-		replaced := map[string]Step{} // by kind
+		replaced := map[string]Step{} // by the kind of the step that removes it
 		for _, id := range s.Replaces {
 			if g := gone[id]; g.Port == s.Port || s.Port == 0 {
 				replaced[g.Kind] = g
@@ -272,8 +275,8 @@ func Announce(steps []Step, actual Actual) []Notice {
 		switch {
 		case s.Kind == CreateRule && replacesRule:
 			text := fmt.Sprintf("the rule %s is replaced: %s", s.ofPort(), rule.Note)
-			// There is no call that changes such a rule in place: updateLoadBalancerRule fails on it,
-			// updateLoadBalancer only shows or hides it.
+			// No call can change such a rule in place: updateLoadBalancerRule fails for it, and updateLoadBalancer only
+			// changes whether it is displayed.
 			if a := actual.Find(s.AddressID); s.Internal &&
 				!slices.ContainsFunc(a.Rules, func(r Item) bool { return gone[r.ID].Kind == "" }) {
 				text += "; CloudStack destroys the internal load balancer's virtual machine with the last rule, and " +
@@ -304,7 +307,8 @@ func Announce(steps []Step, actual Actual) []Notice {
 	return out
 }
 
-// Warnings are what may keep clients from the Service, or lets others reach it, although CloudStack is as it is wanted.
+// Warnings returns what may keep clients from the Service, or let others reach it, although CloudStack is in the
+// desired state.
 func Warnings(f Facts, d Desired, target *Address) []Notice {
 	out := foreignAccess(d, target)
 	for _, w := range []*Notice{DefaultACL(d, f.Network), leftACL(d, f.Network), AllForwarded(f)} {
@@ -315,7 +319,8 @@ func Warnings(f Facts, d Desired, target *Address) []Notice {
 	return out
 }
 
-// foreignAccess finds firewall rules of others that let sources reach our ports which the Service does not let in.
+// foreignAccess returns warnings about firewall rules of others that let sources reach the Service's ports which the
+// Service itself does not allow.
 func foreignAccess(d Desired, target *Address) []Notice {
 	if target == nil || !d.Firewall {
 		return nil
@@ -341,7 +346,8 @@ func foreignAccess(d Desired, target *Address) []Notice {
 	return out
 }
 
-// DefaultACL reports the network ACL list default_deny, which nobody can change, where somebody is to be let in.
+// DefaultACL returns a warning if clients should have access and the tier has the network ACL list default_deny, which
+// nobody can change.
 func DefaultACL(d Desired, n *Network) *Notice {
 	if n == nil || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
 		return nil
@@ -359,7 +365,8 @@ func DefaultACL(d Desired, n *Network) *Notice {
 			"give the tier a network ACL list of its own, in which the controller can let the Service's sources in")
 }
 
-// ProjectChanged refuses a Service that names another project than the one that has its address; empty for none.
+// ProjectChanged refuses a Service that names another project than the one where it has its address. An empty name
+// means no project.
 func ProjectChanged(named, has string) *RefusalError {
 	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, named)
 	if named == "" {

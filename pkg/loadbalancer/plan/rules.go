@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// reach plans the desired state on the target, or on a new address without one.
+// reach plans the desired state on the target. A nil target means a new address.
 func (p *planner) reach(target *Address) {
 	if target == nil {
 		d := p.desired
@@ -60,8 +60,8 @@ func (p *planner) reach(target *Address) {
 	}
 }
 
-// tagAddress plans the tags that say whose an address is. One that the cluster did not acquire is the Service's when it
-// serves.
+// tagAddress plans the tags that name the owner of an address. An address that the cluster did not acquire gets them
+// late, when it serves.
 func (p *planner) tagAddress(a *Address) {
 	wave := waveBuild
 	if !a.Allocated {
@@ -92,8 +92,8 @@ func (p *planner) firewall(target *Address) {
 func (p *planner) createRule(target *Address, want Rule) {
 	on, port := target.on(), want.PublicPort
 	if want.CIDRs == nil && !target.Internal {
-		// Nobody is let in elsewhere. A list, even of everybody, shows later that the server has source ranges of
-		// rules.
+		// Access is denied elsewhere, by the firewall or by missing members. A list, even of all addresses, shows later
+		// that the server supports source ranges of rules.
 		want.CIDRs = []string{annotation.Anyone}
 	}
 	p.add(waveBuild, Step{Kind: CreateRule, On: on, Port: port, Internal: target.Internal, Rule: want})
@@ -103,7 +103,7 @@ func (p *planner) createRule(target *Address, want Rule) {
 	}
 }
 
-// extras plans stickiness and certificate of a rule.
+// extras plans the stickiness policy and the certificate of a rule.
 func (p *planner) extras(on On, want Rule, have Item) {
 	id, port := have.ID, want.PublicPort
 	switch {
@@ -131,16 +131,16 @@ func (p *planner) deleteRule(target *Address, have Item, wave int, note string) 
 		})
 }
 
-// Notes on what a server does differently that changes rules in place.
+// Notes on steps that a server needs if it cannot change rules in place.
 const (
 	noteRanges = "its source ranges changed, which cannot be done in place"
-	// Before 4.22 a changed protocol is stored and listed, and the router learns of it with the next algorithm. To
-	// replace the rule would close its port for a moment; this moves no connection but those that are new while it
-	// lasts.
+	// CloudStack before 4.22 stores and lists a changed protocol, but sends it to the router only when the algorithm
+	// changes. Replacing the rule would close its port for a moment. Changing the algorithm affects only connections
+	// that are new during that moment.
 	noteProtocol = "the router learns of the new protocol with another algorithm, which is changed back at once"
 )
 
-// NeedsInPlace reports whether a plan depends on the server not changing rules in place.
+// NeedsInPlace reports whether a plan has steps that are only needed because the server cannot change rules in place.
 func NeedsInPlace(steps []Step) bool {
 	return slices.ContainsFunc(steps, func(s Step) bool {
 		return s.Note == noteProtocol || s.Note == noteRanges
@@ -149,8 +149,8 @@ func NeedsInPlace(steps []Step) bool {
 
 // changeRule plans the changes of one rule, in place where CloudStack can.
 func (p *planner) changeRule(target *Address, want Rule, have Item) {
-	// A rule without a list, as older providers made them, is left as it is where a firewall filters. A list that was
-	// emptied filters nothing.
+	// A rule without a list, as older providers created it, is left as it is if a firewall filters. An emptied list
+	// filters nothing.
 	haveCIDRs := have.CIDRs
 	if len(haveCIDRs) == 0 && (haveCIDRs != nil || p.desired.CIDRsDecide) {
 		haveCIDRs = []string{annotation.Anyone}
@@ -163,7 +163,7 @@ func (p *planner) changeRule(target *Address, want Rule, have Item) {
 
 	inPlace := len(want.CIDRs) <= 1 && p.limits.InPlace
 	if cidrsDiffer && !inPlace && have.Adopted && p.desired.Firewall && annotation.Contain(haveCIDRs, want.CIDRs) {
-		cidrsDiffer = false // the firewall filters: no reason to tear a rule down at takeover
+		cidrsDiffer = false // the firewall filters, so there is no reason to replace a rule at takeover
 	}
 
 	note := ""
@@ -184,7 +184,7 @@ func (p *planner) changeRule(target *Address, want Rule, have Item) {
 		return
 	}
 
-	// A rule without protocol, as older providers made them, is a TCP rule.
+	// A rule without a protocol, as older providers created it, is a TCP rule.
 	protocolDiffers := cmp.Or(have.Protocol, ProtocolTCP) != want.Protocol
 	if want.Protocol != ProtocolSSL || protocolDiffers {
 		have.Certificate = ""
@@ -224,13 +224,13 @@ func (p *planner) members(on On, have Item, want []string) {
 	if len(remove) > 0 {
 		wave := waveTrim
 		if len(want) == 0 {
-			wave = waveClose // nobody may be let in any more
+			wave = waveClose // without a firewall, a rule without members denies access
 		}
 		p.add(wave, Step{Kind: RemoveMembers, On: on, ItemID: have.ID, Port: have.StartPort, Members: remove})
 	}
 }
 
-// difference returns what is only in want and what is only in have.
+// difference returns the elements that are only in want, and those that are only in have.
 func difference(want, have []string) (add, remove []string) {
 	if slices.Equal(want, have) {
 		return nil, nil
@@ -239,17 +239,18 @@ func difference(want, have []string) (add, remove []string) {
 	return sets.List(w.Difference(h)), sets.List(h.Difference(w))
 }
 
-// leave plans the removal of everything we own on the address.
+// leave plans the removal of everything that the Service owns on an address.
 func (p *planner) leave(a *Address) {
 	if !a.Ours() || a.FirewallUnread {
 		return
 	}
 
-	// Whether the address has tags, and the role may change them, decides nothing. A guest keeps nothing.
+	// This does not depend on the address having tags now, or on the role being allowed to change them. A guest Service
+	// keeps no address.
 	keep := p.desired.KeepAddress && !a.Internal && a.GuestOf == "" && (a.Allocated || a.tagged())
 	why := a.foreign()
 	if a.Allocated && why == "" && !keep && !a.Internal {
-		// Releasing removes the address's rules with it.
+		// Releasing the address also removes its rules.
 		p.add(waveOldRelease, Step{Kind: ReleaseAddress, On: a.on()})
 		return
 	}

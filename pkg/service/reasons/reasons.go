@@ -27,6 +27,6 @@ var (
 	Events = table.Events
 	// NodeEvents are the reasons of Events on Nodes.
 	NodeEvents = table.NodeEvents
-	// Conditions are the reasons of conditions of Services that are no reason of an Event.
+	// Conditions are the reasons of conditions of Services that no Event has.
 	Conditions = table.Conditions
 )

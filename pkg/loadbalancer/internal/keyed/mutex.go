@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keyed has a mutex for each of many keys.
+// Package keyed provides a mutex for each of many keys.
 package keyed
 
 import (
@@ -17,8 +17,8 @@ type Mutex struct {
 	unlocked chan struct{} // closed when keys are unlocked
 }
 
-// Lock locks all keys at once and returns what unlocks them. It fails when the context ends first; then nothing is
-// locked.
+// Lock locks all keys at the same time and returns a function that unlocks them. If the context ends first, Lock
+// returns its error and locks nothing.
 func (k *Mutex) Lock(ctx context.Context, keys ...string) (unlock func(), err error) {
 	keys = slices.Clone(keys)
 	k.mu.Lock()

@@ -19,7 +19,7 @@ func TestMutex(t *testing.T) {
 		t.Parallel()
 		var k Mutex
 		var group sync.WaitGroup
-		counter := map[string]int{} // a map, so that the race detector sees what the lock does not guard
+		counter := map[string]int{} // a map, because the race detector then sees unguarded access
 		for i := range 50 {
 			group.Go(func() {
 				keys := []string{"a", "b", "a"}

@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spread divides the sources of a port, and chooses who serves each part. It is pure.
+// Package spread splits the source addresses of a port into buckets, and chooses a member for each bucket. It makes no
+// calls and keeps no state.
 package spread
 
 import (
@@ -16,9 +17,9 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Cut splits ranges into parts that do not overlap and that together are the ranges, as sources of buckets. A range is
-// cut into as many equal prefixes as there are buckets, the i-th for the i-th bucket; one that has no room for that
-// into as many as it has, from a bucket on that depends on the range alone. A bucket may get nothing.
+// Cut splits ranges into disjoint buckets that together cover the ranges. Each range is split into as many equal
+// prefixes as there are buckets, one for each bucket. A range that is too small for that is split into single
+// addresses, starting at a bucket that depends on the range alone. A bucket may be empty.
 func Cut(ranges []string, buckets int) [][]string {
 	v4, _, err := annotation.ParseRanges(ranges)
 	if err != nil || buckets < 1 {
@@ -36,6 +37,7 @@ func Cut(ranges []string, buckets int) [][]string {
 			}
 			pieces = halves
 		}
+
 		first := 0
 		if len(pieces) < buckets {
 			first = int(weight(r.String()) % uint64(buckets)) // #nosec G115 -- less than buckets
@@ -54,12 +56,13 @@ func Cut(ranges []string, buckets int) [][]string {
 	return out
 }
 
-// Place chooses the member to which each bucket is led. current are those that have them now, empty for none.
+// Place chooses the member for each bucket. current are the current members of the buckets; empty for none.
 //
-// A bucket stays where it is while its member serves. Another one goes to a member that has less than its even share of
-// the buckets (rounded up), by rendezvous hash of the Service, the bucket and the member, so that Services and buckets
-// spread. Beyond that a bucket moves only from a member that has more than its even share and one: the member with the
-// fewest takes it. So one bucket alone never moves back to a node that returns, and a node that joins gets its part.
+// A bucket stays with its member while that one serves. Another bucket goes to a member that has fewer than its even
+// share of the buckets (rounded up). A rendezvous hash of the Service, the bucket and the member chooses which one, so
+// that Services and buckets spread. After that, a bucket moves only from a member that has more than its even share
+// plus one, to the member with the fewest buckets. So a single bucket never moves back to a node that returns, and a
+// node that joins gets its part.
 func Place(uid string, serving, current []string) []string {
 	if len(serving) == 0 {
 		return make([]string, len(current))
@@ -97,6 +100,7 @@ func Place(uid string, serving, current []string) []string {
 		if load[most]*len(members) <= len(out)+len(members) {
 			return out
 		}
+
 		moved := -1
 		for i, m := range out {
 			if m == most &&
@@ -110,7 +114,7 @@ func Place(uid string, serving, current []string) []string {
 	}
 }
 
-// weight is a hash whose bits all depend on all of the words.
+// weight returns a hash of the words. All of its bits depend on all words.
 func weight(words ...string) uint64 {
 	sum := sha256.Sum256([]byte(strings.Join(words, "\n")))
 	return binary.BigEndian.Uint64(sum[:])

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Parts never overlap, and are the ranges together; they are as many as there is room for.
+// Buckets never overlap, and together they are the ranges. There are as many as the ranges have room for.
 func TestPropertiesOfCut(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {
@@ -51,8 +51,8 @@ func TestPropertiesOfCut(t *testing.T) {
 	}
 }
 
-// Nodes come and go: a bucket whose member serves stays, but for those that a member has beyond its even share and one;
-// what moves is no more than that.
+// When nodes join and leave, a bucket stays while its member serves, unless the member has more than its even share
+// plus one. No other bucket moves.
 func TestPropertiesOfPlace(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(500) {

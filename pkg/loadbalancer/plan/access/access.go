@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access plans which firewall rules, or items of a network ACL list, let sources in to ports. It is pure.
+// Package access plans the firewall rules, or items of a network ACL list, that allow sources to reach ports. It makes
+// no calls and keeps no state.
 package access
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Range opens ports to source ranges.
+// Range is a range of ports that is open to source ranges.
 type Range struct {
 	Protocol  string   `json:"protocol"`
 	StartPort int      `json:"startPort"`
@@ -27,7 +28,7 @@ func (r Range) Overlaps(o Range) bool {
 	return r.Protocol == o.Protocol && r.StartPort <= o.EndPort && o.StartPort <= r.EndPort
 }
 
-// Ports writes the ports, as "ports 80-81/udp".
+// Ports returns the ports as text, such as "ports 80-81/udp".
 func (r Range) Ports() string {
 	text := fmt.Sprintf("port %d", r.StartPort)
 	if r.StartPort != r.EndPort {
@@ -39,23 +40,25 @@ func (r Range) Ports() string {
 	return text
 }
 
-// Rule is a firewall rule, or what an item of a network ACL list has in common with one.
+// Rule is a firewall rule, or the part of a network ACL item that is the same.
 type Rule struct {
 	Range
 	ID string `json:"id"`
-	// Deleting marks one whose deletion failed: the router may still have it, and drops it with its next change.
+	// Deleting means that the deletion of the rule failed: the router may still have it, and drops it with its next
+	// change.
 	Deleting bool `json:"going,omitempty"`
 }
 
-// port is one port by its protocol, and sources are source ranges by port.
+// port is one port of a protocol.
 type port struct {
 	protocol string
 	number   int
 }
 
+// sources are source ranges by port.
 type sources map[port][]string
 
-// every reports whether something holds for the source ranges of each port that a rule opens.
+// every reports whether holds is true for the source ranges of each port in a range.
 func (s sources) every(r Range, holds func(ranges []string) bool) bool {
 	for n := r.StartPort; n <= r.EndPort; n++ {
 		if !holds(s[port{r.Protocol, n}]) {
@@ -65,20 +68,19 @@ func (s sources) every(r Range, holds func(ranges []string) bool) bool {
 	return true
 }
 
-// Changes turn a set of rules into the desired access.
-// In this order no source that may come before and after is shut out meanwhile,
-// and nobody is let in who is neither before nor after.
+// Changes turn a set of rules into the desired access, in the order of the fields. A source that is allowed before and
+// after is not shut out in between, and a source allowed neither before nor after is never admitted.
 type Changes struct {
-	Cover []Range // opens nothing that is not open already: replaces rules in Close and Trim
-	Close []Rule  // what must not be open any more
-	Open  []Range // opens what was closed
-	Trim  []Rule  // what the new rules replace
-	// Gap are the ids in Close of rules that had to go before what replaces them: where one access widens and
-	// another tightens on the same port, and where CloudStack would see a conflict.
+	Cover []Range // opens nothing new: replaces rules in Close and Trim
+	Close []Rule  // rules that open what must no longer be open
+	Open  []Range // opens what is closed now
+	Trim  []Rule  // rules that new ones have replaced
+	// Gap are the ids of rules in Close that must be deleted before their replacement is created: if one access widens
+	// and another tightens on the same port, or if CloudStack would report a conflict.
 	Gap []string
 }
 
-// GapBefore returns the rules that are closed before one is opened that lets some of the same sources in again.
+// GapBefore returns the ids of rules that have to be closed before open, which allows some of the same sources again.
 func (c Changes) GapBefore(open Range) []string {
 	var out []string
 	for _, f := range c.Close {
@@ -89,12 +91,13 @@ func (c Changes) GapBefore(open Range) []string {
 	return out
 }
 
-// Plan returns the changes that turn the firewall rules we own into the desired access: ports, by protocol, are open to
-// ranges. A rule that opens only wanted pairs of port and range stays, however it is cut. others are rules
-// that stay in any case. With unique set, two rules that share a protocol,
-// a port and the text of a range cannot be together, as CloudStack's firewall
-// has it; a range is then written as its halves where it would clash. With a rule
-// that is being deleted nothing clashes, and it never serves.
+// Plan returns the changes that turn our own rules into the desired access: ports, by protocol, are open to ranges. An
+// own rule that opens only desired pairs of port and range stays, however the ports are grouped. others are rules that
+// always stay.
+//
+// With unique, two rules cannot share a protocol, a port and the text of a source range, as in CloudStack's firewall. A
+// range that would conflict is then written as its two halves. A rule that is being deleted conflicts with nothing and
+// opens nothing.
 func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, unique bool) Changes {
 	var out Changes
 	own = Sorted(own)
@@ -116,6 +119,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 			surplus = append(surplus, f)
 			continue
 		}
+
 		for n := f.StartPort; n <= f.EndPort; n++ {
 			p := port{f.Protocol, n}
 			missing[p] = slices.DeleteFunc(slices.Clone(missing[p]),
@@ -147,7 +151,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 			continue
 		}
 
-		// A single address has no halves: what blocks it goes first.
+		// A single address has no halves, so the rules that block it are deleted first.
 		out.Open = append(out.Open, c)
 		for _, f := range surplus {
 			if f.Overlaps(c) && !f.Deleting {
@@ -185,8 +189,8 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 	return out
 }
 
-// split divides what is missing into what may be opened before anything is closed, and what may not: what is open
-// already, and on ports where access only widens, what takes over from a rule that is closed.
+// split divides what is missing into what may be opened before anything is closed (early), and the rest (late). Early
+// is what is open already, and, on ports where access only widens, whatever replaces a closing rule.
 func split(want, missing sources, own []Rule, closing map[string]bool) (early, late sources) {
 	early, late = sources{}, sources{}
 	for p, ranges := range missing {
@@ -198,6 +202,7 @@ func split(want, missing sources, own []Rule, closing map[string]bool) (early, l
 				closes = closes || closing[f.ID]
 			}
 		}
+
 		open = annotation.Canonical(open)
 		widens := closes && annotation.Contain(want[p], open)
 		for _, r := range ranges {
@@ -212,7 +217,7 @@ func split(want, missing sources, own []Rule, closing map[string]bool) (early, l
 	return early, late
 }
 
-// rewrite writes the ranges such that they clash with none of the blockers; ok is false when it cannot.
+// rewrite writes the source ranges so that they conflict with none of the blockers; ok is false if that is impossible.
 func rewrite(f Range, blockers []Range) (out Range, ok bool) {
 	taken := map[string]bool{}
 	for _, b := range blockers {
@@ -223,6 +228,7 @@ func rewrite(f Range, blockers []Range) (out Range, ok bool) {
 			taken[c] = true
 		}
 	}
+
 	out, ok = f, true
 	out.CIDRs = nil
 	for _, r := range f.CIDRs {
@@ -233,7 +239,7 @@ func rewrite(f Range, blockers []Range) (out Range, ok bool) {
 	return out, ok
 }
 
-// group makes contiguous ports with the same ranges one rule.
+// group combines contiguous ports with the same source ranges into one rule.
 func group(missing sources) []Range {
 	var out []Range
 	for _, p := range slices.SortedFunc(maps.Keys(missing), func(a, b port) int {
@@ -264,7 +270,8 @@ func compare(a, b Range) int {
 		slices.Compare(annotation.Canonical(a.CIDRs), annotation.Canonical(b.CIDRs)))
 }
 
-// freeForm is the shortest way to write a range with prefixes that are not taken: itself, its halves, their halves.
+// freeForm returns the shortest way to write a range with prefixes that are not taken: the range itself, its halves, or
+// their halves.
 func freeForm(r string, taken map[string]bool) ([]string, bool) {
 	prefix, err := netip.ParsePrefix(r)
 	if err != nil {

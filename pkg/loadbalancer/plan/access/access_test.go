@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
-// readRule reads a rule of a case.
+// readRule parses a rule of a test case.
 func readRule(t *testing.T, text string) (r Rule) {
 	t.Helper()
 	r.ID, r.Protocol = text, "tcp"
@@ -26,7 +26,7 @@ func readRule(t *testing.T, text string) (r Rule) {
 	return r
 }
 
-// stages writes changes down, one word a stage.
+// stages returns changes as text, one word for each stage.
 func stages(s Changes) []string {
 	out := []string{}
 	add := func(word string, f Range) {
