@@ -23,7 +23,7 @@ type Severity string
 
 // Severities, from the worst.
 const (
-	SeverityFatal   Severity = "fatal" // nothing else can be judged or done
+	SeverityFatal   Severity = "fatal" // nothing else can be checked or done
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
 )
@@ -44,15 +44,16 @@ type Check struct {
 	Title    string
 	Severity Severity
 	Phase    Phase // "" for both
-	// Needs are codes of earlier checks without whose pass this one cannot be judged. Those that follow from Reads are
-	// added.
+	// Needs are the codes of earlier checks that must pass before this one can run. complete adds those that follow
+	// from Reads.
 	Needs []string
-	// Reads are the facts without which the outcome is unknown; Tries are used where they can be read.
+	// Reads are facts without which the outcome is unknown; Tries are used if they can be read.
 	Reads, Tries Sources
-	// Judge decides by the facts of Reads and Tries alone.
+	// Judge returns the finding, based only on the facts in Reads and Tries.
 	Judge func(*Facts) Finding
-	// What, Why and Remedy make the documentation. Remedy is also shown with a result, with the names of the run in
-	// place of the words NAMESPACE, RELEASE, NODES, -n NAMESPACE NAME and https://HOST/client/api: see fill in inspect.
+	// What, Why and Remedy are the documentation of the check. Remedy is also shown with a result. The words NAMESPACE,
+	// RELEASE, NODES, -n NAMESPACE NAME and https://HOST/client/api are then replaced by the names of the run: see fill
+	// in inspect.
 	What, Why, Remedy string
 }
 
@@ -117,13 +118,13 @@ func (c *Check) In(p Phase) bool { return p == "" || c.Phase == "" || c.Phase ==
 type Selection struct {
 	// Phase "" means all phases.
 	Phase Phase
-	// Only and Skip hold codes, in any case; Only empty means all. A code may be a prefix up to a
-	// dash ("NODE" for all NODE checks).
+	// Only and Skip are codes, in upper or lower case; an empty Only means all. A code may be the part before the dash
+	// ("NODE" for all NODE checks).
 	Only, Skip []string
-	// AllMembers reads the members of every load balancer rule. Else, where that takes many calls, a sample shows
-	// whether it is needed. So does Only with LB-001 in it.
+	// AllMembers compares all Services with CloudStack, which reads the members of every load balancer rule. Otherwise,
+	// if that takes many calls, only Services that are not Ready are compared. Only with LB-001 has the same effect.
 	AllMembers bool
-	// Timeout is that of reading one source; 0 means 20 s.
+	// Timeout limits reading one source; 0 means 20 s.
 	Timeout time.Duration
 }
 
@@ -136,8 +137,8 @@ func (s Selection) Validate() error {
 	}
 	for _, code := range slices.Concat(s.Only, s.Skip) {
 		if !slices.Contains(known, strings.ToUpper(code)) {
-			return fmt.Errorf("check %q is not known, did you mean %s?", code,
-				strings.Join(typo.Nearest(code, known, math.MaxInt), " or "))
+			return fmt.Errorf("check %q is not known, did you mean %s?",
+				code, strings.Join(typo.Nearest(code, known, math.MaxInt), " or "))
 		}
 	}
 	return nil

@@ -43,25 +43,27 @@ func endpoint(f *Facts) Finding {
 		return broken(f.NoCloudErr)
 	case f.NoCloud != "":
 		return Skipf("%s", f.NoCloud)
-	case cloudstack.IsKind(err, cloudstack.KindAuth), cloudstack.IsKind(err, cloudstack.KindThrottled),
+	case cloudstack.IsKind(err, cloudstack.KindAuth),
+		cloudstack.IsKind(err, cloudstack.KindThrottled),
 		err == nil && f.Capabilities == nil:
-		// only CloudStack refuses with such codes
+		// Only CloudStack refuses a call with these codes.
 		return Passf("%s answers; its release is not shown to these keys", f.Config.APIURL)
 	case err != nil:
 		return Problemf("%s: %v", f.Config.APIURL, err).Fix("%s", credentials.Remedy(err))
 	}
 
 	c := f.Capabilities
-	out := Passf("CloudStack %s at %s", c.Version,
-		f.Config.APIURL).With("version", c.Version).With("url", f.Config.APIURL)
+	out := Passf("CloudStack %s at %s", c.Version, f.Config.APIURL).
+		With("version", c.Version).
+		With("url", f.Config.APIURL)
 	switch v, err := apiversion.ParseGeneric(c.Version); {
 	case err != nil:
 	case v.LessThan(oldestCloudStack):
-		return Problemf("CloudStack %s is too old, want %s or newer", c.Version,
-			oldestCloudStack).Fix("upgrade CloudStack")
+		return Problemf("CloudStack %s is too old, want %s or newer", c.Version, oldestCloudStack).
+			Fix("upgrade CloudStack")
 	case newestCloudStack.LessThan(apiversion.MajorMinor(v.Major(), v.Minor())):
-		return Warnf("%s; newer than the tested %s", out.Message,
-			newestCloudStack).Fix("look for a newer release of csccm")
+		return Warnf("%s; newer than the tested %s", out.Message, newestCloudStack).
+			Fix("look for a newer release of csccm")
 	}
 
 	return out
@@ -101,7 +103,8 @@ func keys(f *Facts) Finding {
 	}
 
 	if o := f.Owner; o != nil {
-		out = out.With("user", o.Username+", "+o.State).With("account", o.Account+" of domain "+o.Domain).
+		out = out.With("user", o.Username+", "+o.State).
+			With("account", o.Account+" of domain "+o.Domain).
 			With("role", fmt.Sprintf("%s (%s)", o.RoleName, o.RoleType))
 	}
 
@@ -173,7 +176,8 @@ func scope(f *Facts) Finding {
 		return Problemf("%v", Cause(err))
 	}
 
-	// The role of CKS' own users lacks listZones: then the zones of the VMs must do.
+	// The role of CKS's own users lacks listZones. Zones is then empty, and only the VMs show whether the zone is
+	// right.
 	var names, known []string
 	for _, z := range f.Zones {
 		names, known = append(names, z.Name), append(known, strings.ToLower(z.Name), z.ID)
@@ -211,7 +215,7 @@ var cs005 = Check{
 }
 
 func networks(f *Facts) Finding {
-	used := map[string]int{} // nodes by network
+	used := map[string]int{} // number of nodes, by network
 	for i := range f.Nodes {
 		if vm, ok := f.VM(&f.Nodes[i]); ok && len(vm.NICs) > 0 {
 			used[vm.NICs[0].NetworkID]++
@@ -334,15 +338,17 @@ func contact(f *Facts) Finding {
 	for i := range f.Logs {
 		pod := Object{Kind: "Pod", Name: f.Logs[i].Pod}
 		failed := lastContact(f.Logs[i].Lines)
-		// The first contact of a Pod is tried until it succeeds, whatever another Pod reaches; other calls are the
-		// leader's.
+
+		// Each Pod retries its first contact until it succeeds, so a success of another Pod proves nothing about it.
+		// All other calls are the leader's.
 		if failed != nil &&
 			(failed.Message == contactFailed || !failed.At.Before(proof) && f.At.Sub(failed.At) <= recentlyEnough) {
 			wait, _ := time.ParseDuration(cmp.Or(failed.Values["in"], failed.Values["retryIn"]))
 			pod.Message = "said so " + f.At.Sub(failed.At).Round(time.Second).String() + " ago" +
 				f.until(failed.At.Add(wait))
-			return Problemf("%s",
-				OneLine(cmp.Or(failed.Values["err"], failed.Message))).About(pod).Fix("%s", failed.Values["remedy"])
+			return Problemf("%s", OneLine(cmp.Or(failed.Values["err"], failed.Message))).
+				About(pod).
+				Fix("%s", failed.Values["remedy"])
 		}
 		lines += len(f.Logs[i].Lines)
 	}

@@ -74,8 +74,8 @@ func podsReady(f *Facts) Finding {
 	out := Problemf("%d of %s ready", ready, count(int(wanted), "Pod")).About(down...)
 	switch {
 	case len(f.Ours()) == 0:
-		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release,
-			f.Namespace).Fix("`csccm install`")
+		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release, f.Namespace).
+			Fix("`csccm install`")
 	case len(down)+len(odd) == 0:
 		return Passf("%s", count(int(ready), "Pod"))
 	case len(down) == 0:
@@ -123,9 +123,10 @@ func leader(f *Facts) Finding {
 		if !IsElection(&l) {
 			continue
 		}
+
 		age := f.At.Sub(l.Spec.RenewTime.Time)
-		o := objectf("Lease", l.Namespace, l.Name, "held by %s, renewed %s ago", *l.Spec.HolderIdentity,
-			age.Round(time.Second))
+		o := objectf("Lease", l.Namespace, l.Name, "held by %s, renewed %s ago",
+			*l.Spec.HolderIdentity, age.Round(time.Second))
 		if Stale(&l, f.At) {
 			stale = append(stale, o)
 		} else {
@@ -137,8 +138,9 @@ func leader(f *Facts) Finding {
 	case len(fresh) == 0 && len(stale) == 0:
 		return Problemf("nobody holds a lease")
 	case len(fresh) == 0:
-		return Problemf("nobody has renewed the lease").About(stale...).Fix("if the controller's Pods look well, "+
-			"restart them: `%s`; the log says more: `%s`", restart, showLog)
+		return Problemf("nobody has renewed the lease").
+			About(stale...).
+			Fix("if the controller's Pods look well, restart them: `%s`; the log says more: `%s`", restart, showLog)
 	case len(fresh) > 1:
 		return Problemf("%d cloud controller managers lead at once", len(fresh)).About(fresh...)
 	case len(f.Others()) > 0 && !heldByPod(*holds.Spec.HolderIdentity, f.Pods):
@@ -204,9 +206,10 @@ func otherControllers(f *Facts) Finding {
 		if r.Family != family.Balancer {
 			what = "another cloud controller manager is there"
 		}
-		// the status of a Service shows who has written it, and not whether that program still runs
+
+		// The status of a Service shows which program wrote it, not whether that program still runs.
 		if r.Kind != "Service" {
-			outcome = "" // as severe as the check
+			outcome = "" // "" means the severity of the check
 		}
 		found = append(found, objectf(r.Kind, r.Namespace, r.Name, "%s", r.What))
 		if !slices.Contains(fixes, r.Fix) {
@@ -224,8 +227,15 @@ func otherControllers(f *Facts) Finding {
 // rivals are those beside the controller of the release, or of the chart that is about to be applied.
 func (f *Facts) rivals() []family.Rival {
 	e := family.Evidence{
-		At: f.At, Release: f.Release, Namespace: f.Namespace, Words: f.started(),
-		Workloads: f.Workloads, Pods: f.SystemPods, Nodes: f.Nodes, Services: f.Services, Leases: f.Leases,
+		At:        f.At,
+		Release:   f.Release,
+		Namespace: f.Namespace,
+		Words:     f.started(),
+		Workloads: f.Workloads,
+		Pods:      f.SystemPods,
+		Nodes:     f.Nodes,
+		Services:  f.Services,
+		Leases:    f.Leases,
 	}
 	return e.Rivals()
 }
@@ -261,16 +271,19 @@ func answers(f *Facts) Finding {
 	if len(f.Answers) == 0 {
 		return Skipf("the release has no Pod")
 	}
+
 	var sick, silent Objects
 	for _, a := range f.Answers {
 		switch {
 		case a.Sick != "":
 			sick.aboutf("Pod", a.Pod, "%s", a.Sick)
-			// a firewall, or a role without pods/proxy, hides the Pod from us, not from its kubelet
+		// If the Pod is ready, its kubelet reaches it, and only csccm does not: because of a firewall, or of a role
+		// without pods/proxy.
 		case a.Err != nil && notReady(a.Pod) != "":
 			silent.aboutf("Pod", a.Pod, "%v", a.Err)
 		}
 	}
+
 	if len(sick) == 0 && len(silent) > 0 {
 		return Unknownf("%s could not be asked", count(len(silent), "Pod")).About(silent...)
 	}
@@ -434,13 +447,13 @@ type Workload struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
 	Images    []string `json:"images"`
-	Wanted    int32    `json:"wanted"` // Pods
+	Wanted    int32    `json:"wanted"` // number of Pods
 	Ready     int32    `json:"ready"`
-	Ours      bool     `json:"ours"` // of the release
+	Ours      bool     `json:"ours"` // belongs to the release
 	labels    map[string]string
 	selector  *metav1.LabelSelector
-	words     []string        // commands and arguments
-	volumes   []corev1.Volume // of the Pods
+	words     []string        // commands and arguments of all containers
+	volumes   []corev1.Volume // volumes of the Pods
 	family    family.Family
 }
 
@@ -451,6 +464,7 @@ func WorkloadOf(w *cluster.Workload) Workload {
 		words = append(words, cluster.Arguments(&w.Pod.Containers[i])...)
 	}
 	whose, _ := family.OfPod(w.Pod, w.Meta)
+
 	return Workload{
 		Kind:      w.Kind,
 		Namespace: w.Meta.Namespace,
@@ -459,7 +473,10 @@ func WorkloadOf(w *cluster.Workload) Workload {
 		Wanted:    w.Wanted,
 		Ready:     w.Ready,
 		labels:    w.Meta.Labels,
-		selector:  w.Selector, words: words, volumes: w.Pod.Volumes, family: whose,
+		selector:  w.Selector,
+		words:     words,
+		volumes:   w.Pod.Volumes,
+		family:    whose,
 	}
 }
 
@@ -516,7 +533,7 @@ func (f *Facts) Words() []string {
 func (f *Facts) OwnPods(pods []corev1.Pod) []corev1.Pod {
 	return without(pods, func(p corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || !slices.ContainsFunc(f.Ours(), func(w Workload) bool {
-			selector, err := metav1.LabelSelectorAsSelector(w.selector) // of nil: nothing
+			selector, err := metav1.LabelSelectorAsSelector(w.selector) // a nil selector matches nothing
 			return err == nil && p.Namespace == w.Namespace && selector.Matches(apilabels.Set(p.Labels))
 		})
 	})
@@ -526,12 +543,16 @@ func (f *Facts) OwnPods(pods []corev1.Pod) []corev1.Pod {
 const eventWindow = time.Hour
 
 // cloudComponents report Events of cloud controllers.
-var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller",
-	"cloud-controller-manager", "cloudstack-cloud-controller-manager"}
+var cloudComponents = []string{
+	"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager",
+	"cloudstack-cloud-controller-manager",
+}
 
 // successes are the reasons that end what a warning began.
-var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced",
-	string(node.ReasonInService), string(node.ReasonAdopted)}
+var successes = []string{
+	"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced",
+	string(node.ReasonInService), string(node.ReasonAdopted),
+}
 
 var ccm005 = Check{
 	Code:     "CCM-005",
@@ -550,7 +571,7 @@ var ccm005 = Check{
 }
 
 func openErrors(f *Facts) Finding {
-	last := map[corev1.ObjectReference]*corev1.Event{} // of two at once the success
+	last := map[corev1.ObjectReference]*corev1.Event{} // last Event by object; of two at the same time the success
 	for _, e := range f.Events {
 		open := e.Type == corev1.EventTypeWarning &&
 			f.At.Sub(EventTime(&e)) <= eventWindow &&
@@ -593,9 +614,10 @@ func (f *Facts) over(e *corev1.Event) bool {
 		if s == nil {
 			return true
 		}
+
 		c := service.Ready(s)
 		repaired := e.Reason == string(plan.ReasonDriftRepaired) || e.Reason == string(plan.ReasonAddressLost)
-		// What the controller would still say is in its plan.
+		// If the controller would still give the warning, its plan has it.
 		p := f.Planned[key(s)]
 		silent := p != nil && p.Error == "" && p.Refusal == nil && len(p.Actions) == 0 &&
 			!slices.ContainsFunc(p.Notices, func(n plan.Notice) bool { return string(n.Reason) == e.Reason })
@@ -607,6 +629,7 @@ func (f *Facts) over(e *corev1.Event) bool {
 		if n == nil {
 			return true
 		}
+
 		_, hasVM := f.VM(n)
 		return hasVM && node.Ready(n) && initialised(n)
 	}
@@ -743,6 +766,7 @@ func cksLeftovers(f *Facts) Finding {
 	k.Addresses = without(f.Addresses, func(a cloudstack.PublicIP) bool {
 		return a.AssociatedNetworkID != k.Cluster.NetworkID
 	})
+
 	living := 0
 	var stale Objects
 	for _, l := range ckscheck.Leftovers(&k) {

@@ -118,7 +118,8 @@ var (
 		AllRules:     {Project},
 		Forwards:     {Project},
 		Balancers:    {AllRules, Services},
-		Plans:        {Services, Nodes, AllRules, VMs}, CKS: {Project, Nodes, VMs},
+		Plans:        {Services, Nodes, AllRules, VMs},
+		CKS:          {Project, Nodes, VMs},
 	}
 	// Tried are sources that are read before others if they can be.
 	Tried = map[Source]Sources{Rights: {Namespace}, Drift: {Releases}}
@@ -126,33 +127,33 @@ var (
 
 // Setup is what a run is started with.
 type Setup struct {
-	Context, Server, User string // of the kubeconfig
+	Context, Server, User string // from the kubeconfig
 	Namespace, Release    string // of the controller
 	Phase                 Phase
-	// Config is the cloud-config; one without an API URL where none is known.
+	// Config is the cloud-config. Without one it has no API URL.
 	Config cloudstack.Config
-	// NoCloud says why CloudStack cannot be asked; NoCloudErr is set where the credentials are at fault: then CS-001
-	// fails rather than being skipped. Both zero: it can.
+	// NoCloud is the reason why CloudStack cannot be used, for which CS-001 is skipped. NoCloudErr is set instead if
+	// the credentials are wrong: then CS-001 fails. If both are zero, CloudStack can be used.
 	NoCloud    string
 	NoCloudErr error
-	// Secret is the cloud-config in the release's Secret; nil where the credentials came from a file.
+	// Secret is the cloud-config in the release's Secret; nil if the credentials came from a file.
 	Secret   *cloudstack.Config
-	Manifest string // the rendered chart that is about to be applied; "" where nothing is
-	// Replaces are workloads of another controller that the command at work takes the place of: they are no other cloud
-	// controller manager for CCM-002 and CCM-003.
+	Manifest string // the rendered chart that is about to be applied; "" if there is none
+	// Replaces are workloads of another controller that the current command replaces. CCM-002 and CCM-003 do not count
+	// them as another cloud controller manager.
 	Replaces Objects
 }
 
 // Facts are what the checks of a run have read. What none of them asked for, or what could not be read, is zero.
 type Facts struct {
-	At           time.Time     // by the API server's clock
-	MachineAhead time.Duration // how far this machine's clock is ahead of it
+	At           time.Time     // time by the API server's clock
+	MachineAhead time.Duration // by how much this machine's clock is ahead of the API server's
 	Setup
 	errs sync.Map // error by Source
 
-	Version        string // of the API server
+	Version        string // version of the API server
 	Distribution   cluster.Distribution
-	DistributionBy string // by what it is known
+	DistributionBy string // the evidence for Distribution
 	Needed, Wanted []rights.Request
 	Denied         []rights.Request
 	NamespaceOf    *corev1.Namespace
@@ -178,24 +179,24 @@ type Facts struct {
 	ClusterIDs     []string // in CloudStack's tags: the current one, then former ones
 	Driver         CSI
 
-	CloudStackVersion string // "" where the role may not ask
+	CloudStackVersion string // "" if the role may not read it
 	Capabilities      *cloudstack.Capabilities
-	ClockAhead        *time.Duration // how far CloudStack's clock is ahead; nil where no answer told
+	ClockAhead        *time.Duration // by how much CloudStack's clock is ahead; nil if not known
 	APIs              sets.Set[string]
-	Owner             *cloudapi.User // whose the keys are; nil where the server does not say
+	Owner             *cloudapi.User // owner of the keys; nil if the server does not show it
 	ProjectID         string         // "" for the account itself
 	Zones             []cloudstack.Zone
 	VMs               *inventory.VMSnapshot
-	Places            []credentials.Place // other places with VMs; read where most nodes have none
+	Places            []credentials.Place // other places with VMs; read if most nodes have no VM
 	Networks          []cloudstack.Network
 	Addresses         []cloudstack.PublicIP
-	Quota             *cloudapi.Usage // of public addresses; nil where there is no limit, or the role may not ask
+	Quota             *cloudapi.Usage // of public addresses; nil if there is no limit or it cannot be read
 	AllRules          []cloudstack.LoadBalancerRule
-	Rules             []cloudstack.LoadBalancerRule // whose names any provider for Kubernetes gives
-	OddMembers        lbrules.Members               // of the rules whose names do not say whose they are
+	Rules             []cloudstack.LoadBalancerRule // rules named by a provider for Kubernetes
+	OddMembers        lbrules.Members               // members of rules that are not the current rule of a Service
 	Forwards          []cloudstack.PortForwarding
-	Planned           map[string]*planner.Service // what the controller would do, by namespace/name
-	PlanErr           error                       // none could be planned
+	Planned           map[string]*planner.Service // plans of the controller, by namespace/name
+	PlanErr           error                       // why nothing could be planned
 	CKS               *ckscheck.Facts
 	NotCKS            string // why CKS is nil
 }
@@ -209,9 +210,9 @@ type Log struct {
 // Answer is what a Pod's own endpoints returned through the API server.
 type Answer struct {
 	Pod  *corev1.Pod
-	Sick string // what is wrong with the answer; "" for nothing
-	Err  error  // why it could not be asked
-	// State is what the Pod works with; nil where it does not show it.
+	Sick string // what is wrong with the answer; "" if nothing is
+	Err  error  // why there is no answer
+	// State is the internal state of the Pod; nil if the Pod does not show it.
 	State *provider.State
 }
 

@@ -25,7 +25,7 @@ const (
 	OK      Outcome = "ok"
 	Warning Outcome = "warning"
 	Failed  Outcome = "failed"
-	Skipped Outcome = "skipped" // does not apply, or a check it rests on did not pass
+	Skipped Outcome = "skipped" // does not apply, or a check that it needs did not pass
 	Unknown Outcome = "unknown" // could not be found out
 )
 
@@ -112,13 +112,13 @@ type Finding struct {
 	Outcome Outcome
 	// Message is one sentence without a full stop: what was found, or why it was skipped.
 	Message string
-	// Objects are those with a problem.
+	// Objects are the objects with a problem.
 	Objects Objects
-	// Evidence is what the decision rests on, by name.
+	// Evidence is the basis of the decision, by name.
 	Evidence map[string]string
 	// Remedy replaces the check's own if the finding has a better one.
 	Remedy string
-	// Unfinished means that the run ended before the check.
+	// Unfinished is true if the run ended before the check.
 	Unfinished bool
 }
 

@@ -47,7 +47,7 @@ func settledRelease(f *Facts) Finding {
 	out := Problemf("release %s, revision %d: %s", f.Release, last.Revision, last.Status).
 		About(Object{Kind: "Secret", Namespace: f.Namespace, Name: recordOf(last)})
 	if f.Phase == PhasePreflight {
-		out.Outcome = Warning // the installation that follows judges it
+		out.Outcome = Warning // the installation that follows handles this state
 	}
 	return out
 }
@@ -75,6 +75,7 @@ func conflicts(f *Facts) Finding {
 		if o == nil {
 			continue
 		}
+
 		name := o.GetAnnotations()["meta.helm.sh/release-name"]
 		namespace := o.GetAnnotations()["meta.helm.sh/release-namespace"]
 		if o.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" || name != f.Release || namespace != f.Namespace {
@@ -89,8 +90,9 @@ func conflicts(f *Facts) Finding {
 const maxFields = 5
 
 // vital are the kinds of objects without which the controller does not work.
-var vital = []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Deployment",
-	"DaemonSet"}
+var vital = []string{
+	"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Deployment", "DaemonSet",
+}
 
 var helm003 = Check{
 	Code:     "HELM-003",
@@ -117,7 +119,7 @@ func drift(f *Facts) Finding {
 	}
 
 	var out Objects
-	broken := false // the controller cannot work
+	broken := false // the controller cannot work without the missing object
 	for _, c := range f.Drift {
 		o := Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
 		switch {
@@ -174,8 +176,8 @@ func leaks(f *Facts) Finding {
 			objects.addf("Secret", recordOf(&r), "revision %d holds credentials", r.Revision)
 		}
 	}
-	return Passf("%s searched", count(len(f.Records), "revision")).Unless(objects, "record",
-		"%s of Helm with credentials").
+	return Passf("%s searched", count(len(f.Records), "revision")).
+		Unless(objects, "record", "%s of Helm with credentials").
 		Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm "+
 			"rotate-keys, and delete the records: `kubectl -n NAMESPACE delete secret %s`", namesOf(objects))
 }

@@ -43,8 +43,11 @@ func reachable(f *Facts) Finding {
 	if err := f.Err(Version); err != nil {
 		return broken(err)
 	}
-	return Passf("%s at %s", f.Version, f.Server).With("version", f.Version).With("context", f.Context).With("server",
-		f.Server).With("user", f.User)
+	return Passf("%s at %s", f.Version, f.Server).
+		With("version", f.Version).
+		With("context", f.Context).
+		With("server", f.Server).
+		With("user", f.User)
 }
 
 // MinorOf reads "1.37.1+k3s1" as 37; major versions other than 1 are far away either way.
@@ -96,7 +99,7 @@ var k8s003 = Check{
 }
 
 func permissions(f *Facts) Finding {
-	denied := map[bool][]string{} // by whether the right is needed
+	denied := map[bool][]string{} // requests, by whether they are needed
 	for _, r := range f.Denied {
 		needed := slices.Contains(f.Needed, r)
 		denied[needed] = append(denied[needed], r.String())

@@ -112,13 +112,15 @@ var lb004 = Check{
 // unowned names addresses that are allocated and serve no Service, and those that would stay allocated after their
 // Services. What carries anything of somebody else, or somebody's own tag, is not judged.
 func unowned(f *Facts) Finding {
-	// rules; addresses that carry them
+	// orphans has the ids of rules; gone and others have the ids of addresses with rules of deleted Services, and with
+	// anything else.
 	orphans, gone, others := sets.New[string](), sets.New[string](), sets.New[string]()
 	for _, it := range f.RulePlan().Items {
 		if orphaned(&it) {
 			orphans.Insert(it.RuleID)
 		}
 	}
+
 	carries := func(address string, orphan bool) {
 		if orphan {
 			gone.Insert(address)
@@ -135,17 +137,18 @@ func unowned(f *Facts) Finding {
 
 	var unused, staying Objects
 	release, adopt := "", ""
-	var untag []string // ids
+	var untag []string // ids of addresses
 	for _, a := range f.Addresses {
 		cluster, foreign := a.Tags[plan.TagCluster], others.Has(a.ID) || a.SourceNAT || a.StaticNAT
 		user := Find(f.Services, func(s *corev1.Service) bool { return uses(s, &a) })
 		why := ""
+
 		switch {
-		case a.State != "" && a.State != plan.StateAllocated: // it is on its way, or going
+		case a.State != "" && a.State != plan.StateAllocated: // it is being allocated or released
 		case cluster != "" && !slices.Contains(f.ClusterIDs, cluster):
 		case user == nil && f.ofDeletedService(a.Tags):
-			why = fmt.Sprintf("tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService],
-				cluster)
+			why = fmt.Sprintf("tagged as of Service %s of cluster %q, which is not here",
+				a.Tags[plan.TagService], cluster)
 		case user != nil && f.leaves(user, &a):
 			adopt += " " + key(user)
 			if f.ofDeletedService(a.Tags) {
@@ -160,6 +163,7 @@ func unowned(f *Facts) Finding {
 		case len(a.Tags) == len(plan.PresentTagKeys(a.Tags)) && f.inNodesNetwork(&a): // nobody has tagged it to keep it
 			why = "nothing is on it"
 		}
+
 		if why == "" {
 			continue
 		}
@@ -177,6 +181,7 @@ func unowned(f *Facts) Finding {
 	}
 	out = out.Unless(unused, "address", "%s allocated that no Service has").About(staying...)
 	out = f.withQuota(out)
+
 	fixes := untagFix(untag...)
 	if release != "" {
 		fixes = append(fixes,
@@ -315,9 +320,10 @@ func services(f *Facts) Finding {
 	out := Passf("%s", count(checked, "Service"))
 	switch {
 	case len(objects) > 0:
-		out = Problemf("something is missing or wrong for %d of %s", len(objects), count(checked+
-			len(waiting), "Service")).
-			About(objects...).About(waiting...)
+		out = Problemf("something is missing or wrong for %d of %s",
+			len(objects), count(checked+len(waiting), "Service")).
+			About(objects...).
+			About(waiting...)
 		out = f.withQuota(out)
 		if len(remedies) == len(objects) {
 			return out.Fix("%s", strings.Join(remedies, "; "))
@@ -358,7 +364,7 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 			return []string{"cannot be compared: " + OneLine(p.Error)}
 		}
 		for _, a := range p.Actions {
-			// A tag only notes whose something is: the Service works without it.
+			// A missing tag only affects ownership: the Service works without it.
 			if !a.Held && !strings.HasPrefix(a.Kind, "tag-") {
 				out = append(out, "would "+a.Label())
 			}

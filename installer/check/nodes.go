@@ -66,8 +66,9 @@ func kubelets(f *Facts) Finding {
 	case len(not) > 0 && node.Adopts(f.Pods):
 		out = Passf("%d of %s without it; the controller initialises such nodes (adoptNodes)", len(not), all)
 	case len(not) > 0:
-		out = Problemf("%d of %s without it", len(not), all).About(append(not, unclear...)...).Fix("%s",
-			fix[kubelet.NotExternal])
+		out = Problemf("%d of %s without it", len(not), all).
+			About(append(not, unclear...)...).
+			Fix("%s", fix[kubelet.NotExternal])
 	case len(unclear) > 0:
 		out = Unknownf("not known of %d of %s", len(unclear), all).About(unclear...).Fix("%s", fix[kubelet.Unknown])
 	}
@@ -106,7 +107,7 @@ func machines(f *Facts) Finding {
 		}
 		_, malformed := errors.AsType[*node.ProviderIDError](err)
 		if malformed || err != nil && f.dangling(n) && !elsewhere {
-			return "" // NODE-003 or NODE-008 says it
+			return "" // NODE-003 or NODE-008 reports this node
 		}
 		if err != nil {
 			return strings.TrimSuffix(withoutName(err, n)+"; "+likelyVM(n, f.VMs), "; ")
@@ -154,17 +155,17 @@ func providerIDs(f *Facts) Finding {
 		case err != nil:
 			malformed = true
 			return err.Error()
-		case f.dangling(n) && !node.Ready(n) && !elsewhere: // NODE-008 says it
+		case f.dangling(n) && !node.Ready(n) && !elsewhere: // NODE-008 reports this node
 		case kind.IsCloudStack() && !found:
-			return strings.TrimSuffix(fmt.Sprintf("%q names no VM of %s; %s", n.Spec.ProviderID, f.VMs.Scope(),
-				likelyVM(n, f.VMs)), "; ")
+			return strings.TrimSuffix(fmt.Sprintf("%q names no VM of %s; %s",
+				n.Spec.ProviderID, f.VMs.Scope(), likelyVM(n, f.VMs)), "; ")
 		case kind.IsCloudStack() && node.Gone(vm.State):
 			return fmt.Sprintf("its VM %s (%s) is %s", vm.Name, id, vm.State)
 		case kind.IsCloudStack():
 		case kind != node.KindNone:
 			odd.addf("Node", n.Name, "%q is of another cloud provider; the node is found by its name",
 				n.Spec.ProviderID)
-		case f.Phase == PhaseInstalled && !node.HasTaint(n) && hasVM: // others wait for NODE-004, or NODE-002 says it
+		case f.Phase == PhaseInstalled && !node.HasTaint(n) && hasVM: // NODE-002 and NODE-004 report the others
 			odd.addf("Node", n.Name, "has no provider ID: it was never initialised")
 		}
 
@@ -213,7 +214,7 @@ var node004 = Check{
 }
 
 func uninitialised(f *Facts, n *corev1.Node) string {
-	since := n.CreationTimestamp.Time // or when the taints were last written
+	since := n.CreationTimestamp.Time // or the last write of the taints
 	if _, written := cluster.LastWritten(&n.ObjectMeta, "taints"); written.After(since) {
 		since = written
 	}
@@ -295,7 +296,7 @@ var node009 = Check{
 }
 
 func notRunning(f *Facts, n *corev1.Node) string {
-	vm, ok := f.VM(n) // else NODE-002 says it
+	vm, ok := f.VM(n) // NODE-002 reports nodes without a VM
 	off := node.Off(vm.State) || vm.State == cloudstack.VMStopping || vm.State == cloudstack.VMError
 	return when(ok && off, "its VM %s is %s", vm.Name, vm.State)
 }
@@ -310,7 +311,8 @@ func likelyVM(n *corev1.Node, vms *inventory.VMSnapshot) string {
 // topologyKeys are the labels of zone and region, with their older names, which volumes made long ago still ask for,
 // and the label of the CSI driver for CloudStack.
 var topologyKeys = map[string]string{
-	corev1.LabelTopologyZone: corev1.LabelTopologyZone, corev1.LabelTopologyRegion: corev1.LabelTopologyRegion,
+	corev1.LabelTopologyZone:            corev1.LabelTopologyZone,
+	corev1.LabelTopologyRegion:          corev1.LabelTopologyRegion,
 	corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
 	corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
 	ZoneKey:                             ZoneKey,
@@ -324,10 +326,13 @@ func (f *Facts) wantedLabels(n *corev1.Node) map[string]string {
 	if !ok || err != nil {
 		return nil
 	}
-	if upstream := node.InstanceTypeLabel(node.LabelUpstream,
-		vm.ServiceOfferingName); n.Labels[corev1.LabelInstanceTypeStable] == upstream {
+
+	if upstream := node.InstanceTypeLabel(
+		node.LabelUpstream, vm.ServiceOfferingName,
+	); n.Labels[corev1.LabelInstanceTypeStable] == upstream {
 		meta.InstanceType = upstream
 	}
+
 	return map[string]string{
 		corev1.LabelTopologyZone:       meta.Zone,
 		corev1.LabelTopologyRegion:     meta.Region,
@@ -367,7 +372,7 @@ func labels(f *Facts) Finding {
 		}
 
 		after = append(after, relabelled)
-		if want != nil { // else NODE-002 says it
+		if want != nil { // NODE-002 reports nodes without a VM
 			judged++
 		}
 
@@ -390,8 +395,8 @@ func labels(f *Facts) Finding {
 	case judged == 0:
 		return Skipf("no node has a VM")
 	case len(stranded) > 0:
-		return Problemf("%s bound to a zone or region that no node has",
-			count(len(stranded), "volume")).About(append(stranded, odd...)...).
+		return Problemf("%s bound to a zone or region that no node has", count(len(stranded), "volume")).
+			About(append(stranded, odd...)...).
 			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to " +
 				"the old value, " +
 				"join a node of that zone, or move the data to a new volume")
@@ -461,8 +466,9 @@ func addresses(f *Facts) Finding {
 	var rules node.AddressRules
 	internal, _ := cluster.Argument(f.Words(), "node-internal-cidrs")
 	external, _ := cluster.Argument(f.Words(), "node-external-cidrs")
-	rules.Internal, _ = node.ParseCIDRs(internal) // the controller does not start with a list that cannot be read
+	rules.Internal, _ = node.ParseCIDRs(internal) // ignore errors: the controller does not start with an invalid list
 	rules.External, _ = node.ParseCIDRs(external)
+
 	var odd Objects
 	fights := about("Node", f.Nodes, func(n *corev1.Node) string {
 		vm, ok := f.VM(n)
@@ -478,8 +484,8 @@ func addresses(f *Facts) Finding {
 
 		have, want := addressText(n.Status.Addresses), addressText(meta.NodeAddresses)
 
-		// Kubernetes writes only those of CloudStack's addresses that the kubelet's --node-ip leaves, and none if it is
-		// not among them.
+		// Kubernetes writes only the addresses of CloudStack that match the kubelet's --node-ip, and none if no address
+		// does.
 		ip, given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
 		written, err := helpers.GetNodeAddressesFromNodeIP(ip, meta.NodeAddresses)
 		if given && err == nil {

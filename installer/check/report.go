@@ -35,28 +35,33 @@ type Result struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 	Objects  Objects  `json:"objects"`
-	// Evidence is what the outcome rests on.
+	// Evidence is the basis of the outcome.
 	Evidence map[string]string `json:"evidence"`
-	// Remedy is set when the outcome is warning, failed or unknown.
+	// Remedy is set if the outcome is warning, failed or unknown.
 	Remedy     string `json:"remedy,omitempty"`
 	Hint       string `json:"hint"`
 	DurationMs int64  `json:"durationMs"`
-	// Unfinished: the whole run ended before the check. Programs read that as unknown; a person is told how many.
+	// Unfinished is true if the run ended before the check. In JSON its outcome is unknown; text output shows only how
+	// many checks are unfinished.
 	Unfinished bool `json:"-"`
-	// Needs is the check for which this one was skipped: the first that did not pass. A person is told once.
+	// Needs is the check for which this one was skipped: the first that did not pass. Text output lists it once.
 	Needs string `json:"-"`
 }
 
 // ResultOf is what a check found, after some time.
 func ResultOf(c *Check, f Finding, took time.Duration) Result {
 	r := Result{
-		Code: c.Code, Category: c.Category(), Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
-		// never null
+		Code:       c.Code,
+		Category:   c.Category(),
+		Title:      c.Title,
+		Severity:   c.Severity,
+		Hint:       c.Hint(),
 		Outcome:    cmp.Or(f.Outcome, map[Severity]Outcome{SeverityWarning: Warning}[c.Severity], Failed),
 		Message:    f.Message,
-		Objects:    append(Objects{}, f.Objects...),
+		Objects:    append(Objects{}, f.Objects...), // never null in JSON
 		Evidence:   map[string]string{},
-		DurationMs: took.Milliseconds(), Unfinished: f.Unfinished,
+		DurationMs: took.Milliseconds(),
+		Unfinished: f.Unfinished,
 	}
 
 	maps.Copy(r.Evidence, f.Evidence)
@@ -118,7 +123,7 @@ type Report struct {
 	Summary    Summary  `json:"summary"`
 	Checks     []Result `json:"checks"`
 	DurationMs int64    `json:"durationMs"`
-	Unfinished int      `json:"-"` // how many checks had not ended when the run did
+	Unfinished int      `json:"-"` // number of checks that had not ended when the run did
 }
 
 // NewReport is the report of a run on facts that took some time.
@@ -126,6 +131,7 @@ func NewReport(f *Facts, took time.Duration, results []Result) Report {
 	r := Report{SchemaVersion: SchemaVersion, Phase: f.Phase, Checks: results, DurationMs: took.Milliseconds()}
 	r.Tool.Name, r.Tool.Version = "csccm", version.Version
 	r.Cluster.Context, r.Cluster.Server = f.Context, f.Server
+
 	count := map[Outcome]*int{
 		OK:      &r.Summary.OK,
 		Warning: &r.Summary.Warning,
@@ -152,8 +158,8 @@ func (r Report) Err(failOn Severity) error {
 	case r.unjudged():
 		worst := func(c Result) bool { return c.Outcome == Unknown || m.Unknown == 0 && c.Outcome == Skipped }
 		c := &r.Checks[slices.IndexFunc(r.Checks, worst)]
-		return report.CheckFailed(c.Remedy, "nothing could be judged: %d unknown, %d skipped; %s: %s", m.Unknown,
-			m.Skipped, c.Code, c.Message)
+		return report.CheckFailed(c.Remedy, "nothing could be judged: %d unknown, %d skipped; %s: %s",
+			m.Unknown, m.Skipped, c.Code, c.Message)
 	case failOn == SeverityWarning &&
 		(m.Warning+m.Unknown > 0 || slices.ContainsFunc(r.Checks, func(c Result) bool { return c.Needs != "" })):
 		return &report.Error{Code: report.ExitWarnings}
@@ -172,9 +178,9 @@ func (r Report) unjudged() bool {
 // TextOptions says how a report is shown to a person.
 type TextOptions struct {
 	Style report.Style
-	// Short leaves out what is well and what was skipped.
+	// Short omits checks that passed or were skipped.
 	Short bool
-	// Verbose shows evidence and durations too, and all objects.
+	// Verbose also shows evidence, durations and all objects.
 	Verbose bool
 }
 
@@ -187,7 +193,7 @@ const maxObjects = 10
 func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	category := ""
-	waiting := map[string][]string{} // skipped checks, by what they need
+	waiting := map[string][]string{} // skipped checks, by the check that they need
 	for _, c := range r.Checks {
 		switch {
 		case c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped):

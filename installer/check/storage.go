@@ -119,8 +119,8 @@ func driverKeys(f *Facts) Finding {
 	}
 
 	if _, err := cloudconfig.Parse(strings.NewReader(f.Driver.File)); err != nil {
-		return Problemf("Secret %s/%s, which the CSI driver needs, has no cloud-config that can be read: %v", namespace,
-			name, err)
+		return Problemf("Secret %s/%s, which the CSI driver needs, has no cloud-config that can be read: %v",
+			namespace, name, err)
 	}
 
 	return Passf("the CSI driver can read its cloud-config, of Secret %s/%s", namespace, name)
@@ -155,8 +155,9 @@ func driverTopology(f *Facts) Finding {
 		vm, ok := f.VM(n)
 		entry, runs := registered[n.Name]
 		if !runs || !ok {
-			return "" // NODE-002, or the driver does not run there
+			return "" // the driver does not run there, or NODE-002 reports the node
 		}
+
 		switch label, labelled := n.Labels[ZoneKey]; {
 		case entry.NodeID != vm.ID:
 			return fmt.Sprintf("its CSINode says VM %s, the node is VM %s (%s): volumes are attached to the wrong VM",
@@ -169,8 +170,8 @@ func driverTopology(f *Facts) Finding {
 		return ""
 	})
 
-	return Passf("%s", count(len(registered), "node")).Unless(objects, "node",
-		"%s with another zone or VM than CloudStack's").
+	return Passf("%s", count(len(registered), "node")).
+		Unless(objects, "node", "%s with another zone or VM than CloudStack's").
 		Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them "+
 			"(kubectl get pods -A -o wide shows which)", namesOf(objects), ZoneKey)
 }

@@ -54,6 +54,7 @@ func admission(f *Facts) Finding {
 			objects.addf("ValidatingAdmissionPolicy", "*"+end, "not in the cluster")
 			continue
 		}
+
 		if policy := ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail); policy != admissionv1.Fail {
 			objects.addf("ValidatingAdmissionPolicy", p.Name,
 				"failurePolicy is %s: what it cannot judge is let through", policy)
@@ -87,12 +88,13 @@ var ten002 = Check{
 func policy(f *Facts) Finding {
 	p, _, err := PolicyOf(f.Words())
 	if err != nil {
-		return Problemf("the controller's --tenancy cannot be read: %v",
-			err).Fix("correct the chart value tenancy: csccm upgrade -f VALUES")
+		return Problemf("the controller's --tenancy cannot be read: %v", err).
+			Fix("correct the chart value tenancy: csccm upgrade -f VALUES")
 	}
 	if err := f.Err(Namespaces); err != nil && p.NeedsLabels() {
 		return Unread(err)
 	}
+
 	var objects Objects
 	for _, r := range Refusals(p, f) {
 		namespace, name, _ := strings.Cut(r.Service, "/")
@@ -130,11 +132,12 @@ func shared(f *Facts) Finding {
 	for _, it := range f.RulePlan().Items {
 		ruled[it.Service] = sets.New(it.PublicIP).Union(ruled[it.Service])
 	}
+
 	byAge := Balanced(f.Services, f.started())
 	slices.SortStableFunc(byAge,
 		func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, s := range byAge {
-		spec, _ := annotation.Parse(s) // what else is wrong with the Service does not matter here
+		spec, _ := annotation.Parse(s) // errors elsewhere in the Service do not matter here
 		for ip := range sets.New(Ingress(s)...).Union(ruled[s.Namespace+"/"+s.Name]) {
 			h := plan.Holder{UID: string(s.UID), Namespace: s.Namespace, Name: s.Name, ShareWith: spec.ShareWith}
 			if rec := Find(spec.Records.Addresses, func(r *annotation.AddressRecord) bool {
@@ -158,6 +161,7 @@ func shared(f *Facts) Finding {
 				guests = append(guests, h.Namespace+"/"+h.Name)
 			}
 		}
+
 		switch {
 		case len(guests) == 0:
 		case decides == nil:
@@ -168,8 +172,9 @@ func shared(f *Facts) Finding {
 				"Service %s/%s has it and does not share it with %s", decides.Namespace, decides.Name, listed(guests))
 		}
 	}
-	return Passf("none is used across namespaces without consent").Unless(objects, "address",
-		"%s used across namespaces")
+
+	return Passf("none is used across namespaces without consent").
+		Unless(objects, "address", "%s used across namespaces")
 }
 
 var ten004 = Check{
@@ -192,10 +197,10 @@ var ten004 = Check{
 
 // records compares records with tags. Where the role may not tag, an address without tags says nothing.
 func records(f *Facts) Finding {
-	var adopt, remove, rename, untag []string // Services, by what heals them; ids of addresses
+	var adopt, remove, rename, untag []string // Services, by remedy; for untag ids of addresses
 	found := about("Service", f.Services, func(s *corev1.Service) string {
 		records, err := annotation.ParseRecords(s.Annotations)
-		if err != nil { // the address may have no other proof than what can no longer be read
+		if err != nil { // the unreadable record may be the only proof for the address
 			remove = append(remove, key(s))
 			if len(Ingress(s)) > 0 {
 				adopt = append(adopt, key(s))
@@ -207,7 +212,7 @@ func records(f *Facts) Finding {
 		for _, rec := range records.Addresses {
 			a := Find(f.Addresses, func(a *cloudstack.PublicIP) bool { return a.ID == rec.ID })
 			if a == nil || !rec.Allocated {
-				continue // LB-001 says what is missing
+				continue // LB-001 reports missing addresses
 			}
 			cluster, named := a.Tags[plan.TagCluster], ""
 			switch plan.TagOwner(a.Tags, f.ClusterIDs, plan.Service{UID: string(s.UID)}) {
@@ -223,12 +228,12 @@ func records(f *Facts) Finding {
 				switch {
 				case !slices.Contains(f.ClusterIDs, cluster):
 					named = fmt.Sprintf("cluster %q", cluster)
-				case a.Tags[plan.TagServiceUID] != "": // LB-004 judges an address whose tags have no UID
+				case a.Tags[plan.TagServiceUID] != "": // LB-004 checks addresses whose tags have no UID
 					named = fmt.Sprintf("Service %s with another UID", a.Tags[plan.TagService])
 				}
 				switch {
 				case named == "":
-					// it was made again, as from a backup
+				// The Service was deleted and created again, as from a backup.
 				case a.Tags[plan.TagService] == key(s) && f.ofDeletedService(a.Tags):
 					untag, adopt = append(untag, a.ID), append(adopt, key(s))
 				default:
@@ -241,6 +246,7 @@ func records(f *Facts) Finding {
 		}
 		return says
 	})
+
 	return Passf("none contradicts").Unless(found, "record", "%s that CloudStack contradicts").
 		Fix("%s", strings.Join(append(untagFix(untag...), recordFixes(adopt, remove, rename)...), "; "))
 }
@@ -270,9 +276,8 @@ func recordFixes(adopt, remove, rename []string) (fixes []string) {
 		service := strings.Replace(name, "/", " ", 1)
 		fixes = append(fixes,
 			fmt.Sprintf("find out who wrote the record (`kubectl get service -n %s -o yaml --show-managed-fields`), "+
-				"then remove it: `kubectl annotate service -n %s %s-`; the controller writes a true one", service,
-				service,
-				annotation.Addresses))
+				"then remove it: `kubectl annotate service -n %s %s-`; the controller writes a true one",
+				service, service, annotation.Addresses))
 	}
 	return fixes
 }
@@ -280,9 +285,9 @@ func recordFixes(adopt, remove, rename []string) (fixes []string) {
 // Refusal is one rule that a Service breaks.
 type Refusal struct {
 	Service string // namespace/name
-	Rule    string // chart value, such as tenancy.annotations.network
+	Rule    string // the chart value, such as tenancy.annotations.network
 	Message string
-	Serving bool // the Service has an address now, so that a refusal would end something that works
+	Serving bool // the Service has an address now, which a refusal affects
 }
 
 func (r *Refusal) String() string {
@@ -357,7 +362,7 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 
 		if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep {
 			kept[ns.Name]++
-			if limit := ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0); limit > 0 { // Check judges none at all
+			if limit := ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0); limit > 0 { // Check handles a limit of 0
 				exceeds("tenancy.limits.keepIP.maxPerNamespace", kept[ns.Name], limit,
 					"Services with annotation "+annotation.KeepIP)
 			}

@@ -1,8 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engine runs the commands that change something. A command makes a plan, which decides, and steps, which act;
-// the engine shows, asks, records, stops and reports in the same way for all of them.
+// Package engine runs the commands that change something. A command makes a plan and steps that carry it out; the
+// engine shows the plan, asks for consent, runs the steps, records them and handles interruptions in the same way for
+// all commands.
 package engine
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// Helm is what these commands ask of Helm. *helm.Client has it.
+// Helm is the part of *helm.Client that these commands use.
 type Helm interface {
 	History(ctx context.Context, name string) ([]helm.Release, error)
 	Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error)
@@ -31,47 +32,47 @@ type Helm interface {
 	Template(ctx context.Context, r helm.ApplyRequest) (string, error)
 }
 
-// Env is one run of a command.
+// Env is the environment of one run of a command.
 type Env struct {
-	Cluster  *cluster.Cluster // nil where a command talks to CloudStack alone
-	Place    string           // where such a command works
+	Cluster  *cluster.Cluster // nil if the command uses only CloudStack
+	Place    string           // name of that CloudStack
 	Helm     Helm
 	Prompt   prompt.Prompter
 	Progress *report.Progress
 	Out      io.Writer // results
-	ErrOut   io.Writer // plan before a confirmation
+	ErrOut   io.Writer // messages before a confirmation
 	Clock    clock.WithTicker
-	// Interactive: somebody is at the terminal and can choose.
+	// Interactive is true if there is a user at a terminal who can answer questions.
 	Interactive bool
-	// Style is how to draw on Out or ErrOut; nil for plainly.
+	// Style returns the style for Out or ErrOut; nil means plain text.
 	Style func(io.Writer) report.Style
 
 	Release        string // name of the Helm release
 	Yes            bool
-	ForceUnlock    bool   // whoever left a pending revision of the release is dead
+	ForceUnlock    bool   // mark a pending revision of the release as failed: its Helm operation has crashed
 	DryRun         bool   // stop after the plan
-	Verbose        bool   // list what is summed up otherwise
+	Verbose        bool   // list what is otherwise only counted
 	Output         string // text (also ""), json, yaml
-	Journal        string // file; "" = none
+	Journal        string // path of the journal; "" = none
 	RolloutTimeout time.Duration
 
-	// Diff asks the API server what a manifest would change; nil in tests without one.
+	// Diff returns what a manifest would change, by dry runs on the API server; nil in tests without an API server.
 	Diff func(ctx context.Context, old, manifest string) ([]diff.Change, error)
 	// PodLogs returns the last lines of a container's log; may be nil.
 	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
-	// Scrub removes secrets from text of others; may be nil.
+	// Scrub removes secrets from text of other programs; may be nil.
 	Scrub func(string) string
 
-	session *Session // the newest
+	session *Session // the latest session
 }
 
-// Structured reports whether results are for programs.
+// Structured reports whether the output is JSON or YAML.
 func (e *Env) Structured() bool { return e.Output != "" && e.Output != "text" }
 
-// Asks reports whether somebody can and must be asked for what is not said yet.
+// Asks reports whether to ask the user for missing settings.
 func (e *Env) Asks() bool { return e.Interactive && !e.Yes && !e.DryRun && !e.Structured() }
 
-// StyleOf returns how to draw on w.
+// StyleOf returns the style for w.
 func (e *Env) StyleOf(w io.Writer) report.Style {
 	if e.Style == nil {
 		return report.Style{}
@@ -79,8 +80,9 @@ func (e *Env) StyleOf(w io.Writer) report.Style {
 	return e.Style(w)
 }
 
-// History reads the revisions of the release, the newest first; none where there is no release, or no more than its
-// history. A release that somebody is working on is refused, unless ForceUnlock is set.
+// History returns the revisions of the release, the newest first; none if there is no release or it was uninstalled
+// with its history kept. It returns an error if a Helm operation on the release is in progress, unless ForceUnlock is
+// set.
 func (e *Env) History(ctx context.Context) ([]helm.Release, error) {
 	history, err := e.Helm.History(ctx, e.Release)
 	switch {
@@ -95,7 +97,7 @@ func (e *Env) History(ctx context.Context) ([]helm.Release, error) {
 	return history, err
 }
 
-// Find reads the newest revision of the release; nil where there is none. See History.
+// Find returns the newest revision of the release; nil if there is none. See History.
 func (e *Env) Find(ctx context.Context) (*helm.Release, error) {
 	history, err := e.History(ctx)
 	if err != nil || len(history) == 0 {
@@ -104,7 +106,7 @@ func (e *Env) Find(ctx context.Context) (*helm.Release, error) {
 	return &history[0], nil
 }
 
-// Deployed is History of a release that must exist.
+// Deployed is like History but returns an error if there is no release.
 func (e *Env) Deployed(ctx context.Context) ([]helm.Release, error) {
 	history, err := e.History(ctx)
 	if err == nil && len(history) == 0 {
@@ -116,7 +118,8 @@ func (e *Env) Deployed(ctx context.Context) ([]helm.Release, error) {
 	return history, err
 }
 
-// Render renders a chart with the release's values. It refuses another label for the Pods, by which csccm finds them.
+// Render renders a chart with the release's values. It refuses the value nameOverride, because csccm finds the Pods by
+// the label that it changes.
 func (e *Env) Render(ctx context.Context, r helm.ApplyRequest) (string, error) {
 	if other, _ := r.Values["nameOverride"].(string); other != "" {
 		return "", report.Usage(
@@ -128,12 +131,14 @@ func (e *Env) Render(ctx context.Context, r helm.ApplyRequest) (string, error) {
 	return e.Helm.Template(ctx, r)
 }
 
-// Changes has the API server judge a manifest by dry runs; its refusal is an error. old is that of the release: the
-// same one finds what somebody has changed of its objects, or deleted.
+// Changes returns what a manifest would change, by dry runs on the API server, and an error if the API server refuses a
+// change. old is the manifest of the release. If both are the same manifest, the result is what somebody has changed or
+// deleted in the cluster.
 func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change, error) {
 	if e.Diff == nil {
 		return nil, nil
 	}
+
 	e.Progress.Step("Dry run on the API server")
 	changes, err := e.Diff(ctx, old, manifest)
 	if err == nil {
@@ -147,7 +152,7 @@ func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change,
 	return changes, nil
 }
 
-// Scrubbed is text of others without secrets.
+// Scrubbed returns text of other programs without secrets.
 func (e *Env) Scrubbed(text string) string {
 	if e.Scrub == nil {
 		return text

@@ -15,27 +15,27 @@ import (
 
 // Operation is a change that a command is about to make: a plan that can be shown, and the steps that carry it out.
 type Operation struct {
-	Name string // of the command, in the journal
+	Name string // name of the command in the journal
 	What string // what the steps do, such as "taint 3 nodes"
-	Back string // how to go back, for a run that was stopped; may be ""
+	Back string // how to revert a run that was stopped; may be ""
 
-	// Question asks for the consent to the steps; without a message it is What.
+	// Question asks for consent to the steps. If its message is empty, it asks What.
 	Question prompt.Question
-	// Plan is what -o json and yaml write. Show is the plan for a person; a *Plan needs none.
+	// Plan is the output for -o json and yaml. Show returns the plan as text; a *Plan has its own.
 	Plan any
 	Show func(report.Style) string
-	// Check returns why the plan cannot be carried out. It runs in dry runs too; may be nil.
+	// Check returns an error if the plan cannot be carried out. It also runs in dry runs; may be nil.
 	Check func(ctx context.Context) error
-	// Looks: the steps only look, which nobody needs to agree to.
+	// Looks is true if the steps change nothing, so that no consent is needed.
 	Looks bool
-	// Steps carry the plan out, and complete it for programs; none means that there is nothing to do.
+	// Steps carry the plan out and complete Plan with the results. No steps means that there is nothing to do.
 	Steps []Step
-	// Done is the result of the steps for a person; may be nil.
+	// Done returns the result of the steps as text; may be nil.
 	Done func() string
 }
 
-// Run shows the plan, checks it, asks, and carries the steps out. A dry run ends after the check. Programs get the plan
-// alone, however the run ends.
+// Run shows the plan, checks it, asks for consent and runs the steps. A dry run ends after the check. Structured output
+// is only the plan, also if the run fails.
 func (e *Env) Run(ctx context.Context, op Operation) error {
 	err := e.run(ctx, &op)
 	if e.Structured() {
@@ -91,7 +91,7 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	return e.Print(op.Done())
 }
 
-// Where names the cluster and the namespace, or the CloudStack, that a command works on.
+// Where returns the cluster and the namespace, or the CloudStack, that a command works on, as text.
 func (e *Env) Where() string {
 	c := e.Cluster
 	if c == nil {
@@ -104,7 +104,7 @@ func (e *Env) Where() string {
 	return name + ", namespace " + c.Namespace
 }
 
-// Print writes a result for a person; programs get nothing of it.
+// Print writes text output; with structured output it does nothing.
 func (e *Env) Print(text string) error {
 	if e.Structured() {
 		return nil
@@ -115,8 +115,9 @@ func (e *Env) Print(text string) error {
 
 func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// Agreed asks before the first change. what says what the command would do, such as "taint 3 nodes"; it is the question
-// where q has none. Where nobody can be asked, without a terminal or with results for programs, --yes is missing.
+// Agreed asks for consent before the first change. what is what the command would do, such as "taint 3 nodes"; it is
+// the question if q has no message. Without a terminal and with structured output nobody can be asked, and Agreed
+// returns an error unless --yes is given.
 func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error {
 	if e.Yes {
 		return nil

@@ -11,13 +11,13 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Plan is what a command would do, complete enough to be shown and agreed to. It holds no secret.
+// Plan is what a command would do, in enough detail to show it and ask for consent. It contains no secrets.
 type Plan struct {
 	SchemaVersion int      `json:"schemaVersion"`
 	Context       Context  `json:"context"`
 	Changes       []Change `json:"changes"`
 	Warnings      []string `json:"warnings,omitempty"`
-	// Done is what the steps have changed; empty in a plan that was not carried out.
+	// Done lists the changes made by the steps; it is empty if the plan was not carried out.
 	Done []string `json:"done,omitempty"`
 }
 
@@ -26,16 +26,16 @@ type Context struct {
 	Context   string `json:"context"`
 	Server    string `json:"server"`
 	Namespace string `json:"namespace"`
-	// Version is that of Kubernetes. Commands that do not ask leave it and Nodes out.
+	// Version is the version of Kubernetes. Commands that do not read it omit Version and Nodes.
 	Version string `json:"version,omitempty"`
 	Nodes   int    `json:"nodes,omitempty"`
 }
 
-// Change is one thing that a plan does, or leaves as it is.
+// Change is one thing that a plan changes or keeps.
 type Change struct {
-	Part string `json:"part"` // what it concerns, such as Secret
+	Part string `json:"part"` // the subject, such as Secret
 	Text string `json:"text"`
-	// Lines say more for people, Details for programs; both may be empty.
+	// Lines have details as text, Details for programs; both may be empty.
 	Lines   []string `json:"lines,omitempty"`
 	Details any      `json:"details,omitempty"`
 }
@@ -54,13 +54,14 @@ func (p *Plan) Add(part, text string, details any, lines ...string) {
 	p.Changes = append(p.Changes, Change{Part: part, Text: text, Details: details, Lines: lines})
 }
 
-// Text is the plan for a person.
+// Text returns the plan as text.
 func (p *Plan) Text(style report.Style) string {
 	var b strings.Builder
-	if at := &p.Context; at.Version != "" { // otherwise the operation names the cluster
+	if at := &p.Context; at.Version != "" { // without a version, the operation names the cluster
 		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version,
 			report.Count(at.Nodes, "node"))
 	}
+
 	for _, c := range p.Changes {
 		fmt.Fprintf(&b, "  %-11s %s\n", c.Part, terminal.Line(style.Commands(c.Text)))
 		for _, l := range c.Lines {

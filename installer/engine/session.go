@@ -20,40 +20,40 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// Step is a part of a run. It notes what it has changed by Env.Note.
+// Step is a part of a run. It records its changes with Env.Note.
 type Step struct {
 	Name string
 	// ReadOnly steps change nothing and are not in the journal.
 	ReadOnly bool
-	// Back is how to go back where the step fails; "" where there is nothing to go back to.
+	// Back says how to revert the step if it fails; "" if there is nothing to revert.
 	Back string
 	Do   func(ctx context.Context) error
 }
 
-// Read is a step that changes nothing.
+// Read returns a step that changes nothing.
 func Read(name string, do func(context.Context) error) Step {
 	return Step{Name: name, ReadOnly: true, Do: do}
 }
 
-// Session is one run of a command: steps with an entry in the journal before and after each, so that after ^C, a crash
-// or a lost connection the operator knows where it stopped. The journal is a file on the operator's machine. It
-// contains names of steps and objects, never secrets.
+// Session is one run of a command. It writes an entry to the journal before and after each step, so that after ^C, a
+// crash or a lost connection the operator knows where the run stopped. The journal is a file on the operator's machine.
+// It contains names of steps and objects, never secrets.
 type Session struct {
-	Back   string // how to undo it, for a run that is stopped; may be ""
+	Back   string // how to revert a run that was stopped; may be ""
 	env    *Env
 	name   string
-	opened bool     // the journal; false until something is changed
-	begun  bool     // a step that changes something
+	opened bool     // whether the journal is open; false until the first change
+	begun  bool     // whether a step that changes something has begun
 	file   *os.File // nil without a journal
 
-	mu   sync.Mutex // steps may do several things at a time
+	mu   sync.Mutex // protects done: a step may run goroutines
 	done []string   // what the steps have noted
 }
 
 // entry is one line of the journal.
 type entry struct {
 	Time time.Time `json:"time"`
-	// Event is run, begin, done, failed or end. A step with a begin alone may be partly done.
+	// Event is run, begin, done, failed or end. A step with only a begin entry may be partly done.
 	Event   string `json:"event"`
 	Command string `json:"command,omitempty"` // only in run
 	Version string `json:"version,omitempty"` // version of csccm; only in run
@@ -69,7 +69,7 @@ func (e *Env) Session(name, back string) *Session {
 	return e.session
 }
 
-// Note records what the step that runs has changed.
+// Note records a change made by the current step.
 func (e *Env) Note(format string, args ...any) {
 	if s := e.session; s != nil {
 		s.mu.Lock()
@@ -117,7 +117,7 @@ func (s *Session) begin(step string) (err error) {
 	)
 }
 
-// ended records how a step or the run ended. Neither can be undone any more, so an error of the journal is only a
+// ended records how a step or the run ended. What was done cannot be undone, so an error of the journal is only a
 // warning.
 func (s *Session) ended(e entry, err error) {
 	if err != nil {
@@ -133,6 +133,7 @@ func (s *Session) write(e entry) error {
 	if s.file == nil {
 		return nil
 	}
+
 	e.Time = s.env.Clock.Now().UTC()
 	line, err := json.Marshal(e)
 	if err == nil {
@@ -141,7 +142,7 @@ func (s *Session) write(e entry) error {
 	if err == nil {
 		err = s.file.Sync()
 	}
-	// pipes and terminals do not sync, and need not
+	// Pipes and terminals cannot be synced.
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
 		return nil
 	}
@@ -156,10 +157,10 @@ func (s *Session) Close(err error) {
 	_ = s.file.Close() // each line is already synced
 }
 
-// Done returns what the steps have changed.
+// Done returns the changes made by the steps.
 func (s *Session) Done() []string { return s.done }
 
-// Run carries steps out. ^C ends the run between two steps.
+// Run runs the steps in order. ^C ends the run before the next step.
 func (s *Session) Run(ctx context.Context, steps ...Step) error {
 	for _, next := range steps {
 		if err := s.step(ctx, &next); err != nil {
@@ -178,11 +179,13 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 			return err
 		}
 	}
+
 	before := len(s.done)
 	err := s.env.Cluster.Explain(step.Do(ctx))
+
 	fix := report.RemedyOf(err)
 	failed := err != nil && ctx.Err() == nil
-	if failed && !strings.Contains(fix, step.Back) { // each text contains the empty one
+	if failed && !strings.Contains(fix, step.Back) { // false if Back is empty
 		err = report.Remedied(err, strings.TrimPrefix(fix+"; "+step.Back, "; "))
 	}
 
@@ -196,16 +199,16 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 
 	switch {
 	case err == nil:
-		s.env.Progress.Done("") // what the step has not ended itself
+		s.env.Progress.Done("") // end the progress of a step that has not done so itself
 	case ctx.Err() == nil:
-		s.env.Progress.Fail("") // what the step has begun to show
+		s.env.Progress.Fail("") // end the progress that the step has begun
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Cause(ctx)):
 		return s.stopped(ctx, step.Name)
 	}
 	return err
 }
 
-// stopped is the error of a run that ended before its last step.
+// stopped returns the error for a run that ended before its last step.
 func (s *Session) stopped(ctx context.Context, step string) error {
 	e := report.Errorf(
 		"run the same command again: it continues where it stopped",
@@ -224,7 +227,7 @@ func (s *Session) stopped(ctx context.Context, step string) error {
 	return e
 }
 
-// Shielded runs do to its end although ctx is cancelled meanwhile; it has its own time limit.
+// Shielded runs do without the cancellation of ctx, with a time limit of its own.
 func Shielded(ctx context.Context, do func(context.Context) error) error {
 	const limit = 3 * time.Minute
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)

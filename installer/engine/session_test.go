@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// at returns a session with a journal, and its progress.
+// at returns a session with a journal at the path, and the output of its progress.
 func at(path string) (*Session, *bytes.Buffer) {
 	var said bytes.Buffer
 	e := &Env{
@@ -31,7 +31,7 @@ func at(path string) (*Session, *bytes.Buffer) {
 	return e.Session("install", ""), &said
 }
 
-// secret is a step that creates something, and fails with err.
+// secret returns a step that creates something, and fails with err.
 func secret(s *Session, err error) Step {
 	return Step{Name: "Secret", Do: func(context.Context) error {
 		s.env.Note("created")
@@ -42,7 +42,7 @@ func secret(s *Session, err error) Step {
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new", "journal.jsonl")
-	for range 2 { // the next run is appended
+	for range 2 { // the second run is appended
 		s, _ := at(path)
 		s.Close(s.Run(t.Context(), secret(s, errors.New("the canary died"))))
 	}
@@ -59,7 +59,7 @@ func TestJournal(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-// A journal that cannot be written is an error before anything is changed, and the message says what to do.
+// If the journal cannot be written, the run fails before anything is changed, and the error says what to do.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	s, _ := at("/dev/full")
@@ -75,7 +75,7 @@ func TestUnwritable(t *testing.T) {
 	require.ErrorContains(t, s.Run(t.Context(), secret(s, nil)), "not a directory; nothing has been changed")
 }
 
-// A disk that fills up during a run stops it before the next step.
+// If the disk becomes full during a run, the run stops before the next step.
 func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
 	s, said := at(filepath.Join(t.TempDir(), "journal"))

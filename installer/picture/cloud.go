@@ -19,9 +19,9 @@ import (
 
 var yes = map[bool]string{true: "yes"}
 
-// addresses shows the addresses of Services and those that Services left behind. Others are nobody's business here.
+// addresses adds the addresses of Services, and those that deleted Services left behind. It omits all other addresses.
 func (b *builder) addresses() {
-	users := map[string]sets.Set[string]{} // ids of Services by id of the address
+	users := map[string]sets.Set[string]{} // ids of Services, by the address's id
 	use := func(address, service, key string) {
 		if service != "" || b.orphaned(key) {
 			users[address] = users[address].Union(sets.New(service).Delete(""))
@@ -55,8 +55,8 @@ func (b *builder) addresses() {
 		}
 
 		o := b.add(model.Object{ID: cloudID(model.KindAddress, a.ID), Kind: model.KindAddress, Name: a.Address})
-		o.Facts = model.Facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State, "Network",
-			a.AssociatedNetworkID, "VPC", a.VPCID,
+		o.Facts = model.Facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State,
+			"Network", a.AssociatedNetworkID, "VPC", a.VPCID,
 			"Acquired", a.Allocated, "Source NAT", yes[a.SourceNAT], "Static NAT", yes[a.StaticNAT],
 			"Cluster", a.Tags[lbplan.TagCluster], "Tagged for Service", a.Tags[lbplan.TagService])
 
@@ -76,8 +76,8 @@ func (b *builder) addresses() {
 	}
 }
 
-// maxMemberLinks bounds the links of rules to nodes: a thousand rules on a thousand nodes are a million lines that
-// nobody can read. Beyond it a rule leads to the pools of its members.
+// maxMemberLinks limits the links from rules to nodes: a thousand rules on a thousand nodes would be a million lines.
+// With more links, a rule is linked to the pools of its members.
 const maxMemberLinks = 4000
 
 func (b *builder) rules() {
@@ -98,10 +98,11 @@ func (b *builder) rules() {
 			Kind:  model.KindRule,
 			Name:  model.Ports(fmt.Sprint(r.PublicPort), r.Protocol, fmt.Sprint(r.PrivatePort)),
 			Label: cmp.Or(service, r.Name),
-			Commands: []string{"cmk list loadbalancerrules id=" + r.ID,
-				"cmk list loadbalancerruleinstances id=" + r.ID},
+			Commands: []string{
+				"cmk list loadbalancerrules id=" + r.ID,
+				"cmk list loadbalancerruleinstances id=" + r.ID,
+			},
 		}, r.ID, "LoadBalancerRule "+r.Name)
-
 		if o == nil {
 			continue
 		}
@@ -111,9 +112,9 @@ func (b *builder) rules() {
 		}
 
 		o.Facts = model.Facts("Rule", r.Name, "CloudStack id", r.ID, "Service", service, "Public port", port,
-			"Node port", fmt.Sprint(r.PrivatePort), "Algorithm", r.Algorithm, "State", r.State, "Source ranges",
-			strings.Join(r.CIDRs, ", "),
-			"Network", r.NetworkID, "Members", count, "Cluster", r.Tags[lbplan.TagCluster])
+			"Node port", fmt.Sprint(r.PrivatePort), "Algorithm", r.Algorithm, "State", r.State,
+			"Source ranges", strings.Join(r.CIDRs, ", "), "Network", r.NetworkID,
+			"Members", count, "Cluster", r.Tags[lbplan.TagCluster])
 
 		pools := map[string]bool{}
 		for _, vm := range members {
@@ -127,7 +128,7 @@ func (b *builder) rules() {
 	}
 }
 
-// toMachine links to the node of a VM, or to the VM if it is no node.
+// toMachine adds a link to the node of a VM, or to the VM if no node runs on it.
 func (b *builder) toMachine(from, vm string) {
 	if n := b.nodeOfVM[vm]; n != "" {
 		b.link(from, n, "")
@@ -137,7 +138,7 @@ func (b *builder) toMachine(from, vm string) {
 	b.link(from, cloudID(model.KindVM, vm), "")
 }
 
-// forwards shows port forwarding rules on addresses that are shown.
+// forwards adds port forwarding rules on addresses that are shown.
 func (b *builder) forwards() {
 	for _, f := range b.Forwards {
 		ports := fmt.Sprint(f.StartPort)
@@ -151,20 +152,18 @@ func (b *builder) forwards() {
 			Kind:  model.KindForward,
 			Name:  model.Ports(ports, f.Protocol, fmt.Sprint(f.PrivatePort)),
 			Label: "to " + f.VMName,
-			Facts: model.Facts("Port forwarding", port, "CloudStack id", f.ID, "Service",
-				strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
+			Facts: model.Facts("Port forwarding", port, "CloudStack id", f.ID,
+				"Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
 				"State", f.State, "Source ranges", strings.Join(f.CIDRs, ", "), "VM", f.VMName, "VM id", f.VMID),
 			Commands: []string{"cmk list portforwardingrules id=" + f.ID},
 		}, f.ID, "")
-
 		if o != nil && f.VMID != "" {
 			b.toMachine(o.ID, f.VMID)
 		}
 	}
 }
 
-// served adds a rule or port forwarding of a Service, or of others, where its address is shown. key is what doctor
-// calls it.
+// served adds a rule or port forwarding if its address is shown. key is doctor's name for it.
 func (b *builder) served(owner, addressID, state, port string, of model.Object, id, key string) *model.Object {
 	address := cloudID(model.KindAddress, addressID)
 	if b.objects[address] == nil {
@@ -190,7 +189,7 @@ func (b *builder) served(owner, addressID, state, port string, of model.Object, 
 	return o
 }
 
-// changing is the health of what the plan of a Service changes.
+// changing returns the health of an object that the plan of a Service changes.
 func (b *builder) changing(service string) model.Health {
 	if p := b.Planned[strings.TrimPrefix(service, "service/")]; p != nil &&
 		(b.objects[service].Health == model.HealthPending || onlyChanges(p)) {
@@ -199,7 +198,7 @@ func (b *builder) changing(service string) model.Health {
 	return model.HealthWarning
 }
 
-// ghosts shows the rules and port forwardings that the plans would make, where they will be.
+// ghosts adds the rules and port forwardings that the plans would create.
 func (b *builder) ghosts() {
 	for _, svc := range b.handled {
 		name := svc.Namespace + "/" + svc.Name
@@ -209,7 +208,6 @@ func (b *builder) ghosts() {
 			if act.OnForward() {
 				kind = model.KindForward
 			}
-
 			if act.Port == 0 || act.ItemID != "" || act.Sign() != lbplan.Creates {
 				continue
 			}
@@ -231,7 +229,7 @@ func (b *builder) ghosts() {
 	}
 }
 
-// machines shows the VMs of nodes, those that rules lead to, and their networks.
+// machines adds the VMs of nodes, other VMs that are members of rules, and their networks.
 func (b *builder) machines() {
 	if b.VMs == nil {
 		return
@@ -251,8 +249,8 @@ func (b *builder) machines() {
 		})
 
 		o.Facts = model.Facts("VM", vm.Name, "CloudStack id", vm.ID, "State", string(vm.State), "Zone", vm.ZoneName,
-			"Offering", vm.ServiceOfferingName,
-			"Host", vm.HostName, "Addresses", strings.Join(vmAddresses(&vm), ", "))
+			"Offering", vm.ServiceOfferingName, "Host", vm.HostName,
+			"Addresses", strings.Join(vmAddresses(&vm), ", "))
 		o.Commands = []string{"cmk list virtualmachines id=" + vm.ID}
 		if nodeOf != "" {
 			o.Group = b.objects[nodeOf].Group
@@ -277,7 +275,7 @@ func (b *builder) machines() {
 	}
 }
 
-// network shows a network, with what is known of it.
+// network adds a network, with the details that were read.
 func (b *builder) network(nic *cloudstack.NIC) {
 	id, n := nic.NetworkID, cloudstack.Network{}
 	if i := slices.IndexFunc(b.Networks, func(n cloudstack.Network) bool { return n.ID == id }); i >= 0 {

@@ -25,12 +25,13 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-const maxAnnotation = 1000 // letters of a value
+const maxAnnotation = 1000 // characters of a value
 
 func (b *builder) services() {
 	for _, svc := range b.handled {
 		name := svc.Namespace + "/" + svc.Name
 		o := b.add(model.Object{ID: serviceID(name), Kind: model.KindService, Name: svc.Name, Group: svc.Namespace})
+
 		var ports, ips []string
 		for _, p := range svc.Spec.Ports {
 			ports = append(ports, portText(int(p.Port), cmp.Or(string(p.Protocol), "TCP")))
@@ -43,8 +44,8 @@ func (b *builder) services() {
 		o.Label = strings.ReplaceAll(strings.Join(ports, ", "), "/tcp", "")
 		o.Facts = model.Facts(
 			"Service", name, "Address", strings.Join(ips, ", "), "Ports", strings.Join(ports, ", "),
-			"External traffic policy", string(svc.Spec.ExternalTrafficPolicy), "Source ranges",
-			strings.Join(svc.Spec.LoadBalancerSourceRanges, ", "),
+			"External traffic policy", string(svc.Spec.ExternalTrafficPolicy),
+			"Source ranges", strings.Join(svc.Spec.LoadBalancerSourceRanges, ", "),
 			"UID", string(svc.UID), "Created", stamp(svc.CreationTimestamp))
 
 		b.serviceHealth(o, svc)
@@ -55,7 +56,7 @@ func (b *builder) services() {
 		}
 
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
-			if key != corev1.LastAppliedConfigAnnotation { // the whole object once more
+			if key != corev1.LastAppliedConfigAnnotation { // it repeats the whole object
 				o.Facts = append(o.Facts,
 					model.Facts("Annotation "+key, terminal.Cut(svc.Annotations[key], maxAnnotation))...)
 			}
@@ -111,7 +112,7 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 		}
 
 		for _, notice := range p.Notices {
-			if notice.Warning && notice.Reason != node.ReasonWithoutVM { // the Node says so itself
+			if notice.Warning && notice.Reason != node.ReasonWithoutVM { // shown at the Node
 				worsen(o, model.HealthWarning, notice.Message)
 			}
 		}
@@ -123,8 +124,8 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 	}
 }
 
-// onlyChanges reports whether a plan only changes rules that stand, as when a node joins or leaves: the Service is
-// served all the time.
+// onlyChanges reports whether a plan only changes existing rules, as when a node joins or leaves: the Service works
+// throughout.
 func onlyChanges(p *plan.Service) bool {
 	return !slices.ContainsFunc(p.Actions, func(a lbplan.Step) bool {
 		return a.Held || a.Sign() != lbplan.Changes && a.Kind != lbplan.AddMembers && a.Kind != lbplan.RemoveMembers
@@ -142,14 +143,14 @@ func stamp(t metav1.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// poolLabels name the pool of a node: of Cluster API, of Rancher, and what people set themselves.
+// poolLabels are the labels with a node's pool: of Cluster API, of Rancher, and of users.
 var poolLabels = []string{
 	"topology.cluster.x-k8s.io/deployment-name", "cluster.x-k8s.io/deployment-name",
 	"rke.cattle.io/rke-machine-pool-name",
 	"node.kubernetes.io/pool", "node-pool", "nodepool", "pool",
 }
 
-// pool is the group of a node: its pool, else its offering.
+// pool returns the group of a node: its pool, or else its offering.
 func pool(n *corev1.Node) string {
 	if node.ControlPlane(n) {
 		return "control plane"
@@ -211,6 +212,7 @@ func (b *builder) nodes() {
 		b.diagnose(o, "Node "+n.Name)
 		in.Health, in.Why = o.Health, slices.Clone(o.Why)
 		b.compared = append(b.compared, in)
+
 		var taints []string
 		for _, t := range n.Spec.Taints {
 			taints = append(taints, t.Key+":"+string(t.Effect))
@@ -218,10 +220,10 @@ func (b *builder) nodes() {
 
 		o.Facts = model.Facts("Node", n.Name, "Taints", strings.Join(taints, ", "), "Provider ID", n.Spec.ProviderID,
 			"Kubelet", in.Kubelet, "Evidence", in.Evidence,
-			"Addresses in Kubernetes", strings.Join(addresses, ", "), "Addresses in CloudStack",
-			strings.Join(in.CloudStack, ", "),
-			"VM id", in.VMID, "Zone", n.Labels[corev1.LabelTopologyZone], "Offering",
-			n.Labels[corev1.LabelInstanceTypeStable],
+			"Addresses in Kubernetes", strings.Join(addresses, ", "),
+			"Addresses in CloudStack", strings.Join(in.CloudStack, ", "),
+			"VM id", in.VMID, "Zone", n.Labels[corev1.LabelTopologyZone],
+			"Offering", n.Labels[corev1.LabelInstanceTypeStable],
 			"Kubelet version", n.Status.NodeInfo.KubeletVersion, "Created", stamp(n.CreationTimestamp))
 
 		o.Commands = []string{"kubectl describe node " + n.Name, b.csccm("doctor --only NODE")}

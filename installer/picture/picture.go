@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package picture turns what was read of a cluster and of its CloudStack into what the page of `csccm ui` shows. It is
-// pure: equal facts give equal snapshots.
+// Package picture converts what was read from a cluster and its CloudStack to the snapshot that the page of `csccm ui`
+// shows. It has no side effects: equal facts give equal snapshots.
 package picture
 
 import (
@@ -26,25 +26,25 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Page is what a snapshot is made of: what doctor has read, or parts of it. What was not read is zero; Missing says
-// why.
+// Page is the input of a snapshot: what doctor has read, or parts of it. What was not read is zero; Missing has the
+// reasons.
 type Page struct {
 	*check.Facts
 	Title string
-	// Options are the flags that csccm needs to see the same cluster, for the commands that are shown.
+	// Options are the flags that make csccm use the same cluster, for the commands that the page shows.
 	Options string
 	Checks  []check.Result
-	// Findings are the last results of the checks that are known, for the colours of objects: a check that cannot be
-	// made now takes nothing back.
+	// Findings are the last known results of the checks, for the colours of objects. They are kept if a check cannot
+	// run at the moment.
 	Findings []check.Result
-	// Sources are Kubernetes and CloudStack, with how reading them goes.
+	// Sources are Kubernetes and CloudStack, with the state of reading from them.
 	Sources []model.Source
 	Missing []model.Missing
 	// Clean removes secrets from text; nil for none.
 	Clean func(string) string
 }
 
-// OfInspection is the page of a run of doctor. Its facts are a copy.
+// OfInspection returns the page for a run of doctor. Its facts are a copy.
 func OfInspection(f *check.Facts, r *check.Report) Page {
 	p := Page{Title: Title(r.Cluster.Context), Checks: r.Checks, Findings: r.Checks, Facts: &check.Facts{
 		At:         f.At,
@@ -82,12 +82,12 @@ func OfInspection(f *check.Facts, r *check.Report) Page {
 	return p
 }
 
-// Title is the heading of the page for a context of a kubeconfig.
+// Title returns the heading of the page for a context of a kubeconfig.
 func Title(context string) string {
 	return strings.TrimSpace("Cluster "+context) + " in CloudStack"
 }
 
-// Of makes the snapshot.
+// Of returns the snapshot.
 func Of(p *Page) model.Snapshot {
 	b := newBuilder(p)
 	b.services()
@@ -126,16 +126,17 @@ func Of(p *Page) model.Snapshot {
 		if p.Clean != nil {
 			text = p.Clean(text) // removes secrets
 		}
-		return terminal.Line(text) // a browser, too, obeys marks of direction
+		return terminal.Line(text) // browsers also interpret Unicode direction marks
 	})
 
 	return out.Sorted()
 }
 
-// ids are the fields that hold IDs. They are not texts: they are made of ids and of names of objects of Kubernetes.
+// ids are the struct fields that hold IDs, made of CloudStack ids and of names of Kubernetes objects. They are not
+// cleaned.
 var ids = []string{"ID", "From", "To", "Service", "Object"}
 
-// clean changes all texts of a part of a snapshot.
+// clean applies text to all strings in a part of a snapshot.
 func clean(v reflect.Value, text func(string) string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -162,7 +163,7 @@ func clean(v reflect.Value, text func(string) string) {
 		}
 
 	case reflect.String:
-		if is := text(v.String()); is != v.String() { // some texts are shared by snapshots
+		if is := text(v.String()); is != v.String() { // write only changes: snapshots share some strings
 			v.SetString(is)
 		}
 
@@ -170,7 +171,7 @@ func clean(v reflect.Value, text func(string) string) {
 	}
 }
 
-// cleanFact judges a value together with its name: a word is a secret where its name says so.
+// cleanFact cleans a value together with its name, because the name can show that the value is a secret.
 func cleanFact(f model.Fact, text func(string) string) model.Fact {
 	if value, kept := strings.CutPrefix(text(f.Name+": "+f.Value), f.Name+": "); kept {
 		return model.Fact{Name: f.Name, Value: value}
@@ -178,7 +179,7 @@ func cleanFact(f model.Fact, text func(string) string) model.Fact {
 	return model.Fact{Name: text(f.Name), Value: text(f.Value)}
 }
 
-// maxEntries is the length of the time line.
+// maxEntries limits the timeline.
 const maxEntries = 200
 
 func (b *builder) checks() []model.Check {
@@ -206,10 +207,10 @@ func (b *builder) checks() []model.Check {
 	return out
 }
 
-// timeline is what happened, newest first: Events about Services and Nodes, and who led.
+// timeline returns what happened, newest first: Events about Services and Nodes, and leader changes.
 func (b *builder) timeline() []model.Entry {
 	var out []model.Entry
-	holders := map[string]string{} // by the lease
+	holders := map[string]string{} // message about the leader, by lease
 	for _, l := range b.Leases {
 		if check.IsElection(&l) && l.Spec.AcquireTime != nil {
 			entry := model.Entry{
@@ -237,11 +238,11 @@ func (b *builder) timeline() []model.Entry {
 		case "Service":
 			about = serviceID(e.InvolvedObject.Namespace + "/" + about)
 			if b.objects[about] == nil && e.Reason != "Orphan" && !strings.Contains(e.Reason, "LoadBalancer") {
-				continue // of a Service that is no load balancer
+				continue // the Service is not of type LoadBalancer
 			}
 		case "Node":
 			about = nodeID(about)
-		case "Lease": // of another component, or what the lease says already
+		case "Lease": // of another component, or a repetition of what the lease says
 			if message, election := holders[about]; !election || message == e.Message {
 				continue
 			}
@@ -267,7 +268,7 @@ func (b *builder) timeline() []model.Entry {
 	return out[:min(len(out), maxEntries)]
 }
 
-// controller is the controller manager: its Pods, and who leads. It is nil if there is neither.
+// controller returns the Pods of the controller and its leader; nil if there is neither.
 func (b *builder) controller() *model.Controller {
 	c := &model.Controller{Replicas: len(b.Pods)}
 	for _, p := range b.Pods {
@@ -302,22 +303,23 @@ type builder struct {
 	objects  map[string]*model.Object
 	links    []model.Link
 	compared []model.Node
-	planned  []model.Plan // of Services for which the controller would do something, or which it refuses
+	planned  []model.Plan // of Services with actions or a refusal
 
 	handled []*corev1.Service
 	members map[string][]string
-	next    map[string]time.Time // when the controller tries a Service again, by namespace/name
+	next    map[string]time.Time // time of the controller's next try, by namespace/name
 	owners  map[string]string    // id of the Service's object by UID, by load balancer name, and by "namespace/name"
-	changes map[string]string    // what is planned for a rule or port forwarding, by its id
-	// id of the Service's object by the id of a port forwarding that its plan calls its own
+	changes map[string]string    // planned change of a rule or port forwarding, by its id
+	// recorded is the id of the Service's object, by the id of a port forwarding that the plan attributes to the
+	// Service.
 	recorded map[string]string
 	found    map[string][]finding
-	byName   map[string]string // id of an object on the map by what doctor calls it
-	nodeOfVM map[string]string // id of the node's object by the VM's id
+	byName   map[string]string // id of an object on the map, by doctor's name for it
+	nodeOfVM map[string]string // id of the node's object, by the VM's id
 	usedVMs  map[string]bool
 }
 
-// finding is what doctor says of an object.
+// finding is a problem that doctor found with an object.
 type finding struct {
 	text   string
 	health model.Health
@@ -334,7 +336,8 @@ func newBuilder(p *Page) *builder {
 		next:     check.NextTries(p.Logs),
 		found:    map[string][]finding{},
 		byName:   map[string]string{},
-		nodeOfVM: map[string]string{}, usedVMs: map[string]bool{},
+		nodeOfVM: map[string]string{},
+		usedVMs:  map[string]bool{},
 	}
 
 	for _, svc := range p.Services {
@@ -352,7 +355,7 @@ func newBuilder(p *Page) *builder {
 
 	for name, planned := range p.Planned {
 		for _, a := range ptr.Deref(planned.Actual, lbplan.Actual{}).Addresses {
-			for _, f := range a.OwnForwards() { // by their tags or by the Service's record
+			for _, f := range a.OwnForwards() { // port forwardings of the Service, by their tags or by its record
 				b.recorded[f.ID] = serviceID(name)
 			}
 		}
@@ -382,7 +385,7 @@ func newBuilder(p *Page) *builder {
 	return b
 }
 
-// nameOf is what doctor calls an object, the key of found and byName.
+// nameOf returns doctor's name for an object, the key of found and byName.
 func nameOf(o *check.Object) string {
 	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
@@ -391,7 +394,7 @@ func serviceID(name string) string              { return "service/" + name }
 func nodeID(name string) string                 { return "node/" + name }
 func cloudID(kind model.Kind, id string) string { return string(kind) + "/" + id }
 
-// add puts an object on the map, once.
+// add adds an object to the map, unless the map has it already.
 func (b *builder) add(o model.Object) *model.Object {
 	if known := b.objects[o.ID]; known != nil {
 		return known
@@ -407,11 +410,13 @@ func (b *builder) link(from, to, label string) {
 	b.links = append(b.links, model.Link{From: from, To: to, Label: label})
 }
 
-// worst orders healths: what an object is called if several apply.
-var worst = []model.Health{model.HealthOK, model.HealthPending, model.HealthWarning, model.HealthForeign,
-	model.HealthOrphan, model.HealthError}
+// worst lists the healths from the best to the worst: the worst one that applies to an object is shown.
+var worst = []model.Health{
+	model.HealthOK, model.HealthPending, model.HealthWarning, model.HealthForeign, model.HealthOrphan,
+	model.HealthError,
+}
 
-// worsen sets the health if it is worse than the one so far, and adds the reason.
+// worsen sets the health if it is worse than the current one, and adds the reason.
 func worsen(o *model.Object, to model.Health, why string) {
 	if slices.Index(worst, to) > slices.Index(worst, o.Health) {
 		o.Health = to
@@ -421,7 +426,7 @@ func worsen(o *model.Object, to model.Health, why string) {
 	}
 }
 
-// diagnose adds what doctor found about an object, which it calls key.
+// diagnose adds doctor's findings about an object; key is doctor's name for it.
 func (b *builder) diagnose(o *model.Object, key string) {
 	b.byName[key] = o.ID
 	for _, f := range b.found[key] {
@@ -429,24 +434,25 @@ func (b *builder) diagnose(o *model.Object, key string) {
 	}
 }
 
-// orphaned reports whether doctor calls an object one of no Service.
+// orphaned reports whether doctor found that an object belongs to no Service.
 func (b *builder) orphaned(key string) bool {
 	return slices.ContainsFunc(b.found[key], func(f finding) bool { return f.health == model.HealthOrphan })
 }
 
-// csccm is a command line for this cluster.
+// csccm returns a csccm command for this cluster.
 func (b *builder) csccm(command string) string {
 	return strings.TrimSpace("csccm " + command + " " + b.Options)
 }
 
-// owner is the Service that a rule belongs to: by its tags, or by the name that one of the providers gives.
+// owner returns the Service that a rule belongs to, by its tags, or by its name in the form of any provider.
 func (b *builder) owner(r *cloudstack.LoadBalancerRule) string {
 	name := rules.ParseName(r.Name)
 	return b.owners[cmp.Or(r.Tags[lbplan.TagServiceUID], name.LB, name.Namespace+"/"+name.Service)]
 }
 
-// forwardOwner is the Service that a port forwarding belongs to. It has no name: its tags say so or, where the
-// controller may not tag, the Service's record, which only the plan has compared with the forwarding.
+// forwardOwner returns the Service that a port forwarding belongs to. Port forwardings have no names, so the tags
+// decide. If the controller may not set tags, the Service's record decides, which only the plan compares with port
+// forwardings.
 func (b *builder) forwardOwner(f *cloudstack.PortForwarding) string {
 	if uid := f.Tags[lbplan.TagServiceUID]; uid != "" {
 		return b.owners[uid]
@@ -454,7 +460,7 @@ func (b *builder) forwardOwner(f *cloudstack.PortForwarding) string {
 	return b.recorded[f.ID]
 }
 
-// members returns the ids of the VMs behind the rules whose members were read, by the rules' ids.
+// members returns the ids of the VMs behind each rule whose members were read, by rule id.
 func members(f *check.Facts) map[string][]string {
 	out := map[string][]string{}
 	for rule, list := range f.OddMembers {

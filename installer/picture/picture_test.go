@@ -33,7 +33,7 @@ import (
 
 var at = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// vms are the VMs of an inventory that lists these.
+// vms returns an inventory snapshot of these VMs.
 type vms []cloudstack.VirtualMachine
 
 func (v vms) snapshot(t testing.TB) *inventory.VMSnapshot {
@@ -87,7 +87,8 @@ func ruleOf(svc *corev1.Service, i int) cloudstack.LoadBalancerRule {
 	}
 }
 
-// world has that many Services, each with an address and a rule, and nodes that are members of each.
+// world returns a cluster with so many Services, each with an address and a rule, and nodes that are members of each
+// rule.
 func world(t testing.TB, services, nodes int) *Page {
 	t.Helper()
 	f := OfInspection(&check.Facts{
@@ -280,8 +281,8 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// TestForwardOwners: a port forwarding has no name. Its tags decide whose it is, else the plan of the Service whose
-// record names it, as for a controller that may not tag.
+// TestForwardOwners checks who owns a port forwarding, which has no name. Its tags decide; for a controller that may
+// not set tags, the plan of the Service decides, whose record names the port forwarding.
 func TestForwardOwners(t *testing.T) {
 	t.Parallel()
 	const service = "team-0/web-0"
@@ -291,7 +292,7 @@ func TestForwardOwners(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		tags    map[string]string
-		in      []lbplan.Item // what the plan has read on the address
+		in      []lbplan.Item // the port forwardings that the plan has read
 		actions []lbplan.Step
 		owner   string
 		health  model.Health
@@ -333,7 +334,7 @@ func TestForwardOwners(t *testing.T) {
 			t.Parallel()
 			f := world(t, 1, 1)
 			f.AllRules, f.Services[0].Status = nil, corev1.ServiceStatus{}
-			f.Addresses[0].Tags = map[string]string{lbplan.TagServiceUID: uid} // shown whoever has the port forwarding
+			f.Addresses[0].Tags = map[string]string{lbplan.TagServiceUID: uid} // shown whoever owns the port forwarding
 			f.Forwards = []cloudstack.PortForwarding{
 				{
 					ID:          "f",
@@ -434,7 +435,7 @@ func TestTimelineAndSecrets(t *testing.T) {
 	assert.NotContains(t, string(text), "last-applied")
 }
 
-// TestLargeCluster: a change of one object is a small patch, and links stay readable.
+// TestLargeCluster checks that a change of one object is a small patch, and that links stay readable.
 func TestLargeCluster(t *testing.T) {
 	t.Parallel()
 	f := world(t, 1000, 1000)

@@ -49,7 +49,7 @@ type Settings struct {
 	Policy    string `json:"policy"`
 	// From names the source of the settings.
 	From string `json:"from"`
-	// Classes are those of the Services that the controller serves.
+	// Classes are the load balancer classes that the controller serves.
 	Classes service.Classes `json:"-"`
 }
 
@@ -58,13 +58,13 @@ type Service struct {
 	loadbalancer.Preview
 	// Address is the address in the Service's status.
 	Address string `json:"address,omitempty"`
-	// Error is the read error because of which there is no plan.
+	// Error is the read error that prevented the plan.
 	Error string `json:"error,omitempty"`
 
 	cause error // the error in Error
 }
 
-// Text is an action for a person.
+// Text returns an action as text.
 func Text(a *plan.Step) string {
 	if a.Held {
 		return a.Label() + " (held back by the policy)"
@@ -83,7 +83,7 @@ type Summary struct {
 	Held     int `json:"heldByPolicy"`
 }
 
-// ToDo reports whether CloudStack differs from what the Services specify: there are actions, or refusals that somebody
+// ToDo reports whether CloudStack differs from what the Services specify: there are actions, or refusals that a user
 // has to resolve.
 func (r *Report) ToDo() bool { return r.Summary.Changing+r.Summary.Refused > 0 }
 
@@ -209,8 +209,8 @@ func (s Selection) Of(all []corev1.Service, classes service.Classes) ([]*corev1.
 	return concerned, nil
 }
 
-// PreviewerOf returns what plans as the controller of a cluster's release does, and the settings that it found. A
-// clusterID that is not empty counts instead of the controller's own. change is that of provider.NewPreviewer.
+// PreviewerOf returns a previewer that plans as the controller of a cluster's release does, and the settings of that
+// controller. A clusterID that is not empty replaces the controller's own. change is that of provider.NewPreviewer.
 func PreviewerOf(
 	ctx context.Context, c *cluster.Cluster, cs *access.Cloud, release, clusterID string, change ...func(*service.Deps),
 ) (*service.Previewer, Settings, error) {
@@ -218,11 +218,13 @@ func PreviewerOf(
 	if err != nil {
 		return nil, Settings{}, err
 	}
+
 	options.ClusterID = cmp.Or(clusterID, options.ClusterID)
 	previewer, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client.Client, c.Kube, change...)
 	if err != nil {
 		return nil, Settings{}, err
 	}
+
 	return previewer, Settings{
 		ClusterID: previewer.ClusterID(),
 		Policy:    options.Policy,
@@ -231,7 +233,7 @@ func PreviewerOf(
 	}, nil
 }
 
-// OfCluster makes the plan of a cluster's controller for the selected Services; see PreviewerOf.
+// OfCluster plans the selected Services with the settings of a cluster's controller; see PreviewerOf.
 func OfCluster(
 	ctx context.Context, c *cluster.Cluster, cs *access.Cloud, release, clusterID string, selected Selection,
 	progress *report.Progress,
@@ -267,8 +269,8 @@ func OfCluster(
 	return r, err
 }
 
-// Options returns the settings of the controller of a Helm release, from the flags of its Deployment or DaemonSet.
-// from names their source. Without a controller they are the defaults.
+// Options returns the settings of the controller of a Helm release, from the flags of its Deployment or DaemonSet, or
+// the defaults if there is none. from names their source.
 func Options(
 	ctx context.Context, kube kubernetes.Interface, namespace, release string,
 ) (o provider.Options, from string, err error) {
@@ -285,7 +287,7 @@ func Options(
 			if named || configured {
 				o = provider.DefaultOptions()
 				flags := pflag.NewFlagSet("cloudstack-ccm", pflag.ContinueOnError)
-				flags.ParseErrorsAllowlist.UnknownFlags = true // the other ones of the cloud-provider framework
+				flags.ParseErrorsAllowlist.UnknownFlags = true // such as those of the cloud-provider framework
 				o.AddFlags(flags)
 				flags.StringVar(&o.ClusterName, "cluster-name", "", "")
 				if err := flags.Parse(args); err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// scripted is a Previewer that answers by the Service's name.
+// scripted is a Previewer with a fixed result for each Service name.
 type scripted map[string]loadbalancer.Preview
 
 func (s scripted) Service(_ context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {

@@ -29,10 +29,11 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 			r.Settings.From)
 	}
 
-	names, addresses := 0, 0 // widths of their columns
+	names, addresses := 0, 0 // widths of the columns
 	for _, s := range r.Services {
-		names, addresses = max(names,
-			utf8.RuneCountInString(terminal.Line(s.Service))), max(addresses, utf8.RuneCountInString(s.address()))
+		names, addresses =
+			max(names, utf8.RuneCountInString(terminal.Line(s.Service))),
+			max(addresses, utf8.RuneCountInString(s.address()))
 	}
 
 	for _, s := range r.Services {
@@ -62,6 +63,7 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 	marked := func(y report.Symbol, text string) {
 		b.WriteString(style.Indented("  "+style.Symbol(y)+" ", style.SymbolWidth()+3, text))
 	}
+
 	b.WriteString(style.Indented("", 2,
 		fmt.Sprintf("%-*s   %-*s   %s", names, terminal.Line(s.Service), addresses, s.address(), s.verdict())))
 	if s.Error != "" {
@@ -113,15 +115,21 @@ func (s Summary) String() string {
 	if s.Services == 0 {
 		return "No Service of type LoadBalancer."
 	}
+
 	var parts []string
 	for _, part := range []struct {
 		n    int
 		text string
-	}{{s.Settled, "as asked for"}, {s.Changing, "with " + report.Count(s.Actions, "action")}, {s.Refused, "refused"},
-		{s.Failed, "not known"}} {
+	}{
+		{s.Settled, "as asked for"},
+		{s.Changing, "with " + report.Count(s.Actions, "action")},
+		{s.Refused, "refused"},
+		{s.Failed, "not known"},
+	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.text))
 		}
 	}
+
 	return report.Count(s.Services, "Service") + ": " + strings.Join(parts, ", ") + "."
 }

@@ -16,7 +16,7 @@ type pasted struct{ *bytes.Buffer }
 
 func (pasted) Fd() uintptr { return 0 }
 
-// What a person types, or a terminal answers, arrives in one Read where the machine is busy.
+// On a busy machine, one Read returns everything that the user has typed and the terminal has sent.
 func TestKeyboardKeepsWhatIsTypedAhead(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -52,7 +52,7 @@ func TestKeyboardKeepsWhatIsTypedAhead(t *testing.T) {
 	require.Equal(t, "ab\rcd", string(read))
 }
 
-// smallReads reads a byte at a time.
+// smallReads returns one byte for each Read.
 type smallReads struct{ io.Reader }
 
 func (s smallReads) Read(p []byte) (int, error) { return s.Reader.Read(p[:1]) }

@@ -18,9 +18,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// NewLines makes a Prompter that writes each question as a line to out and
-// reads the answer as a line from in: no cursor movement, no colour. Secrets
-// are not echoed when in is a terminal.
+// NewLines returns a Prompter that writes each question as a line to out and reads the answer as a line from in,
+// without cursor movement and colour. Secrets are not echoed if in is a terminal.
 func NewLines(in io.Reader, out io.Writer) Prompter {
 	return &lines{in: bufio.NewReader(in), raw: in, out: out}
 }
@@ -58,10 +57,12 @@ func (l *lines) Ask(ctx context.Context, q Question) (string, error) {
 		if _, err := io.WriteString(l.out, say); err != nil {
 			return "", err
 		}
+
 		answer, err := inBackground(ctx, l.raw, func() (string, error) { return l.read(q.Secret) })
 		if err != nil {
 			return "", err
 		}
+
 		if answer = cmp.Or(answer, q.Default); answer == "?" && q.Help != "" {
 			err = errors.New(q.Help)
 		} else if answer, err = q.parse(answer); err == nil {
@@ -71,7 +72,7 @@ func (l *lines) Ask(ctx context.Context, q Question) (string, error) {
 	}
 }
 
-// parse returns the answer that a line is.
+// parse converts a line to an answer.
 func (q *Question) parse(line string) (string, error) {
 	switch {
 	case q.YesNo:
@@ -96,7 +97,7 @@ func (q *Question) parse(line string) (string, error) {
 	return line, nil
 }
 
-// read reads a line, a secret without echo where a person types it.
+// read reads a line. A secret that is typed on a terminal is not echoed.
 func (l *lines) read(secret bool) (line string, err error) {
 	if fd, ok := report.Terminal(l.raw); secret && ok && l.in.Buffered() == 0 {
 		var text []byte

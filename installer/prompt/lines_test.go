@@ -90,7 +90,7 @@ func TestLinesEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("asked to stop")
 	out := writerFunc(func(b []byte) (int, error) {
-		cancel(why) // once the question is on the screen
+		cancel(why) // after the question was written
 		return len(b), nil
 	})
 	_, err := prompt.NewLines(r, out).Ask(ctx, url)

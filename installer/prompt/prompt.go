@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prompt asks the person at the terminal. One interface has three
-// implementations: drawn prompts on a terminal, plain lines for screen readers
-// and scripts, and a refusal that names the missing flag when nobody is there.
+// Package prompt asks questions on the terminal. Its interface has three implementations: interactive prompts for
+// terminals, plain lines for screen readers and scripts, and one that returns an error with the missing flag if there
+// is no terminal.
 package prompt
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// Question is one thing to ask: for a line of text, unless it says otherwise.
+// Question is a question for a line of text, or one with YesNo or Choices.
 type Question struct {
-	Message string // what is asked, without a colon or question mark
+	Message string // the question, without a colon or question mark
 	Help    string // one or two sentences, shown on request
-	Default string // taken for an empty answer
-	// Flag is how to give the answer without a terminal, for example
-	// "--api-url" or "--admin-password-file FILE".
+	Default string // used for an empty answer
+	// Flag is the flag that gives the answer without a terminal, for example "--api-url" or "--admin-password-file
+	// FILE".
 	Flag string
-	// Validate refuses a text; the question is asked again with the reason.
+	// Validate returns an error for an invalid text; the question is then asked again, with the error.
 	Validate func(string) error
 
 	Secret  bool     // the text is not shown
@@ -42,19 +42,19 @@ type Choice struct {
 
 func (c Choice) label() string { return cmp.Or(c.Label, c.Value) }
 
-// Prompter asks questions one after another; it is not for concurrent use.
+// Prompter asks questions one after another. It is not safe for concurrent use.
 type Prompter interface {
 	Ask(ctx context.Context, q Question) (string, error)
 }
 
-// ErrInterrupted is returned when the person pressed ^C.
+// ErrInterrupted is returned if the user pressed ^C.
 var ErrInterrupted error = &report.Error{Err: errors.New("interrupted"), Code: report.ExitInterrupted}
 
-// ErrEnded is returned when the input ended before an answer.
+// ErrEnded is returned if the input ended before an answer.
 var ErrEnded = errors.New("input ended before the answer")
 
-// NewRefusing makes the Prompter for runs without a terminal: every question
-// is an error that names the flag.
+// NewRefusing returns the Prompter for runs without a terminal: it answers every question with an error that names the
+// flag.
 func NewRefusing() Prompter { return refusing{} }
 
 type refusing struct{}
@@ -66,9 +66,9 @@ func (refusing) Ask(_ context.Context, q Question) (string, error) {
 	return "", report.Usage("add "+q.Flag, "%s: not given, and there is no terminal to ask on", q.Message)
 }
 
-// inBackground runs a prompt so that ^C or a time-out ends the question: then the terminal is put back, and the prompt,
-// which may have switched off echo or line mode, is abandoned. It ends with the process: no further question is asked
-// then.
+// inBackground runs a prompt so that ^C or a time-out ends the question. It then restores the terminal, because the
+// prompt may have switched off echo or line mode, and abandons the prompt. The prompt's goroutine runs until the
+// process ends, which is soon: no further question is asked.
 func inBackground(ctx context.Context, in any, ask func() (string, error)) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -77,7 +77,7 @@ func inBackground(ctx context.Context, in any, ask func() (string, error)) (stri
 	restore := func() {}
 	if fd, ok := report.Terminal(in); ok {
 		if state, err := term.GetState(fd); err == nil {
-			restore = func() { _ = term.Restore(fd, state) } // nothing better to do on the way out
+			restore = func() { _ = term.Restore(fd, state) } // nothing can be done about an error
 		}
 	}
 
@@ -85,7 +85,6 @@ func inBackground(ctx context.Context, in any, ask func() (string, error)) (stri
 		answer string
 		err    error
 	}
-
 	got := make(chan result, 1)
 	go func() {
 		answer, err := ask()
@@ -101,8 +100,8 @@ func inBackground(ctx context.Context, in any, ask func() (string, error)) (stri
 	}
 }
 
-// hideInput switches the terminal's echo off before a question for a secret is shown: who types or pastes at once would
-// see the secret otherwise. What is no terminal is left alone.
+// hideInput switches off the terminal's echo before a question for a secret is shown, because the user may type or
+// paste the secret at once. It does nothing if v is not a terminal.
 func hideInput(v any) (restore func()) {
 	in, readable := v.(surveyterminal.FileReader)
 	if _, ok := report.Terminal(v); ok && readable {

@@ -19,11 +19,10 @@ import (
 	plain "github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// NewSurvey makes the Prompter for terminals: drawn prompts with a list to move
-// in and a masked secret. in and out must be terminals; color false draws
-// without colours. The colour setting is one for the whole process.
+// NewSurvey returns the Prompter for terminals: interactive prompts with selection lists and masked secrets. in and out
+// must be terminals. The colour setting applies to the whole process.
 func NewSurvey(in surveyterminal.FileReader, out surveyterminal.FileWriter, color bool) Prompter {
-	if core.DisableColor == color { // not written without need: an abandoned prompt may still read it
+	if core.DisableColor == color { // avoid an unnecessary write: an abandoned prompt may still read it
 		core.DisableColor = !color
 	}
 	return &drawn{in: &keyboard{FileReader: in}, out: out}
@@ -69,7 +68,7 @@ func (d *drawn) Ask(ctx context.Context, q Question) (string, error) {
 	})
 }
 
-// answer is what survey's prompts answer.
+// answer receives the answer of survey's prompts.
 type answer struct {
 	question *Question
 	text     string
@@ -99,11 +98,11 @@ func (a *answer) validate(value any) error {
 	return nil
 }
 
-// answerRoom is how many columns the signs around a question and a short answer take.
+// answerRoom is the number of columns for survey's marks around a question and a short answer.
 const answerRoom = 32
 
-// fit breaks a question into lines that leave room for its answer: on the last line of a terminal, survey does not
-// erase all of an answer that reaches the right edge.
+// fit wraps a question so that each line leaves room for the answer: on the last line of a terminal, survey does not
+// completely erase an answer that reaches the right edge.
 func (d *drawn) fit(question string) string {
 	question = plain.Line(question)
 	width, _, err := term.GetSize(int(d.out.Fd()))
@@ -113,9 +112,9 @@ func (d *drawn) fit(question string) string {
 	return strings.Join(plain.Wrap(question, width-answerRoom), "\n")
 }
 
-// keyboard keeps keys that survey would drop. Before a prompt reads keys it asks the terminal for the cursor's position
-// and throws away what one Read returns behind the answer; after a prompt it throws away what one Read returns behind
-// the end of the line. So a Read ends there, and the rest waits for the next Read.
+// keyboard prevents survey from dropping keys. Before a prompt, survey asks the terminal for the cursor position, and
+// drops what the same Read returns after the reply. At the end of a prompt, it drops what the same Read returns after
+// the line. So keyboard ends each Read there and returns the rest in the next Read.
 type keyboard struct {
 	surveyterminal.FileReader
 
@@ -132,6 +131,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	k.mu.Unlock()
+
 	read, err := k.FileReader.Read(p)
 	n := unit(p[:read])
 	if n < read {
@@ -142,8 +142,8 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unit returns the length of the first line or answer in b, all of b without one. The answer with the cursor's position
-// ends with R; a Read that also ends at other Rs is harmless.
+// unit returns the length of the first line or cursor position reply in b, or the length of b if there is neither. The
+// reply ends with R; it does no harm that a Read also ends at other Rs.
 func unit(b []byte) int {
 	if i := bytes.IndexAny(b, "R\r\n"); i >= 0 {
 		return i + 1

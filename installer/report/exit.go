@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report holds what every command shows and how it ends: exit codes, colour and width
-// decisions, progress lines, tables.
+// Package report formats the output of all commands, and has their errors: exit codes, colour and width, progress
+// lines, tables.
 package report
 
 import (
@@ -12,7 +12,7 @@ import (
 
 // Exit codes of csccm, the same in every output format.
 const (
-	ExitOK          = 0   // fine
+	ExitOK          = 0   // success
 	ExitFailure     = 1   // the command could not do its work
 	ExitUsage       = 2   // wrong flags or arguments
 	ExitCheckFailed = 3   // a check failed
@@ -21,34 +21,34 @@ const (
 	ExitInterrupted = 130 // interrupted from the keyboard
 )
 
-// Error is a problem in the operator's terms: the one error type of csccm that has a way to go on and an exit code.
+// Error is an error with a remedy for the user and an exit code.
 type Error struct {
-	Err  error  // what is wrong with which object; nil = everything has been said already
+	Err  error  // what is wrong with which object; nil = already reported
 	Fix  string // what to do
 	Code int    // exit code; 0 means that of Err, or ExitFailure
 }
 
-// Errorf is a failure with what to do about it. The text follows fmt.Errorf.
+// Errorf returns an error with a remedy. format and args are those of fmt.Errorf.
 func Errorf(fix, format string, args ...any) *Error {
 	return &Error{Err: fmt.Errorf(format, args...), Fix: fix}
 }
 
-// Usage is input that must be corrected before the command can do anything.
+// Usage returns an error for input that must be corrected before the command can do anything.
 func Usage(fix, format string, args ...any) *Error {
 	return &Error{Err: fmt.Errorf(format, args...), Fix: fix, Code: ExitUsage}
 }
 
-// CheckFailed is what does not work, or would not.
+// CheckFailed returns an error for something that does not work, or would not.
 func CheckFailed(fix, format string, args ...any) *Error {
 	return &Error{Err: fmt.Errorf(format, args...), Fix: fix, Code: ExitCheckFailed}
 }
 
-// Refused is a change that is not begun, because of what was found.
+// Refused returns an error for a change that was not started because of what was found.
 func Refused(fix, format string, args ...any) *Error {
 	return CheckFailed(fix, "nothing was changed: "+format, args...)
 }
 
-// Declined is a question about a change that was answered with no.
+// Declined returns an error for a change that the user did not confirm.
 func Declined(what string) *Error {
 	return Usage("confirm, or run with --yes; --dry-run shows what would be done", "%s: not confirmed", what)
 }
@@ -64,7 +64,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remedy is what to do.
+// Remedy returns what to do.
 func (e *Error) Remedy() string { return e.Fix }
 
 // RemedyOf returns the remedy of an error that has one; "" for others.
@@ -76,7 +76,7 @@ func RemedyOf(err error) string {
 	return ""
 }
 
-// ExitCode is the process's exit code.
+// ExitCode returns the exit code of the process.
 func (e *Error) ExitCode() int {
 	var cause interface{ ExitCode() int }
 	switch {
@@ -88,7 +88,7 @@ func (e *Error) ExitCode() int {
 	return ExitFailure
 }
 
-// Remedied adds to an error what to do; nil stays nil.
+// Remedied returns err with a remedy; nil if err is nil.
 func Remedied(err error, fix string) error {
 	if err == nil {
 		return nil
@@ -96,5 +96,5 @@ func Remedied(err error, fix string) error {
 	return &Error{Err: err, Fix: fix}
 }
 
-// Silent reports whether everything has been said already: then no message is printed, and Code alone counts.
+// Silent reports whether the problem has already been reported: no message is printed, only Code is used.
 func (e *Error) Silent() bool { return e.Err == nil }

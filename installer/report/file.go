@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Encode writes v to w as "json" or "yaml", with the names of its json tags.
+// Encode writes v to w as "json" or "yaml". Both use the names in v's json tags.
 func Encode(w io.Writer, format string, v any) error {
 	switch format {
 	case "json":
@@ -30,7 +30,7 @@ func Encode(w io.Writer, format string, v any) error {
 			return err
 		}
 		if terminal.Plain(string(body)) != string(body) {
-			return Encode(w, "json", v) // YAML too; its escapes are valid in every string
+			return Encode(w, "json", v) // JSON is also valid YAML, and escapes every special character
 		}
 		_, err = w.Write(body)
 		return err
@@ -39,8 +39,8 @@ func Encode(w io.Writer, format string, v any) error {
 	return fmt.Errorf("format %q is none of json, yaml", format)
 }
 
-// IsNew refuses, before any work, what WriteNew would refuse after it: a file that is there, and a folder that is not.
-// "" and - are no files.
+// IsNew returns an error, before any work is done, if WriteNew would fail: because the file exists, or because its
+// folder does not. "" and "-" are not files.
 func IsNew(flag, path string) error {
 	if path == "" || path == "-" {
 		return nil
@@ -54,7 +54,8 @@ func IsNew(flag, path string) error {
 	return nil
 }
 
-// WriteNew makes a file that nobody else reads; it is whole or not there, and replaces none. flag is what names it.
+// WriteNew creates a file that only its owner can read. It never leaves an incomplete file and never overwrites one.
+// flag is the flag that names the file.
 func WriteNew(flag, path string, write func(io.Writer) error) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // #nosec G304 -- the user names it
 	if err == nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Progress shows the steps of a command to a person: with a spinner on a terminal, and one line for each finished step
-// otherwise. All methods are safe for concurrent use; the format strings follow fmt.
+// Progress shows the steps of a command: with a spinner on a terminal, otherwise with one line for each finished step.
+// All methods are safe for concurrent use; format strings are those of package fmt.
 type Progress struct {
-	// Quiet: only warnings and the steps that fail.
+	// Quiet suppresses everything except warnings and failed steps.
 	Quiet bool
 
 	w     io.Writer
@@ -25,17 +25,17 @@ type Progress struct {
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
-	title   string // of the open step; "" = none
+	title   string // title of the open step; "" = none
 	started time.Time
 	frame   int
-	drawn   bool        // a spinner line stands on the terminal
+	drawn   bool        // whether the spinner is on the terminal
 	spinner *time.Timer // draws the next frame of the open step
 }
 
-// spinnerPeriod is the time between two frames on a terminal.
+// spinnerPeriod is the time between two frames of the spinner.
 const spinnerPeriod = 120 * time.Millisecond
 
-// NewProgress writes to w, normally stderr. c nil means the real clock.
+// NewProgress returns a Progress that writes to w, normally stderr. If c is nil, it uses the real clock.
 func NewProgress(w io.Writer, s Style, c clock.PassiveClock) *Progress {
 	if c == nil {
 		c = clock.RealClock{}
@@ -43,10 +43,10 @@ func NewProgress(w io.Writer, s Style, c clock.PassiveClock) *Progress {
 	return &Progress{w: w, style: s, clock: c}
 }
 
-// NoProgress shows nothing.
+// NoProgress returns a Progress that shows nothing.
 func NoProgress() *Progress { return NewProgress(io.Discard, Style{}, nil) }
 
-// Step begins a step; a step that is still open is ended as done.
+// Step begins a step. If a step is still open, it ends as done.
 func (p *Progress) Step(format string, args ...any) {
 	p.end(SymbolOK, "")
 	p.mu.Lock()
@@ -61,7 +61,7 @@ func (p *Progress) Step(format string, args ...any) {
 func (p *Progress) spin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.drawn { // the step may have ended meanwhile
+	if p.drawn { // false if the step has ended in the meantime
 		p.frame++
 		p.draw()
 		p.spinner.Reset(spinnerPeriod)
@@ -81,17 +81,17 @@ func (p *Progress) Retitle(format string, args ...any) {
 	}
 }
 
-// Info says something within a step, or between steps.
+// Info prints a message within or between steps.
 func (p *Progress) Info(format string, args ...any) {
 	if !p.Quiet {
 		p.say(SymbolArrow, format, args...)
 	}
 }
 
-// Warn is Info that deserves attention.
+// Warn prints a warning.
 func (p *Progress) Warn(format string, args ...any) { p.say(SymbolWarning, format, args...) }
 
-// Done ends the step; the text, if any, follows its title.
+// Done ends the step; if there is text, it follows the title.
 func (p *Progress) Done(format string, args ...any) { p.end(SymbolOK, fmt.Sprintf(format, args...)) }
 
 // Fail ends the step as failed.
@@ -99,10 +99,10 @@ func (p *Progress) Fail(format string, args ...any) {
 	p.end(SymbolFailed, fmt.Sprintf(format, args...))
 }
 
-// Clear ends the open step without a word, for a result that follows and says it all.
+// Clear ends the open step without printing anything, if a result with all information follows.
 func (p *Progress) Clear() { p.end(SymbolSkipped, "") }
 
-// Close ends what is still drawn; the Progress may not be used after it.
+// Close ends the open step; the Progress must not be used afterwards.
 func (p *Progress) Close() { p.end(SymbolUnknown, "not finished") }
 
 func (p *Progress) say(y Symbol, format string, args ...any) {
@@ -116,13 +116,14 @@ func (p *Progress) say(y Symbol, format string, args ...any) {
 	}
 }
 
-// end closes the open step, if there is one.
+// end ends the open step, if there is one.
 func (p *Progress) end(y Symbol, detail string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.clear(); p.spinner != nil {
 		p.spinner.Stop()
 	}
+
 	text := p.title
 	p.title = ""
 	if text == "" || y == SymbolSkipped || p.Quiet && y != SymbolFailed {
@@ -143,6 +144,7 @@ func (p *Progress) draw() {
 	if !p.style.Unicode {
 		frames = []string{"|", "/", "-", "\\"}
 	}
+
 	title := []rune(p.title)
 	if p.style.Width > 0 {
 		title = title[:min(len(title), max(p.style.Width-3, 0))]
@@ -160,5 +162,5 @@ func (p *Progress) clear() {
 	}
 }
 
-// print ignores errors: where nobody reads there is nobody to tell.
+// print ignores write errors: there is no other place to report them.
 func (p *Progress) print(s string) { _, _ = io.WriteString(p.w, s) }

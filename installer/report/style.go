@@ -14,28 +14,28 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// ColorAuto and the others are the values of --color.
+// Values of --color.
 const (
 	ColorAuto   = "auto"
 	ColorAlways = "always"
 	ColorNever  = "never"
 )
 
-// Colors are the values of --color.
+// Colors lists the values of --color.
 var Colors = []string{ColorAuto, ColorAlways, ColorNever}
 
-// Style is how to draw on one writer.
+// Style is how to format output for one writer.
 type Style struct {
 	Color   bool // ANSI colours
 	Unicode bool // ✓ instead of ok
 	TTY     bool // the writer is a terminal: lines may be redrawn
 	Width   int  // columns; 0 = unlimited
-	// Carry is what Commands does; may be nil.
+	// Carry implements Commands; may be nil.
 	Carry func(text string) string
 }
 
-// Commands has the command lines in a text name the cluster, the namespace and the release, or the CloudStack, that
-// they work on.
+// Commands adds flags to the csccm commands in a text, so that they work on the same cluster, namespace and release, or
+// on the same CloudStack.
 func (s Style) Commands(text string) string {
 	if s.Carry == nil {
 		return text
@@ -43,8 +43,8 @@ func (s Style) Commands(text string) string {
 	return s.Carry(text)
 }
 
-// Detect decides the style for w: colour by the value of --color, NO_COLOR, CLICOLOR_FORCE and TERM, width by the
-// terminal (COLUMNS overrides). getenv looks up an environment variable, as os.Getenv.
+// Detect returns the style for w. The colour depends on the value of --color, NO_COLOR, CLICOLOR_FORCE and TERM, the
+// width on the terminal (COLUMNS overrides it). getenv returns an environment variable, as os.Getenv does.
 func Detect(w io.Writer, color string, getenv func(string) string) Style {
 	width := 0
 	fd, tty := Terminal(w)
@@ -58,13 +58,14 @@ func Detect(w io.Writer, color string, getenv func(string) string) Style {
 
 func decide(color string, tty bool, width int, getenv func(string) string) Style {
 	name, force := getenv("TERM"), getenv("CLICOLOR_FORCE")
-	// terminals of today are UTF-8
+	// Without a locale, assume UTF-8, as current terminals use.
 	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"), "utf-8"))
 	s := Style{TTY: tty && name != "dumb", Width: width}
 	s.Unicode = name != "dumb" && name != "linux" && strings.Contains(strings.ReplaceAll(locale, "-", ""), "utf8")
 	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
 		s.Width = n
 	}
+
 	switch {
 	case color != ColorAuto:
 		s.Color = color == ColorAlways
@@ -75,7 +76,7 @@ func decide(color string, tty bool, width int, getenv func(string) string) Style
 	return s
 }
 
-// Terminal returns the descriptor of v, and whether v is a terminal.
+// Terminal returns the file descriptor of v, and reports whether v is a terminal.
 func Terminal(v any) (fd int, ok bool) {
 	f, ok := v.(interface{ Fd() uintptr })
 	if !ok {
@@ -85,10 +86,10 @@ func Terminal(v any) (fd int, ok bool) {
 	return fd, term.IsTerminal(fd)
 }
 
-// Paint is a colour of a piece of text: what the terminal's code for it has between [ and m.
+// Paint is a colour or style of text: the parameters of an ANSI escape sequence, between [ and m.
 type Paint string
 
-// The paints in use; what they mean rather than what they look like.
+// Paints, named by their meaning.
 const (
 	Plain   Paint = ""
 	Good    Paint = "32"
@@ -98,16 +99,16 @@ const (
 	Strong  Paint = "1"
 )
 
-// signs are the marks of changes: what is made, changed or removed.
+// signs are the colours of the marks of changes: created, changed or removed.
 var signs = map[string]Paint{"+": Good, "~": Caution, "!": Caution, "-": Bad}
 
-// Marked colours the mark of a change at the beginning of a line.
+// Marked colours the mark of a change at the start of a line.
 func (s Style) Marked(line string) string {
 	sign, _, _ := strings.Cut(line, " ")
 	return s.Paint(signs[sign], sign) + line[len(sign):]
 }
 
-// Paint colours text where the style allows it.
+// Paint colours text if the style has colours.
 func (s Style) Paint(p Paint, text string) string {
 	if !s.Color || text == "" || p == Plain {
 		return text
@@ -121,7 +122,7 @@ type Symbol struct {
 	paint          Paint
 }
 
-// The symbols in use. All are as wide as SymbolWidth says.
+// Symbols. All have the width SymbolWidth.
 var (
 	SymbolOK      = Symbol{"✓", "ok  ", Good}
 	SymbolWarning = Symbol{"!", "warn", Caution}
@@ -131,7 +132,7 @@ var (
 	SymbolArrow   = Symbol{"→", "->  ", Faint}
 )
 
-// Symbol draws a mark, coloured.
+// Symbol returns a symbol as coloured text.
 func (s Style) Symbol(y Symbol) string {
 	if s.Unicode {
 		return s.Paint(y.paint, y.unicode)

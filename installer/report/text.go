@@ -14,15 +14,17 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Indented wraps text to the style's width and puts first in front of the first line and as many
-// blanks in front of the others. indent is the number of columns that first takes.
+// Indented wraps text to the style's width. It starts the first line with first and indents the others. indent is the
+// number of columns of first.
 func (s Style) Indented(first string, indent int, text string) string {
 	width := 0
 	if s.Width > 0 {
 		width = max(s.Width-indent, terminal.MinWrap)
 	}
-	// Text from outside is no line of its own. What csccm writes itself has no line breaks.
+
+	// csccm's own texts have no line breaks. Text of other programs must not start lines of its own, so escape them.
 	text = strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(strings.TrimRight(s.Commands(text), "\n"))
+
 	var b strings.Builder
 	for i, l := range terminal.Wrap(text, width) {
 		if i == 0 {
@@ -36,13 +38,13 @@ func (s Style) Indented(first string, indent int, text string) string {
 	return b.String()
 }
 
-// Count is a number with its noun, such as 1 node or 2 nodes.
+// Count returns a number with its noun, such as 1 node or 2 nodes.
 func Count(n int, noun string) string { return english.Plural(n, noun, "") }
 
-// Table is text in aligned columns, as kubectl prints it.
+// Table is a table with aligned columns, as kubectl prints them.
 type Table struct {
 	Header []string
-	Rows   [][]string // cells beyond the header are left out
+	Rows   [][]string // cells beyond the header are not shown
 }
 
 // Add appends a row.
@@ -61,7 +63,7 @@ func (t *Table) Write(w io.Writer, s Style) error {
 	return err
 }
 
-// Width is how many columns of a screen the table takes.
+// Width returns the number of columns of a terminal that the table needs.
 func (t *Table) Width() (width int) {
 	for line := range strings.Lines(t.text()) {
 		width = max(width, utf8.RuneCountInString(line)-1)
@@ -80,7 +82,7 @@ func (t *Table) text() string {
 	return b.String()
 }
 
-// Mask replaces secrets in a text; empty ones are no secrets.
+// Mask replaces secrets in a text by ***; it ignores empty secrets.
 func Mask(text string, secrets ...string) string {
 	var pairs []string
 	for _, s := range secrets {

@@ -29,16 +29,16 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// Times of the wait for the controller's Pods.
+// Time limits.
 const (
 	DefaultTimeout = 5 * time.Minute
 	interval       = 500 * time.Millisecond
-	// settleTime is how long to wait for Pods that cannot be scheduled while
-	// another Pod works, as with more replicas than nodes in a small cluster.
+	// settleTime is how long to wait for Pods that cannot be scheduled if another Pod works, as with more replicas than
+	// nodes in a small cluster.
 	settleTime = 10 * time.Second
-	// endTimeout is how long Pods may take to end.
+	// endTimeout is how long Pods may take to terminate.
 	endTimeout = 2 * time.Minute
-	// explainTime is how long the reasons of a failure may take.
+	// explainTime limits reading the reasons of a failure.
 	explainTime = 15 * time.Second
 )
 
@@ -63,7 +63,6 @@ func Wait(ctx context.Context, e *engine.Env) error {
 		if s.Stuck == 0 || !s.Ready || o.Available+s.Stuck < o.Wanted {
 			stuckSince = now
 		}
-
 		if !s.Hopeless {
 			hopelessSince = now
 		}
@@ -100,7 +99,7 @@ func Wait(ctx context.Context, e *engine.Env) error {
 	return err
 }
 
-// AwaitEnd waits until the last Pod of a workload is gone, which is in a namespace and has labels.
+// AwaitEnd waits until a workload has no Pods. o selects its Pods in the namespace.
 func AwaitEnd(ctx context.Context, e *engine.Env, workload, namespace string, o metav1.ListOptions) error {
 	var left []corev1.Pod
 	ended, err := poll.Until(ctx, e.Clock, interval, endTimeout, func() (_ bool, err error) {
@@ -114,8 +113,8 @@ func AwaitEnd(ctx context.Context, e *engine.Env, workload, namespace string, o 
 	return err
 }
 
-// Read returns the workload and its Pods: of a release's Deployment and DaemonSet the younger one while an upgrade
-// replaces one by the other.
+// Read returns the release's workload and its Pods. While an upgrade replaces a Deployment by a DaemonSet, or the
+// reverse, it returns the younger of the two.
 func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, error) {
 	kube, namespace, o := e.Cluster.Kube, e.Cluster.Namespace, cluster.OfRelease(e.Release)
 	all, err := cluster.Workloads(ctx, kube, namespace, o)
@@ -147,12 +146,13 @@ func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, 
 	return &found, pods.Items, err
 }
 
-// failed reports Events and log lines that explain the failure, and returns the error. It has its own time-out, because
-// the one of ctx may have expired.
+// failed shows Events and log lines that explain the failure, and returns the error. It has its own timeout, because
+// that of ctx may have expired.
 func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, how string, code int) error {
 	e.Progress.Fail("")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()
+
 	first := ""
 	if len(s.Problems) > 0 {
 		first = "; " + s.Problems[0]
@@ -170,7 +170,7 @@ func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, ho
 		return problem
 	}
 
-	var err error // what cannot be read explains nothing
+	var err error // ignored: Events only explain the failure
 	for _, ev := range cluster.ListOf(ctx, &err, metav1.ListOptions{
 		FieldSelector: "involvedObject.name=" + s.failing.Name + ",type=Warning",
 	}, e.Cluster.Kube.CoreV1().Events(o.Meta.Namespace).List).Items {
@@ -202,7 +202,7 @@ func Restart(ctx context.Context, e *engine.Env) error {
 	return Patch(ctx, e.Cluster.Kube, o.Kind, o.Meta.Namespace, o.Meta.Name, []byte(body))
 }
 
-// Patch changes a Deployment or DaemonSet by a merge patch.
+// Patch applies a merge patch to a Deployment or DaemonSet.
 func Patch(ctx context.Context, kube kubernetes.Interface, kind, namespace, name string, body []byte) (err error) {
 	options := metav1.PatchOptions{FieldManager: "csccm"}
 	if kind == "DaemonSet" {
@@ -219,23 +219,23 @@ const maxRestarts = 3
 // state is the progress of a rollout at one time.
 type state struct {
 	Done     bool
-	Problems []string // with their reasons
+	Problems []string // problems of Pods, with the reasons
 	// Stuck is the number of Pods that cannot be scheduled.
 	Stuck  int32
 	GiveUp bool // waiting longer will not help
-	// Hopeless is GiveUp that another state may follow soon: an image that is not found, a Secret that is missing, no
-	// node that fits.
+	// Hopeless is like GiveUp, but the state may change soon: an image that is not found, a Secret that is missing, no
+	// suitable node.
 	Hopeless bool
-	Ready    bool // a Pod of the newest template works
+	Ready    bool // whether a Pod of the newest template works
 	failing  *corev1.Pod
 }
 
-// steady is how long a container that has restarted must run before its Pod counts as ready. The chart's
-// minReadySeconds is that for all Pods, but may be set to less.
+// steady is how long a container must run after a restart before its Pod counts as ready. The chart's minReadySeconds
+// has the same effect for all Pods, but may be set to less.
 const steady = 10 * time.Second
 
-// judge returns the state of a rollout. missing is what Pods mount and the cluster lacks, by Pod. It is a pure
-// function.
+// judge returns the state of a rollout. missing has the Secrets and ConfigMaps that do not exist but that Pods mount,
+// by Pod. judge is a pure function.
 func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, now time.Time) state {
 	var s state
 	// A DaemonSet without a matching node is a problem; a Deployment with 0 replicas is intended.
@@ -273,7 +273,7 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 			s.Stuck++
 		}
 
-		lasting := strings.Contains(problem, "Image") || unschedulable && !ending // one that ends may make room
+		lasting := strings.Contains(problem, "Image") || unschedulable && !ending // a terminating Pod may make room
 		s.Hopeless = s.Hopeless || missing[p.Name] != "" || lasting && !passing.MatchString(problem)
 		if problem != "" {
 			s.Problems = append(s.Problems, fmt.Sprintf("Pod %s: %s", p.Name, problem))
@@ -289,11 +289,12 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 	return s
 }
 
-// passing matches reasons that may be over soon: a registry that is busy, a node that is about to be ready, and room
-// that Pods of another controller leave when they end.
+// passing matches reasons that may be temporary: a registry that is busy, a node that is about to become ready, and
+// room that Pods of another controller free when they terminate.
 var passing = regexp.MustCompile(`(?i)time-?out|temporar|connection (refused|reset)|too many|\b50[0-9]\b|free ports|insufficient|not-ready|unreachable`)
 
-// missing returns what Pods that have not started mount and the cluster lacks. What may not be read is not named.
+// missing returns the Secrets and ConfigMaps that do not exist but that Pods which have not started mount, by Pod. It
+// ignores what may not be read.
 func missing(ctx context.Context, e *engine.Env, pods []corev1.Pod) map[string]string {
 	core, out := e.Cluster.Kube.CoreV1(), map[string]string{}
 	for _, p := range pods {
@@ -320,7 +321,7 @@ func missing(ctx context.Context, e *engine.Env, pods []corev1.Pod) map[string]s
 	return out
 }
 
-// podProblem returns why a Pod is not ready; "" if it is just starting.
+// podProblem returns the reason why a Pod is not ready; "" if it is starting normally.
 func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 	problem = cluster.PodWaits(p)
 	if p.Status.Phase == corev1.PodFailed {
@@ -338,6 +339,7 @@ func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
 				problem = "restarts"
 			}
 		}
+
 		t := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
 		switch {
 		case t == nil || problem == "":

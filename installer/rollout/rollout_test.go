@@ -28,7 +28,7 @@ var labels = map[string]string{
 	"app.kubernetes.io/instance": "cloudstack-ccm",
 }
 
-// meta returns the metadata of an object of the release that was created at this minute.
+// meta returns the metadata of an object of the release; minute is the minute of its creation.
 func meta(minute int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "kube-system", Name: "ccm", Labels: labels, Generation: 2,
@@ -36,7 +36,7 @@ func meta(minute int) metav1.ObjectMeta {
 	}
 }
 
-// daemonSet returns a DaemonSet with its second template.
+// daemonSet returns a DaemonSet with its second Pod template.
 func daemonSet(status appsv1.DaemonSetStatus) *appsv1.DaemonSet {
 	d := &appsv1.DaemonSet{ObjectMeta: meta(1), Status: status}
 	d.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "2"}
@@ -132,7 +132,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 
 	half, unseen := whole, whole
 	half.UpdatedNumberScheduled, half.NumberAvailable, unseen.ObservedGeneration = 1, 2, 1
-	deployment := func(minute int) *appsv1.Deployment { // which wants two Pods
+	deployment := func(minute int) *appsv1.Deployment { // a Deployment with two replicas
 		d := &appsv1.Deployment{ObjectMeta: meta(minute), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2)}}
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1}
 		return d
@@ -161,7 +161,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 			err: "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: CrashLoopBackOff " +
 				"(last exit code 1: no such zone)",
 		},
-		// The program that has the port answers the probe, so the Pod is ready between two restarts.
+		// The program that uses the port answers the probe, so the Pod is ready between two restarts.
 		"the port is taken": {
 			objects: []kruntime.Object{daemonSet(whole), pod("new", "2", taken)},
 			err: "the controller did not come up within 1m0s: 3 of 3 Pods updated, 3 available; Pod new: its port is " +
@@ -191,7 +191,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 			err: "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: not scheduled: 0/3 " +
 				"nodes are available",
 		},
-		"another program has the port": { // perhaps the controller whose place is taken, which ends soon
+		"another program has the port": { // perhaps the controller that is being replaced, which ends soon
 			objects: []kruntime.Object{daemonSet(half), pod("new", "2", portTaken)},
 			err: "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available; Pod new: not " +
 				"scheduled: 1 node(s) didn't have free ports",

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status sums a cluster up on one screen: versions, controller, nodes, Services, and what the
-// checks find wrong.
+// Package status summarises a cluster on one screen: versions, controller, nodes, Services, and problems found by the
+// checks.
 package status
 
 import (
@@ -26,15 +26,15 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// SchemaVersion is that of the JSON form; it grows when a field changes its meaning.
+// SchemaVersion is the version of the JSON format; it grows if a field changes its meaning.
 const SchemaVersion = 1
 
-// Schema is the JSON schema of the JSON form. It refers to that of check's report beside it.
+// Schema is the JSON schema of the JSON format. It refers to the schema of check's report, in the same folder.
 //
 //go:embed status.schema.json
 var Schema []byte
 
-// Status is the state of a cluster. It holds no secret.
+// Status is the state of a cluster. It contains no secrets.
 type Status struct {
 	SchemaVersion int        `json:"schemaVersion"`
 	At            time.Time  `json:"at"`
@@ -44,13 +44,13 @@ type Status struct {
 	Nodes         Nodes      `json:"nodes"`
 	Services      Services   `json:"services"`
 	Checks        Checks     `json:"checks"`
-	// Unread names what could not be read, of parts: their values here are empty and say nothing.
+	// Unread has the names of the parts that could not be read; their fields are empty.
 	Unread []string `json:"unread"`
-	// Report is what the status rests on, for the exit code.
+	// Report is the report of the checks, for the exit code.
 	Report check.Report `json:"-"`
 }
 
-// Cluster names the cluster; Version is "" when it could not be asked.
+// Cluster is the cluster; Version is "" if it could not be read.
 type Cluster struct {
 	Context      string `json:"context"`
 	Server       string `json:"server"`
@@ -58,7 +58,7 @@ type Cluster struct {
 	Distribution string `json:"distribution"`
 }
 
-// CloudStack is the cloud as the controller's credentials see it; all "" without them.
+// CloudStack is CloudStack as the controller's credentials see it; all fields are empty without credentials.
 type CloudStack struct {
 	URL     string `json:"url"`
 	Version string `json:"version"`
@@ -67,28 +67,28 @@ type CloudStack struct {
 	VMs     int    `json:"vms"`
 }
 
-// Controller is the release and what runs of it. Revision 0 means that there is no release.
+// Controller is the release and its running Pods. Revision is 0 if there is no Helm release.
 type Controller struct {
 	Namespace     string   `json:"namespace"`
 	Release       string   `json:"release"`
 	Revision      int      `json:"revision"`
 	ReleaseStatus string   `json:"releaseStatus"`
-	Kind          string   `json:"kind"` // Deployment or DaemonSet; "" when nothing runs of it
+	Kind          string   `json:"kind"` // Deployment or DaemonSet; "" if there is none
 	ChartVersion  string   `json:"chartVersion"`
 	AppVersion    string   `json:"appVersion"`
 	PodsWanted    int32    `json:"podsWanted"`
 	PodsReady     int32    `json:"podsReady"`
 	Images        []string `json:"images"`
 	Leader        string   `json:"leader"`
-	LeaderSeconds float64  `json:"leaderSeconds"` // since it renewed its lease
-	stale         bool     // for so long that it counts as dead
-	// RegisteredAs is the name of the cluster in CloudStack's UI, if the controller keeps an entry there.
+	LeaderSeconds float64  `json:"leaderSeconds"` // seconds since the leader renewed its lease
+	stale         bool     // whether that is so long ago that the leader counts as dead
+	// RegisteredAs is the name of the cluster in CloudStack's UI; "" if the controller does not register it.
 	RegisteredAs string `json:"registeredAs"`
-	// Others are cloud controller managers that are not the release's: kind namespace/name.
+	// Others are cloud controller managers that do not belong to the release, as "kind namespace/name".
 	Others []string `json:"others"`
 }
 
-// Nodes counts and lists the nodes, those with something to say first.
+// Nodes has the nodes and their numbers, those with problems first.
 type Nodes struct {
 	Total       int            `json:"total"`
 	Ready       int            `json:"ready"`
@@ -97,7 +97,7 @@ type Nodes struct {
 	Items       []Node         `json:"items"`
 }
 
-// Node is one node with its VM; VM and VMState are "" when none, or more than one, is known.
+// Node is one node with its VM; VM and VMState are "" unless exactly one VM is known.
 type Node struct {
 	Name        string   `json:"name"`
 	Ready       bool     `json:"ready"`
@@ -111,7 +111,7 @@ type Node struct {
 	Problems    []string `json:"problems"`
 }
 
-// Services counts and lists the Services of type LoadBalancer, those with problems first.
+// Services has the Services of type LoadBalancer and their numbers, those with problems first.
 type Services struct {
 	Total       int       `json:"total"`
 	WithAddress int       `json:"withAddress"`
@@ -123,18 +123,18 @@ type Service struct {
 	Namespace  string   `json:"namespace"`
 	Name       string   `json:"name"`
 	Addresses  []string `json:"addresses"`
-	Ports      []string `json:"ports"` // 80/TCP
+	Ports      []string `json:"ports"` // such as 80/TCP
 	AgeSeconds float64  `json:"ageSeconds"`
 	Problems   []string `json:"problems"`
 }
 
-// Checks are the outcomes of the checks, and those that did not pass.
+// Checks has the number of each outcome, and the checks that did not pass.
 type Checks struct {
 	Summary  check.Summary  `json:"summary"`
 	Problems []check.Result `json:"problems"`
 }
 
-// parts are the names of what a status rests on.
+// parts are the names of the parts of a status, by their source.
 var parts = map[check.Source]string{
 	check.Nodes: "nodes", check.Services: "services", check.Controllers: "controllers", check.Releases: "releases",
 	check.VMs: "vms",
@@ -142,7 +142,7 @@ var parts = map[check.Source]string{
 
 func (s *Status) unread(source check.Source) bool { return slices.Contains(s.Unread, parts[source]) }
 
-// New sums up a report and the facts that it rests on.
+// New returns the status for a report and its facts.
 func New(r check.Report, f *check.Facts) *Status {
 	s := &Status{
 		SchemaVersion: SchemaVersion, At: f.At.UTC(), Report: r,
@@ -162,7 +162,8 @@ func New(r check.Report, f *check.Facts) *Status {
 	}
 
 	slices.Sort(s.Unread)
-	problems := map[string][]string{} // by object
+
+	problems := map[string][]string{} // codes of checks, by object
 	for _, c := range r.Checks {
 		if c.Outcome == check.OK || c.Outcome == check.Skipped {
 			continue
@@ -211,7 +212,7 @@ func controller(f *check.Facts) Controller {
 	}
 
 	if l := leader(f); l != nil {
-		// HOSTNAME_UUID: the second half says nothing to people
+		// The holder is HOSTNAME_UUID; the UUID is of no interest to users.
 		c.Leader, _, _ = strings.Cut(*l.Spec.HolderIdentity, "_")
 		c.LeaderSeconds = f.At.Sub(l.Spec.RenewTime.Time).Round(time.Second).Seconds()
 		c.stale = check.Stale(l, f.At)
@@ -275,6 +276,7 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 			AgeSeconds: f.At.Sub(v.CreationTimestamp.Time).Round(time.Second).Seconds(),
 			Problems:   list(problems["Service "+v.Namespace+"/"+v.Name]),
 		}
+
 		for _, in := range v.Status.LoadBalancer.Ingress {
 			it.Addresses = append(it.Addresses, in.IP+in.Hostname)
 		}
@@ -291,18 +293,18 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 	slices.SortStableFunc(s.Services.Items, func(a, b Service) int { return len(b.Problems) - len(a.Problems) })
 }
 
-// list is without repetitions and never nil.
+// list returns codes without adjacent duplicates; never nil.
 func list(codes []string) []string {
 	return slices.Compact(append([]string{}, codes...))
 }
 
 const (
-	maxRows    = 5  // nodes, Services and problems each; fewer where the screen is full
-	screen     = 21 // lines of 24: the others are for the head of --watch and the prompt
+	maxRows    = 5  // of nodes, Services and problems each; fewer if the screen is full
+	screen     = 21 // lines of 24; the others are for the header of --watch and the shell prompt
 	titleWidth = 12
 )
 
-// view is a status in the making: as text for a screen.
+// view formats a status as text.
 type view struct {
 	*Status
 	style report.Style
@@ -311,7 +313,7 @@ type view struct {
 	b     strings.Builder
 }
 
-// WriteText writes the status for a person: all of it, or what fits a screen of 24 lines of 80 columns.
+// WriteText writes the status as text: all of it, or what fits a screen of 24 lines and 80 columns.
 func (s *Status) WriteText(w io.Writer, style report.Style, all bool) error {
 	for rows := maxRows; ; rows-- {
 		v := &view{Status: s, style: style, all: all, rows: rows}
@@ -326,7 +328,7 @@ func (s *Status) WriteText(w io.Writer, style report.Style, all bool) error {
 	}
 }
 
-// marked writes a line after a symbol. Without all it is cut to the screen's width.
+// marked writes a line with a symbol. Without all, it is cut to the screen's width.
 func (v *view) marked(symbol report.Symbol, title, text string) {
 	indent := v.style.SymbolWidth() + 1 + len(title)
 	if !v.all {
@@ -335,8 +337,8 @@ func (v *view) marked(symbol report.Symbol, title, text string) {
 	v.b.WriteString(v.style.Indented(v.style.Symbol(symbol)+" "+v.style.Paint(report.Strong, title), indent, text))
 }
 
-// line is one of the summary: how good it is and what it says; nothing without a text. What could not be read says
-// nothing.
+// line writes a line of the summary with a symbol for its state, or nothing if text is "". If its source could not be
+// read, the line says so.
 func (v *view) line(title string, of check.Source, good bool, text string) {
 	symbol := report.SymbolFailed
 	if good {
@@ -362,7 +364,8 @@ func (v *view) summary() {
 
 	switch {
 	case k.Version == "" && cloud.URL == "":
-		v.line("CloudStack", check.Nodes, false, "no usable credentials") // they are in the cluster
+		// The credentials are in the cluster, which could not be read.
+		v.line("CloudStack", check.Nodes, false, "no usable credentials")
 	case cloud.URL == "":
 		v.line("CloudStack", "", false, "no usable credentials")
 	default:
@@ -399,8 +402,8 @@ func (v *view) summary() {
 		fmt.Sprintf("%d of type LoadBalancer, %d with an address", s.Total, s.WithAddress))
 }
 
-// table writes the rows that fit: without all the columns that a screen has no room for go, the last first, then names
-// are cut.
+// table writes the rows that fit. Without all, it drops columns from the right, and then cuts names, until the table
+// fits the screen's width.
 func (v *view) table(t report.Table) {
 	const columns, least = 4, 12
 	rows := len(t.Rows)
@@ -461,7 +464,7 @@ func (v *view) serviceTable() report.Table {
 	return t
 }
 
-// problems lists the checks that did not pass, the worst first, one line each.
+// problems writes the checks that did not pass, one line each, the worst first.
 func (v *view) problems() {
 	const title = "Checks "
 	v.b.WriteString("\n" +
@@ -487,7 +490,7 @@ func (v *view) problems() {
 	}
 }
 
-// codes are those of the checks that name an object, on a screen the first two.
+// codes returns the codes of the checks that name an object; only the first two unless v.all is set.
 func (v *view) codes(all []string) string {
 	if n := len(all); n > 2 && !v.all {
 		return fmt.Sprintf("%s %s +%d", all[0], all[1], n-2)
@@ -495,7 +498,7 @@ func (v *view) codes(all []string) string {
 	return cmp.Or(strings.Join(all, " "), "-")
 }
 
-// label is prefix and text, or nothing without text.
+// label returns prefix and text, or "" if text is "".
 func label(prefix, text string) string {
 	if text == "" {
 		return ""
@@ -503,12 +506,12 @@ func label(prefix, text string) string {
 	return prefix + text
 }
 
-// join leaves out what is empty.
+// join joins the parts that are not empty.
 func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
-// leader returns the lease of a cloud controller manager that was renewed last; nil without one.
+// leader returns the most recently renewed lease of a cloud controller manager; nil if there is none.
 func leader(f *check.Facts) (newest *coordinationv1.Lease) {
 	for _, l := range f.Leases {
 		if check.IsElection(&l) && (newest == nil || newest.Spec.RenewTime.Before(l.Spec.RenewTime)) {

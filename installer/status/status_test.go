@@ -29,7 +29,7 @@ import (
 
 var now = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
-// setup is that of a release with credentials.
+// setup is the setup for a release with credentials.
 var setup = check.Setup{
 	Namespace: "kube-system", Release: "cloudstack-ccm",
 	Config: cloudstack.Config{
@@ -40,7 +40,7 @@ var setup = check.Setup{
 	},
 }
 
-// large is a cluster with much of everything and much to say about it.
+// large is a cluster with many objects and many problems.
 func large(n int) (check.Report, *check.Facts) {
 	f := &check.Facts{Setup: setup, At: now, Version: "v1.37.1", Distribution: "kubeadm", CloudStackVersion: "4.22.0.0"}
 	r := check.Report{SchemaVersion: 1}
@@ -110,7 +110,7 @@ func text(t *testing.T, s *Status, style report.Style, all bool) string {
 	return b.String()
 }
 
-// Whatever is in the cluster, it fits a terminal of 24 lines of 80 columns, its prompt included.
+// The status of any cluster fits a terminal of 24 lines and 80 columns, with the shell prompt.
 func TestOneScreen(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 3, 5, 6, 100} {
@@ -140,7 +140,7 @@ func TestOneScreen(t *testing.T) {
 	}
 }
 
-// The entry that the controller keeps in CloudStack's UI is named.
+// The cluster's name in CloudStack's UI is shown.
 func TestRegisteredCluster(t *testing.T) {
 	t.Parallel()
 	r, f := large(1)
@@ -153,7 +153,7 @@ func TestRegisteredCluster(t *testing.T) {
 	require.Contains(t, text(t, New(r, f), report.Style{Width: 200}, true), "in CloudStack's UI as prod")
 }
 
-// -v cuts nothing.
+// With -v nothing is cut.
 func TestAll(t *testing.T) {
 	t.Parallel()
 	r, f := large(30)
@@ -168,7 +168,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// What could not be read is not told as if it were not there.
+// Parts that could not be read are not shown as missing.
 func TestUnread(t *testing.T) {
 	t.Parallel()
 	f := &check.Facts{Setup: check.Setup{Namespace: "kube-system", Release: "r"}, At: now, Version: "v1.37.1"}
@@ -183,13 +183,14 @@ func TestUnread(t *testing.T) {
 	require.Contains(t, out, "no usable credentials")
 }
 
-// A controller that is scaled to 0 is installed.
+// A controller that is scaled to 0 counts as installed.
 func TestNothingRuns(t *testing.T) {
 	t.Parallel()
 	ours := check.Workload{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm", Ours: true}
 	daemons := ours
 	daemons.Kind, daemons.Wanted, daemons.Ready = "DaemonSet", 2, 1
 	revisions := []helm.Release{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
+
 	for says, f := range map[string]*check.Facts{
 		"v1.0.0, Deployment, 0 of 0 Pods ready, no leader": {
 			Controllers: []check.Workload{ours},
@@ -204,6 +205,7 @@ func TestNothingRuns(t *testing.T) {
 		f.Setup = setup
 		f.Fail(check.VMs, errors.New("refused"))
 		f.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
+
 		out := text(t, New(check.Report{}, f), report.Style{}, true)
 		require.Regexp(t, `(?m)^(FAIL|✗) +Controller +`+says+`$`, out)
 		require.Regexp(t, `(?m)^\? +CloudStack +could not be read$`, out)
@@ -212,7 +214,7 @@ func TestNothingRuns(t *testing.T) {
 	}
 }
 
-// A leader that has not renewed its lease for a minute leads no more.
+// If the leader has not renewed its lease for a minute, the line of the controller fails.
 func TestStaleLeader(t *testing.T) {
 	t.Parallel()
 	for ago, mark := range map[time.Duration]string{time.Second: "ok", time.Minute: "FAIL"} {

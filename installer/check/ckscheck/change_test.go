@@ -42,6 +42,7 @@ func inCommon() map[string]row {
 			[]string{"error node-not-ready"}},
 		"Node of somebody else": {func(f *facts) { f.Nodes = append(f.Nodes, node("other", "stopped")) }, nil},
 		"VM never joined":       {func(f *facts) { f.Nodes = f.Nodes[:2] }, []string{"error node-missing"}},
+
 		"certificate for 30 days": {func(f *facts) { f.Certificate.NotAfter = now.Add(ExpiryWarning + time.Second) },
 			nil},
 		"certificate for less": {func(f *facts) { f.Certificate.NotAfter = now.Add(ExpiryWarning) },
@@ -143,6 +144,7 @@ func TestScaleDown(t *testing.T) {
 func TestScaleRequests(t *testing.T) {
 	t.Parallel()
 	on, off := true, false
+
 	for name, tc := range map[string]struct {
 		request scale
 		change  func(f *facts)

@@ -13,6 +13,7 @@ import (
 
 func TestCreate(t *testing.T) {
 	t.Parallel()
+
 	for name, tc := range map[string]struct {
 		change func(f *facts, r *create)
 		want   []string

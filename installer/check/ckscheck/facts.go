@@ -48,29 +48,30 @@ const (
 
 // Facts are what the rules decide by. Before a create only the zone and the network of Cluster are known.
 type Facts struct {
-	// Now is the time of CloudStack's server, which the clocks of the nodes follow more likely than this machine's.
+	// Now is the time of CloudStack's server. The clocks of the nodes are more likely to agree with it than with this
+	// machine.
 	Now           time.Time
 	Cluster       *cloudapi.KubernetesCluster
 	Versions      []cloudapi.KubernetesVersion
 	Offerings     []cloudapi.ServiceOffering
 	Quota         *cloudapi.Quota
 	FreeAddresses int
-	// Network is the cluster's, or the one that a create names; nil without.
+	// Network is the network of the cluster, or the one named for a new cluster; nil if there is none.
 	Network    *cloudstack.Network
 	Addresses  []cloudstack.PublicIP
 	Firewall   []cloudstack.FirewallRule
 	Balancers  []cloudstack.LoadBalancerRule
 	NetworkVMs []cloudstack.VirtualMachine
-	// Nodes and Services are Kubernetes'.
+	// Nodes and Services are read from the cluster.
 	Nodes       []corev1.Node
 	Services    []corev1.Service
 	Certificate *Certificate // of the API server
-	// Joining are VMs that are to become nodes; RootDisks are the sizes of their root disks in bytes, by id.
+	// Joining are the VMs to add as nodes; RootDisks are the sizes of their root disks in bytes, by VM id.
 	Joining   []cloudstack.VirtualMachine
 	RootDisks map[string]int64
-	// Lost says of nodes that are to leave why some of their Pods cannot move.
+	// Lost has the reasons why Pods cannot move, by the name of a node that is to be removed.
 	Lost map[string]string
-	// Unread says of what could not be read why not.
+	// Unread has the reasons why subjects could not be read.
 	Unread map[Subject]string
 }
 
@@ -78,10 +79,10 @@ type Facts struct {
 type Reader struct {
 	API       *cloudapi.Client
 	ProjectID string // "" for the account
-	// Kube is the API server of the cluster that is to be changed; nil where it cannot be asked, and NoKube says why.
+	// Kube is the client of the cluster to be changed; nil if it cannot be used, for the reason NoKube.
 	Kube   kubernetes.Interface
 	NoKube error
-	// Dial connects to the API server of the cluster; nil for the network.
+	// Dial connects to the API server of the cluster; nil uses the network.
 	Dial  Dial
 	Clock clock.PassiveClock
 }
@@ -146,8 +147,9 @@ func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjec
 			f.FreeAddresses, err = r.API.CountFreePublicIPs(ctx, k.ZoneID)
 		case SubjectNetwork:
 			var found []cloudstack.Network
-			if found, err = r.API.ListNetworks(ctx,
-				cloudstack.NetworkQuery{ID: k.NetworkID, ProjectID: r.ProjectID}); len(found) > 0 {
+			if found, err = r.API.ListNetworks(
+				ctx, cloudstack.NetworkQuery{ID: k.NetworkID, ProjectID: r.ProjectID},
+			); len(found) > 0 {
 				f.Network = &found[0]
 			}
 
@@ -156,7 +158,7 @@ func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjec
 				cloudstack.PublicIPQuery{AssociatedNetworkID: k.NetworkID, ProjectID: r.ProjectID})
 		case SubjectFirewall:
 			if k.IPAddressID == "" {
-				continue // CKS opened nothing
+				continue // CKS made no firewall rules
 			}
 			f.Firewall, err = r.API.ListFirewallRules(ctx,
 				cloudstack.FirewallRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
@@ -167,7 +169,7 @@ func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjec
 		case SubjectNetworkVMs:
 			f.NetworkVMs, err = r.API.ListVirtualMachines(ctx,
 				cloudstack.VMQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
-		case SubjectRootDisks, SubjectPods: // read with the VMs and nodes that are named
+		case SubjectRootDisks, SubjectPods: // read by the callers, for the named VMs and nodes
 		case SubjectCertificate:
 			f.Certificate, noAnswer = Serving(ctx, r.Dial, k.Endpoint)
 		case SubjectNodes, SubjectServices:
@@ -211,7 +213,7 @@ func ClusterOf(clusters []cloudapi.KubernetesCluster, vms map[string]bool) *clou
 // Certificate is that of an API server.
 type Certificate struct {
 	NotBefore, NotAfter time.Time
-	// WrongHost says why it is not valid for the host of the cluster's endpoint.
+	// WrongHost is the reason why the certificate is not valid for the host of the cluster's endpoint.
 	WrongHost error
 }
 
@@ -232,6 +234,7 @@ func Serving(ctx context.Context, dial Dial, endpoint string) (*Certificate, err
 	address := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
+
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
@@ -241,6 +244,7 @@ func Serving(ctx context.Context, dial Dial, endpoint string) (*Certificate, err
 		return nil, fmt.Errorf("the API server at %s does not answer: %w", address, err)
 	}
 	defer func() { _ = conn.Close() }()
+
 	secure := tls.Client(conn,
 		&tls.Config{
 			//nolint:gosec // see above
@@ -248,7 +252,6 @@ func Serving(ctx context.Context, dial Dial, endpoint string) (*Certificate, err
 			MinVersion:         tls.VersionTLS12,
 			ServerName:         u.Hostname(),
 		})
-
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("the API server at %s refuses TLS: %w", address, err)
 	}

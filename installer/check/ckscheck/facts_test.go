@@ -333,6 +333,7 @@ func TestIssue9418(t *testing.T) {
 	e := newEnv(t)
 	k := e.Cluster(t, "c1", nil)
 	e.reader.Dial = serve(t, k.IPAddress)
+
 	for days, want := range map[int][]string{
 		-31: nil,
 		-10: {"warning certificate-expires"},
@@ -345,6 +346,7 @@ func TestIssue9418(t *testing.T) {
 		require.WithinDuration(t, now, f.Now, time.Minute, "CloudStack's clock is this machine's")
 		found := ckscheck.Upgrade(f, e.version())
 		require.Equal(t, want, problems(found))
+
 		if days > 0 {
 			expired := only(t, found, "certificate-expired")
 			require.Equal(t, "it expired on 2027-01-10", expired.What)

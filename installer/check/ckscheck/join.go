@@ -62,11 +62,11 @@ func (c *check) join(vm *cloudstack.VirtualMachine, v *cloudapi.KubernetesVersio
 	if vm.State != cloudstack.VMRunning {
 		c.add(Error, "vm-state", object, "start the VM", "it is %s, not Running", vm.State)
 	}
+
 	inNetwork := func(n cloudstack.NIC) bool { return n.NetworkID == c.Cluster.NetworkID }
 	if !slices.ContainsFunc(vm.NICs, inNetwork) {
 		c.add(Error, "vm-network", object, "add a NIC in that network to the VM",
-			"it has none in the cluster's network %s",
-			c.Cluster.NetworkName)
+			"it has none in the cluster's network %s", c.Cluster.NetworkName)
 	}
 	if o := c.offering(vm.ServiceOfferingID); o != nil && !large(o, v) {
 		c.add(Error, "vm-small", object, larger(v), "its offering %s has %s", o.Name, size(o))

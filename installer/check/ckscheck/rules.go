@@ -28,7 +28,7 @@ type Severity string
 // Severities, from the worst.
 const (
 	Error      Severity = "error"   // the operation would fail, or break the cluster
-	Warning    Severity = "warning" // the operation can succeed; something needs a hand
+	Warning    Severity = "warning" // the operation can succeed; something needs attention
 	NotChecked Severity = "not checked"
 )
 
@@ -37,9 +37,9 @@ type Finding struct {
 	// Code names the rule; it never changes.
 	Code     string   `json:"code"`
 	Severity Severity `json:"severity"`
-	// Object is what the finding is about, such as "offering Small Instance".
+	// Object is the subject of the finding, such as "offering Small Instance".
 	Object string `json:"object"`
-	// What is wrong; for NotChecked, why it is not known.
+	// What is the problem; for NotChecked, the reason.
 	What   string `json:"what"`
 	Remedy string `json:"remedy,omitempty"`
 	// Reference is the address of an upstream issue, or empty.
@@ -169,10 +169,9 @@ func (c *check) leftOut() {
 func (c *check) state() {
 	if c.Cluster.State != running {
 		c.add(Warning, "cluster-state", "cluster "+c.Cluster.Name,
-			"wait until CloudStack has finished; start a stopped cluster; delete one in state Error and "+
-				"create it again; "+
-				"one in state Alert is Running again when all its VMs and Nodes are there", "it is %s, not Running",
-			c.Cluster.State)
+			"wait until CloudStack has finished; start a stopped cluster; delete one in state Error and create it "+
+				"again; one in state Alert is Running again when all its VMs and Nodes are there",
+			"it is %s, not Running", c.Cluster.State)
 	}
 }
 
@@ -199,6 +198,7 @@ func (c *check) create(r cloudapi.CreateClusterRequest) {
 	needs.nodes(r.ControlNodes, c.offering(cmp.Or(r.ControlOfferingID, r.OfferingID)), disk)
 	needs.nodes(r.Size, c.offering(cmp.Or(r.WorkerOfferingID, r.OfferingID)), disk)
 	needs.nodes(r.EtcdNodes, c.offering(cmp.Or(r.EtcdOfferingID, r.OfferingID)), disk)
+
 	c.kinds(r, v)
 	if r.NetworkID == "" {
 		needs.PublicIPs, needs.Networks = 1, 1 // the source NAT address
@@ -220,13 +220,14 @@ func (c *check) kinds(r cloudapi.CreateClusterRequest, v *cloudapi.KubernetesVer
 		name, id string
 		nodes    int
 	}{
-		{"control nodes", r.ControlOfferingID, r.ControlNodes}, {"workers", r.WorkerOfferingID, r.Size},
+		{"control nodes", r.ControlOfferingID, r.ControlNodes},
+		{"workers", r.WorkerOfferingID, r.Size},
 		{"etcd nodes", r.EtcdOfferingID, r.EtcdNodes},
 	} {
 		o := c.offering(cmp.Or(kind.id, r.OfferingID))
 		if o != nil && kind.nodes > 0 && !large(o, v) {
-			c.add(Error, "offering-small", "offering "+o.Name, larger(v), "the %s would have it: %s", kind.name,
-				size(o))
+			c.add(Error, "offering-small", "offering "+o.Name, larger(v),
+				"the %s would have it: %s", kind.name, size(o))
 		}
 		if kind.id != "" && kind.nodes == 0 {
 			c.add(Error, "offering-unused", "offering "+kind.id, "ask for etcd nodes (--etcd-nodes), or leave it out",
@@ -259,7 +260,7 @@ func (c *check) scale(r cloudapi.ScaleClusterRequest) {
 	switch {
 	case r.Autoscaling != nil:
 		needs.nodes(r.MaxSize-k.Size, c.offering(worker), defaultDiskGiB)
-		c.limits(Warning, needs) // perhaps never that many
+		c.limits(Warning, needs) // only a warning: the cluster may never have so many workers
 		return
 	case r.Size == 0:
 		needs.replace(k.ControlNodes, c.offering(control),
@@ -324,9 +325,12 @@ func (c *check) limits(s Severity, d demand) {
 		need int
 		cloudapi.Usage
 	}{
-		{"VMs", d.VMs, q.VMs}, {"CPUs", d.CPUs, q.CPUs}, {"MiB of memory", d.MemoryMiB, q.MemoryMiB},
+		{"VMs", d.VMs, q.VMs},
+		{"CPUs", d.CPUs, q.CPUs},
+		{"MiB of memory", d.MemoryMiB, q.MemoryMiB},
 		{"volumes", d.Volumes, q.Volumes},
-		{"GiB of primary storage", d.StorageGiB, q.StorageGiB}, {"public addresses", d.PublicIPs, q.PublicIPs},
+		{"GiB of primary storage", d.StorageGiB, q.StorageGiB},
+		{"public addresses", d.PublicIPs, q.PublicIPs},
 		{"networks", d.Networks, q.Networks},
 	} {
 		if left, unlimited := r.Free(); !unlimited && r.need > left {
@@ -363,7 +367,7 @@ func (c *check) upgradeOffering(to *cloudapi.KubernetesVersion) {
 		return
 	}
 
-	// without CKS's own minimum: the nodes exist
+	// CKS's own minimum does not apply, because the nodes exist.
 	if o := c.offering(k.OfferingID); o != nil && (o.CPUs < to.MinCPUs || o.MemoryMiB < to.MinMemoryMiB) {
 		c.add(Error, "offering-upgrade", "offering "+o.Name, larger(to),
 			"it has %s, which is too small for nodes of version %s", size(o), to.Semantic)
@@ -388,9 +392,8 @@ func (c *check) offerings(s Severity) {
 	case k.OfferingID == "":
 		c.add(s, "offering-missing", "cluster "+k.Name,
 			fmt.Sprintf("give it one: csccm cks scale %s --offering OFFERING (on KVM stop the cluster first). Where "+
-				"CloudStack refuses this too, "+
-				"it needs the fix of apache/cloudstack#14148; else create a new cluster with an offering for all nodes",
-				k.Name),
+				"CloudStack refuses this too, it needs the fix of apache/cloudstack#14148; else create a new cluster "+
+				"with an offering for all nodes", k.Name),
 			"it was created without an offering for all nodes, only with one for each kind of node: CloudStack "+
 				"refuses to upgrade it, and can fail to scale it")
 	case k.ControlOfferingID != "" && k.ControlOfferingID != k.OfferingID ||
@@ -412,6 +415,7 @@ func (c *check) firewall() {
 	if k.IPAddressID == "" || !c.read(SubjectFirewall) {
 		return
 	}
+
 	c.portless()
 	if !slices.ContainsFunc(c.Firewall, func(r cloudstack.FirewallRule) bool {
 		return r.PublicIPID == k.IPAddressID && r.StartPort == sshPort
@@ -430,8 +434,8 @@ func (c *check) portless() {
 			c.add(Error, "firewall-without-ports",
 				fmt.Sprintf("firewall rule %s on address %s", r.ID, c.Cluster.IPAddress),
 				"delete the rule for the time of the change; one for tcp or udp can be replaced by a rule for ports "+
-					"1 to 65535. "+
-					"If your release has the fix (apache/cloudstack#12806): --ignore-preflight firewall-without-ports",
+					"1 to 65535. If your release has the fix (apache/cloudstack#12806): --ignore-preflight "+
+					"firewall-without-ports",
 				"it is for protocol %s and has no ports: many releases of CloudStack stop half-way with a "+
 					"NullPointerException", r.Protocol)
 		}
@@ -441,7 +445,7 @@ func (c *check) portless() {
 // nodes checks that all nodes work: an upgrade reaches each of them in turn, and scaling up waits until all are Ready.
 func (c *check) nodes(s Severity) {
 	k := c.Cluster
-	nodes := 0 // those that were added by hand count as workers
+	nodes := 0 // including workers that were added by hand
 	for _, vm := range k.Nodes {
 		if !vm.Etcd {
 			nodes++
@@ -474,7 +478,6 @@ func (c *check) nodes(s Severity) {
 				"read /var/log/daemon.log on the VM; or delete the VM by scaling the cluster down",
 				"it is Running, but no Node of Kubernetes has its name: it did not join the cluster")
 		}
-
 		if i < 0 {
 			continue
 		}
@@ -486,8 +489,8 @@ func (c *check) nodes(s Severity) {
 
 		if ready.Status != corev1.ConditionTrue {
 			c.add(s, "node-not-ready", "Node "+vm.Name,
-				"kubectl describe node "+vm.Name+" says more; start or repair its VM", "it is not Ready: %s",
-				ready.Message)
+				"kubectl describe node "+vm.Name+" says more; start or repair its VM",
+				"it is not Ready: %s", ready.Message)
 		}
 	}
 }
@@ -509,10 +512,11 @@ func (c *check) certificate() {
 		reach = fmt.Sprintf(" (ssh -p %d cloud@%s reaches the first)", sshPort, c.Cluster.IPAddress)
 	}
 
-	// An upgrade renews it too, but only while it is valid.
+	// An upgrade also renews the certificate, but only while it is valid.
 	renew := "on each control node" + reach +
 		" run `sudo kubeadm certs renew all`, and restart the node or the Pods of the control plane; " +
 		"while it is still valid, csccm cks upgrade renews it as well"
+
 	end := cert.NotAfter.UTC().Format(time.DateOnly)
 	switch {
 	case cert.NotBefore.After(c.Now):
@@ -530,8 +534,8 @@ func (c *check) certificate() {
 	if cert.WrongHost != nil {
 		c.add(Warning, "certificate-host", object,
 			"on each control node: add the address to apiServer.certSANs of a configuration for kubeadm, move "+
-				"/etc/kubernetes/pki/apiserver.crt and .key away, "+
-				"run `sudo kubeadm init phase certs apiserver --config FILE` and restart the API server",
+				"/etc/kubernetes/pki/apiserver.crt and .key away, run `sudo kubeadm init phase certs apiserver "+
+				"--config FILE` and restart the API server",
 			"kubectl refuses it: %v", cert.WrongHost)
 	}
 }
@@ -539,11 +543,11 @@ func (c *check) certificate() {
 // Leftover is an address that a cluster's controller uses, and what is on it.
 type Leftover struct {
 	Address cloudstack.PublicIP
-	// Service is namespace/name; empty where nothing says which it is or was.
+	// Service is the namespace/name of the Service; empty if it is not known.
 	Service string
-	// Living says that the Service is in the cluster.
+	// Living reports whether the Service is in the cluster.
 	Living bool
-	// Allocated says that a controller acquired the address: it goes with the Service.
+	// Allocated reports whether a controller acquired the address, which it then releases with the Service.
 	Allocated bool
 	Balancers []cloudstack.LoadBalancerRule
 }
@@ -561,8 +565,9 @@ func Leftovers(f *Facts) []Leftover {
 				l.Balancers = append(l.Balancers, r)
 			}
 		}
+
 		f.attribute(&l)
-		if l.Service != "" || len(l.Balancers) > 0 || l.Allocated { // else somebody else's
+		if l.Service != "" || len(l.Balancers) > 0 || l.Allocated { // other addresses are not the controller's
 			out = append(out, l)
 		}
 	}
@@ -639,6 +644,7 @@ func (c *check) leftover(l *Leftover) {
 	named := func(r *cloudstack.LoadBalancerRule) string {
 		return fmt.Sprintf("load balancer rule %s (%s)", r.Name, r.ID)
 	}
+
 	what := fmt.Sprintf("it stays in network %s, with %s", c.Cluster.NetworkName,
 		strings.Join(append(cloudapi.Names(l.Balancers, named), "its firewall and port forwarding rules"), ", "))
 	switch {
@@ -651,8 +657,8 @@ func (c *check) leftover(l *Leftover) {
 			"%s: CloudStack deletes only what it made", what)
 	default:
 		c.add(Warning, "leftover", object,
-			"when nobody needs them, delete the rules in CloudStack, and release the address unless it is "+
-				"of source NAT",
+			"when nobody needs them, delete the rules in CloudStack, and release the address unless it is of source "+
+				"NAT",
 			"%s; no Service of the cluster is known to use it", what)
 	}
 }

@@ -34,18 +34,18 @@ type Env struct {
 	check.Setup
 
 	Cluster *cluster.Cluster
-	// CloudStack is nil where no credentials are known; then NoCloud or NoCloudErr says why.
+	// CloudStack is nil without credentials; NoCloud or NoCloudErr is then the reason.
 	CloudStack *cloudapi.Client
-	// CloudConfig is what CloudStack was made from; nil with it.
+	// CloudConfig is the configuration of CloudStack; nil if CloudStack is.
 	CloudConfig *cloudstack.Config
-	// Style has the command lines in remedies work where this run works.
+	// Style adds flags to the commands in remedies, so that they work on this cluster and release.
 	Style report.Style
-	// ProbePod lets NODE-001 run a Pod on nodes whose kubelet cannot be asked; nil for never. It is the
-	// only thing that a check changes.
+	// ProbePod allows NODE-001 to run a Pod on nodes whose kubelet does not answer; nil forbids it. This Pod is the
+	// only change that a check makes.
 	ProbePod *kubelet.ProbeOptions
-	// DialAPI connects to the address of a CKS cluster's API server; nil for the network.
+	// DialAPI connects to the API server of a CKS cluster; nil uses the network.
 	DialAPI ckscheck.Dial
-	// Clock is nil for the real one.
+	// Clock is the clock; nil means the real one.
 	Clock clock.WithTicker
 }
 
@@ -132,7 +132,8 @@ func (r *reading) run(
 		result := r.result(ctx, &c, byCode).Without(r.f.Config.APIKey, r.f.Config.SecretKey)
 		byCode[c.Code] = result
 		if !r.sel.Chooses(&c) && result.Outcome != check.Failed && result.Outcome != check.Unknown {
-			continue // a chosen check needs it, and it passed; else it says why the chosen ones were skipped
+			// A chosen check needs this one. It is reported only if it is the reason why that check was skipped.
+			continue
 		}
 		results = append(results, result)
 		if progress != nil {
@@ -140,7 +141,7 @@ func (r *reading) run(
 		}
 	}
 
-	r.reads.Wait() // also for checks that were skipped
+	r.reads.Wait() // also for sources that only skipped checks needed
 	return check.NewReport(r.f, r.Clock.Since(r.f.At), results), r.f
 }
 
@@ -178,6 +179,7 @@ func (r *reading) judge(ctx context.Context, c *check.Check) (f check.Finding) {
 			f = check.Unknownf("the check itself broke (%v): please report this", p)
 		}
 	}()
+
 	err, tried := r.wait(c.Reads...), r.wait(c.Tries...)
 	switch {
 	case errors.Is(err, errEnded) || errors.Is(tried, errEnded):
@@ -200,9 +202,9 @@ func stopped(ctx context.Context) check.Finding {
 
 // source says how something is read.
 type source struct {
-	// needs are read before, and a failure of theirs is one of this source; tries are read before if they can be.
+	// needs are read first; if one fails, so does this source. tries are also read first, but may fail.
 	needs, tries []check.Source
-	// read writes to fields of Facts that no other source writes to, and reads those of needs and tries.
+	// read writes fields of Facts that no other source writes, and reads only those of needs and tries.
 	read func(ctx context.Context, r *reading, f *check.Facts) error
 }
 
@@ -212,9 +214,9 @@ type reading struct {
 
 	f         *check.Facts
 	inventory *inventory.Inventory
-	once      map[check.Source]func() error // reads a source at the first call, and returns its error at each
-	reads     sync.WaitGroup                // those that were started
-	slots     chan struct{}                 // bounds how many sources are read at a time
+	once      map[check.Source]func() error // reads a source at the first call; each call returns its error
+	reads     sync.WaitGroup                // the reads that were started
+	slots     chan struct{}                 // limits how many sources are read at the same time
 	sel       check.Selection
 }
 
@@ -234,7 +236,6 @@ func newReading(ctx context.Context, env *Env, sources map[check.Source]source, 
 	if e.Cluster != nil {
 		f.Context, f.Server, f.User = e.Cluster.Context, e.Cluster.Server, e.Cluster.User
 	}
-
 	if e.CloudConfig != nil {
 		f.Config = *e.CloudConfig
 	}
@@ -296,7 +297,7 @@ func (r *reading) read(run context.Context, s check.Source, src source) (err err
 			err = fmt.Errorf("csccm broke (%v): please report this", p)
 		}
 		if run.Err() != nil {
-			err = errEnded // however little of it is missing
+			err = errEnded // facts of a cancelled run may be incomplete
 		}
 		if _, inner := errors.AsType[*check.UnreadError](err); err != nil && !inner {
 			err = &check.UnreadError{Noun: string(s), Err: err}
@@ -308,9 +309,11 @@ func (r *reading) read(run context.Context, s check.Source, src source) (err err
 		return err
 	}
 
-	_ = r.wait(src.tries...) // read without them
+	_ = r.wait(src.tries...) // ignore errors: tries may fail
+
 	r.slots <- struct{}{}
 	defer func() { <-r.slots }()
+
 	ctx, cancel := context.WithTimeout(run, r.sel.Timeout)
 	defer cancel()
 	if err = src.read(ctx, r, r.f); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -329,7 +332,7 @@ func (r *reading) fill(remedy string, objects []check.Object) string {
 		if o.Kind == "Node" && !slices.Contains(nodes, o.Name) {
 			nodes = append(nodes, o.Name)
 		}
-		if o.Kind == "Service" { // the first
+		if o.Kind == "Service" { // NewReplacer uses the first
 			words = append(words, "-n NAMESPACE NAME", "-n "+o.Namespace+" "+o.Name)
 		}
 	}

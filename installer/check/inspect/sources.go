@@ -94,7 +94,7 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 			func(a, b corev1.Service) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
 
 	case check.Events:
-		for _, kind := range []string{"Node", "Service"} { // the objects of cloud controllers
+		for _, kind := range []string{"Node", "Service"} { // the objects about which cloud controllers report Events
 			o := metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}
 			f.Events = append(f.Events, cluster.ListOf(ctx, &err, o, core.Events(metav1.NamespaceAll).List).Items...)
 		}
@@ -111,7 +111,7 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 
 	case check.Pods:
 		f.Pods = f.OwnPods(cluster.List(ctx, &err, core.Pods(f.Namespace).List).Items)
-	case check.SystemPods: // where other providers and static Pods are
+	case check.SystemPods: // other providers and static Pods run in kube-system
 		f.SystemPods = cluster.List(ctx, &err, core.Pods(metav1.NamespaceSystem).List).Items
 	case check.Logs:
 		return r.readLogs(ctx, f)
@@ -124,8 +124,8 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 	case check.Drift:
 		return r.readDrift(ctx, f)
 	case check.Admission:
-		// The release's admission policies are found by their labels: their names are the operator's to choose. A
-		// binding may be somebody else's, so all are read.
+		// The release's admission policies are found by their labels, because the operator chooses their names.
+		// Bindings may be made by somebody else, so all are read.
 		api := r.Cluster.Kube.AdmissionregistrationV1()
 		f.Policies = cluster.ListOf(ctx, &err, cluster.OfRelease(f.Release),
 			api.ValidatingAdmissionPolicies().List).Items
@@ -144,10 +144,10 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 	switch s {
 	case check.Capabilities:
 		if r.CloudStack == nil {
-			return errors.New("no CloudStack credentials") // CS-001, which all others need, says it properly
+			return errors.New("no CloudStack credentials") // not shown: CS-001, which all others need, reports it
 		}
 		f.Capabilities, err = r.CloudStack.Capabilities(ctx)
-		if d, known := r.CloudStack.ClockOffset(); known { // even a refusal has a date
+		if d, known := r.CloudStack.ClockOffset(); known { // a refusal has a Date header too
 			f.ClockAhead = &d
 		}
 		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
@@ -159,7 +159,7 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 
 	case check.APIs:
 		f.APIs, err = r.CloudStack.ListAPIs(ctx)
-	case check.Users: // whose the keys are, where the role may list its users
+	case check.Users: // find the owner of the keys, if the role may list users
 		users, err := r.CloudStack.ListUsers(ctx, "")
 		f.Owner = check.Find(users,
 			func(u *cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey })
@@ -180,7 +180,8 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 		f.Networks, err = r.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: f.ProjectID})
 	case check.Addresses:
 		f.Addresses, err = r.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: f.ProjectID})
-	case check.Quota: // which the minimal role may not ask for, and the checks do without
+	case check.Quota:
+		// The minimal role may not read the limits; the checks work without them.
 		if !f.APIs.HasAll("listAccounts", "listProjects") {
 			return nil
 		}
@@ -221,6 +222,7 @@ func (r *reading) readLogs(ctx context.Context, f *check.Facts) (err error) {
 // ask asks a Pod for its health, its metrics and its state through the API server.
 func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ error) {
 	a.Pod = p
+
 	pods, port := r.Cluster.Kube.CoreV1().Pods(p.Namespace), strconv.Itoa(portOf(p))
 	raw, err := pods.ProxyGet("https", p.Name, port, "healthz", nil).DoRaw(ctx)
 	switch body := strings.TrimSpace(string(raw)); {
@@ -231,7 +233,8 @@ func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ err
 	case body != "ok":
 		a.Sick = "/healthz: " + body
 	default:
-		// The API server hands no identity on, so a controller that serves metrics refuses.
+		// The API server's proxy does not forward an identity, so a controller that serves metrics refuses the request.
+		// Only 404 is a problem.
 		if _, err = pods.ProxyGet("https", p.Name, port, "metrics", nil).DoRaw(ctx); apierrors.IsNotFound(err) {
 			a.Sick = "serves /healthz but no /metrics"
 		}
@@ -241,7 +244,7 @@ func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ err
 		State *provider.State `json:"cloudstack"`
 	}
 	raw, _ = pods.ProxyGet("https", p.Name, port, "configz", nil).DoRaw(ctx)
-	_ = json.Unmarshal(raw, &shown) // an older controller refuses
+	_ = json.Unmarshal(raw, &shown) // State stays nil: an older controller has no such endpoint
 	a.State = shown.State
 	return a, nil
 }
@@ -299,14 +302,16 @@ func (r *reading) readRights(ctx context.Context, f *check.Facts) error {
 // caller's rights allow.
 func (r *reading) readDrift(ctx context.Context, f *check.Facts) error {
 	deployed := f.Deployed()
-	// no connection for objects of any kind, or no objects
+	// Without a REST configuration there is no dynamic client; without manifest and release there are no objects.
 	if r.Cluster.REST == nil || f.Manifest == "" && deployed == nil {
 		return nil
 	}
+
 	client, err := dynamic.NewForConfig(r.Cluster.REST)
 	if err != nil {
 		return err
 	}
+
 	d := &diff.Client{Dynamic: client, Release: r.Release, Namespace: r.Namespace}
 	if f.Manifest != "" {
 		f.Drift, err = d.Manifests(ctx, "", f.Manifest)
@@ -358,6 +363,7 @@ func (r *reading) readBalancers(ctx context.Context, f *check.Facts) (err error)
 			odd = append(odd, it.RuleID)
 		}
 	}
+
 	if f.OddMembers, err = lbrules.ReadMembers(ctx, r.CloudStack, odd); err == nil {
 		f.Rules = rules
 	}
@@ -428,6 +434,5 @@ func (r *reading) readCKS(ctx context.Context, f *check.Facts) error {
 		Dial:      r.DialAPI,
 		Clock:     r.Clock,
 	}).Running(ctx, k, f.Nodes)
-
 	return err
 }

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access answers what csccm asks about the controller's access to CloudStack: in which Secret a release keeps
-// its cloud-config, what is in it, who else uses it, what it will hold, and how to work with it from here. It makes no
-// call to CloudStack.
+// Package access manages the controller's cloud-config, its access to CloudStack: which Secret of a release holds it,
+// what it contains, who else uses it, what it will contain, and how to use it on this machine. It makes no call to
+// CloudStack.
 package access
 
 import (
@@ -22,12 +22,12 @@ import (
 type Cloud struct {
 	Client *cloudapi.Client
 	Config *cloudstack.Config
-	From   string  // where the credentials came from, for people
-	Secret *Secret // that they came from; may be nil
+	From   string  // source of the credentials, as text for people
+	Secret *Secret // source of the credentials; may be nil
 	Close  func()
 }
 
-// Inventory reads VMs and networks where the controller looks for them.
+// Inventory returns the inventory of VMs and networks, with the controller's settings.
 func (c *Cloud) Inventory() *inventory.Inventory {
 	return inventory.New(c.Client, inventory.Options{
 		ProjectID: c.Config.ProjectID,
@@ -39,10 +39,11 @@ func (c *Cloud) Inventory() *inventory.Inventory {
 // Project returns the id of the project that the controller works in; "" for the account itself.
 func (c *Cloud) Project(ctx context.Context) (string, error) { return c.Inventory().ProjectID(ctx) }
 
-// ErrNoCredentials means that there is neither a file nor a Secret.
+// ErrNoCredentials means that the Secret does not exist and no file was given.
 var ErrNoCredentials = errors.New("no CloudStack credentials")
 
-// Of returns CloudStack with the credentials of a cloud-config file, or of the release's Secret when file is "".
+// Of returns CloudStack with the credentials of a cloud-config file, or with those of the release's Secret if file is
+// "".
 func Of(ctx context.Context, c *cluster.Cluster, release, file string) (*Cloud, error) {
 	if file == "" {
 		return OfSecret(ctx, c, release)
@@ -81,7 +82,7 @@ func OfSecret(ctx context.Context, c *cluster.Cluster, release string) (*Cloud, 
 	return out.Open()
 }
 
-// Open makes the client.
+// Open creates the client.
 func (c *Cloud) Open() (*Cloud, error) {
 	client, err := cloudapi.NewClient(c.Config)
 	if err != nil {

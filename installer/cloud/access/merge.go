@@ -15,21 +15,22 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
-// Settings are keys of the cloud-config with their values. A key without a value has its default again.
+// Settings are keys of the cloud-config with their values. A key without a value is reset to its default.
 type Settings map[string]string
 
-// Format shows no value, for every verb: some are secret.
+// Format hides the values, for every verb: some are secret.
 func (Settings) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(settings)") }
 
-// Layers are all that says what the cloud-config is to hold.
+// Layers are the sources of a cloud-config, in ascending order of precedence.
 type Layers struct {
-	Found   *cloudstack.Config // what is there; nil for nothing
-	File    []byte             // a cloud-config that parse takes; may be empty
-	Answers Settings           // of people, and of the environment
+	Found   *cloudstack.Config // the existing one; nil if there is none
+	File    []byte             // a cloud-config that parse accepts; may be empty
+	Answers Settings           // from prompts and the environment
 	Flags   Settings
 }
 
-// Merge returns flags over answers over the file over what is there. Whoever fills the layers has checked the values.
+// Merge returns the cloud-config of all layers: flags override answers, answers the file, and the file the existing
+// one. The values must already be valid.
 func (l *Layers) Merge() *cloudstack.Config {
 	out := cloudconfig.Default()
 	if l.Found != nil {
@@ -46,12 +47,12 @@ func (l *Layers) Merge() *cloudstack.Config {
 	return &out
 }
 
-// Given is Merge without what is there.
+// Given is like Merge but ignores the existing cloud-config.
 func (l *Layers) Given() *cloudstack.Config {
 	return (&Layers{File: l.File, Answers: l.Answers, Flags: l.Flags}).Merge()
 }
 
-// Answer notes what somebody answered.
+// Answer records an answer. It copies Answers, which other copies of l may share.
 func (l *Layers) Answer(name, value string) {
 	answers := Settings{name: value}
 	for other := range l.Answers {
@@ -62,7 +63,7 @@ func (l *Layers) Answer(name, value string) {
 	l.Answers = answers
 }
 
-// ReadFile reads a cloud-config file, and refuses one that is none.
+// ReadFile returns the text of a cloud-config file, or an error if the file is not one.
 func ReadFile(file string) ([]byte, error) {
 	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
 	if err != nil {
@@ -74,7 +75,7 @@ func ReadFile(file string) ([]byte, error) {
 	return text, nil
 }
 
-// otherFiles are files of other programs that people take for a cloud-config.
+// otherFiles are files of other programs that users mistake for a cloud-config.
 var otherFiles = []struct {
 	has  *regexp.Regexp
 	what string
@@ -88,7 +89,7 @@ var otherFiles = []struct {
 	{regexp.MustCompile(`\[Global\]\\n`), "a cloud-config with \\n in place of line breaks"},
 }
 
-// parse reads a cloud-config. Its error says which other file it is, where that is known.
+// parse parses a cloud-config. If the text is a known other file, the error says which.
 func parse(text []byte) (*cloudstack.Config, error) {
 	config, err := cloudconfig.Parse(bytes.NewReader(text))
 	if err == nil {

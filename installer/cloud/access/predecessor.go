@@ -18,8 +18,9 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// OfPredecessor reads the cloud-config of the first predecessor that has one: in the Secrets that it mounts, then in
-// those of the two providers' own manifests. from names them without a secret.
+// OfPredecessor returns the cloud-config of the first predecessor that has one. It looks in the Secrets that the
+// predecessor mounts, then in those of the two providers' manifests. from names the Secret and the API URL, without
+// secret data.
 func OfPredecessor(
 	ctx context.Context, kube kubernetes.Interface, predecessors []family.Predecessor,
 ) (text []byte, from string, err error) {

@@ -20,21 +20,21 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// The Secret has upstream's name and key, so that a swap in either direction
-// finds it, and CloudStack's Kubernetes service keeps it.
+// The Secret has the same name and key as upstream's, so that either provider finds it when one replaces the other, and
+// so that CloudStack's Kubernetes service keeps it.
 const (
 	SecretName = "cloudstack-secret" //nolint:gosec // a name
 	SecretKey  = "cloud-config"      //nolint:gosec // a name
-	// CAConfigMap holds, in its key CAKey, the certificates that CloudStack's API
-	// is trusted by; they are no secret, and the chart mounts them.
+	// CAConfigMap holds, in the key CAKey, the CA certificates for CloudStack's API. They are not secret; the chart
+	// mounts them.
 	CAConfigMap = "cloudstack-ca"
 	CAKey       = "ca.crt"
 )
 
-// manager marks the objects that csccm made.
+// manager is the field manager of csccm, and the value of managedByLabel on objects that csccm made.
 const manager, managedByLabel = "csccm", "app.kubernetes.io/managed-by"
 
-// Secret is the controller's credentials as they are in the cluster.
+// Secret has the controller's credentials as stored in the cluster.
 type Secret struct {
 	Namespace, Name, Key string // the controller reads this key of its data
 	Exists               bool
@@ -46,21 +46,22 @@ type Secret struct {
 
 func (s *Secret) String() string { return s.Namespace + "/" + s.Name }
 
-// SecretOf reads the Secret that a release's Pods mount. Where no release says otherwise it is the default one; an
-// empty release is any of the namespace.
+// SecretOf reads the Secret that a release's Pods mount; without such Pods the default one. If release is "", any
+// release in the namespace counts.
 func SecretOf(ctx context.Context, c *cluster.Cluster, release string) (*Secret, error) {
 	name, key := "", ""
 	selector := metav1.ListOptions{LabelSelector: cluster.NameLabel + "=" + cluster.ChartName}
 	if release != "" {
 		selector = cluster.OfRelease(release)
 	}
+
 	all, err := cluster.Workloads(ctx, c.Kube, c.Namespace, selector)
-	if err != nil && !apierrors.IsForbidden(err) { // who may read the Secret alone has the default one
+	if err != nil && !apierrors.IsForbidden(err) { // a user who may read only the Secret gets the default one
 		return nil, err
 	}
 	for _, w := range all {
 		for _, v := range w.Pod.Volumes {
-			if v.Name == SecretKey && v.Secret != nil && len(v.Secret.Items) > 0 { // as the chart mounts it
+			if v.Name == SecretKey && v.Secret != nil && len(v.Secret.Items) > 0 { // mounted by the chart
 				name, key = v.Secret.SecretName, v.Secret.Items[0].Key
 			}
 		}
@@ -76,8 +77,8 @@ func SecretOfValues(ctx context.Context, c *cluster.Cluster, values map[string]a
 	return ReadSecret(ctx, c.Kube, c.Namespace, name, key)
 }
 
-// ReadSecret reads a Secret; name and key have defaults. A missing Secret and a broken cloud-config are no errors; see
-// Exists and Problem.
+// ReadSecret reads a Secret; "" for name or key means the default. It returns no error if the Secret does not exist or
+// the cloud-config is invalid; see Exists and Problem.
 func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace, name, key string) (*Secret, error) {
 	s := &Secret{Namespace: namespace, Name: cmp.Or(name, SecretName), Key: cmp.Or(key, SecretKey)}
 	object, err := kube.CoreV1().Secrets(namespace).Get(ctx, s.Name, metav1.GetOptions{})
@@ -99,28 +100,28 @@ func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace, name,
 // SecretAction is what an installation does with the Secret.
 type SecretAction string
 
-// The actions.
+// Actions of a SecretPlan.
 const (
 	SecretKeep      SecretAction = "keep"
 	SecretCreate    SecretAction = "create"
 	SecretOverwrite SecretAction = "overwrite" // needs the operator's consent
 )
 
-// SecretPlan is the way from the Secret as it is to the wanted configuration.
+// SecretPlan is the change from the existing Secret to the wanted configuration.
 type SecretPlan struct {
 	Action      SecretAction
-	Differences []string       // for overwrite: what changes, without secrets
-	object      *corev1.Secret // as it will be; nil for keep
+	Differences []string       // for overwrite: the changes, without secret values
+	object      *corev1.Secret // the new object; nil for keep
 }
 
-// PlanSecret compares. A ca-file is a path on the operator's machine and does not go into the Secret; see ApplyCA.
-// Overwriting keeps the object's other keys, labels and annotations, and fails when somebody changed it since it was
-// read.
+// PlanSecret compares the Secret with the wanted configuration. A ca-file is a path on the operator's machine and is
+// not written to the Secret; see ApplyCA. Overwriting keeps other keys, labels and annotations of the object, and fails
+// if somebody has changed the object since it was read.
 func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	inPod := *wanted
 	inPod.CAFile = ""
 	if s.Config != nil {
-		inPod.CAFile = s.Config.CAFile // a path in the Pod that somebody set up by hand
+		inPod.CAFile = s.Config.CAFile // keep a path in the Pod that somebody configured by hand
 	}
 
 	if err := inPod.Validate(); err != nil {
@@ -158,11 +159,11 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	return p, nil
 }
 
-// DryRun has the API server judge the plan without a change.
+// DryRun sends the plan to the API server as a dry run.
 func (p *SecretPlan) DryRun(ctx context.Context, kube kubernetes.Interface) error {
 	err := p.Apply(ctx, kube, metav1.DryRunAll)
 	if p.Action == SecretCreate && apierrors.IsNotFound(err) {
-		return nil // the namespace is made first
+		return nil // the namespace is created before the Secret
 	}
 	return err
 }
@@ -184,12 +185,12 @@ func (p *SecretPlan) Apply(ctx context.Context, kube kubernetes.Interface, dryRu
 	return nil
 }
 
-// EnsureNamespace makes the namespace of the Secret when there is none: Helm
-// would, but comes later.
+// EnsureNamespace creates the namespace if it does not exist: the Secret is written before Helm would create the
+// namespace.
 func EnsureNamespace(ctx context.Context, kube kubernetes.Interface, namespace string) error {
 	_, err := kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
-		return nil // it is there, or who may not look finds out by the Secret
+		return nil // it exists; or it cannot be read, and writing the Secret shows whether it exists
 	}
 	_, err = kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespace, Labels: map[string]string{managedByLabel: manager},
@@ -200,7 +201,7 @@ func EnsureNamespace(ctx context.Context, kube kubernetes.Interface, namespace s
 	return nil
 }
 
-// ApplyCA keeps the certificates in a ConfigMap for the controller's Pods.
+// ApplyCA stores the certificates in a ConfigMap for the controller's Pods.
 func ApplyCA(ctx context.Context, kube kubernetes.Interface, namespace string, pem []byte) error {
 	err := cluster.ChangeConfigMap(ctx, kube, namespace, CAConfigMap, func(c *corev1.ConfigMap) error {
 		c.Data[CAKey] = string(pem)
@@ -212,9 +213,8 @@ func ApplyCA(ctx context.Context, kube kubernetes.Interface, namespace string, p
 	return nil
 }
 
-// LocalConfig is the Secret's configuration for use on this machine, where the
-// Pod's paths do not exist: a CA bundle of ours is written to a temporary file,
-// which cleanup removes.
+// LocalConfig returns the Secret's configuration for use on this machine, where the Pod's paths do not exist. It writes
+// the CA bundle of CAConfigMap to a temporary file, which cleanup removes.
 func (s *Secret) LocalConfig(
 	ctx context.Context, kube kubernetes.Interface,
 ) (cfg *cloudstack.Config, cleanup func(), err error) {

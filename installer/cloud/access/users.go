@@ -21,17 +21,18 @@ import (
 	"github.com/csccm/csccm/installer/kube/rights"
 )
 
-// ofTypes leaves out the Secrets that no program reads keys from, which are the largest and the most.
+// ofTypes excludes the Secrets from which no program reads API keys: Helm releases and service account tokens, the
+// largest and most frequent ones.
 const ofTypes = "type!=helm.sh/release.v1,type!=" + string(corev1.SecretTypeServiceAccountToken)
 
-// User is the owner of Pods that refer to a Secret: a Deployment, a DaemonSet, ... or a Pod without an owner.
+// User is an object whose Pods refer to a Secret: a Deployment, a DaemonSet, ..., or a Pod without an owner.
 type User struct {
 	Kind      string        `json:"kind"`
 	Namespace string        `json:"namespace"`
 	Name      string        `json:"name"`
 	Secret    string        `json:"secret"` // of the same namespace
 	PodCount  int           `json:"pods"`
-	Needs     string        `json:"needs"` // to work with other content of the Secret; for callers that judge it
+	Needs     string        `json:"needs"` // what it needs after the Secret has changed; set by callers
 	Pods      []*corev1.Pod `json:"-"`
 }
 
@@ -41,21 +42,21 @@ func (u *User) String() string { return u.Kind + " " + u.Namespace + "/" + u.Nam
 type Copy struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
-	Keys      []string `json:"keys"` // of its data, whose content has the value
+	Keys      []string `json:"keys"` // keys of its data that contain the value
 	Users     []User   `json:"-"`
 }
 
 func (c *Copy) String() string { return c.Namespace + "/" + c.Name }
 
-// Found is what uses the content of a Secret. NotRead is what the caller may not list.
+// Found has the users and the copies of a Secret's content. NotRead is what the caller may not list.
 type Found struct {
 	Users   []User   `json:"workloads"`
 	Copies  []Copy   `json:"copies"`
 	NotRead []string `json:"notLookedAt"`
 }
 
-// Users looks for the users of the Secret, and for copies of values in all namespaces. In the key that the controller
-// reads they are no copy. Without values no copies are looked for.
+// Users returns the users of the Secret, and copies of the values in Secrets of all namespaces. The key that the
+// controller reads does not count as a copy. Without values, Users looks for no copies.
 func (s *Secret) Users(ctx context.Context, kube kubernetes.Interface, values []string) (*Found, error) {
 	namespace, secret, own := s.Namespace, s.Name, s.Key
 	core := kube.CoreV1()
@@ -94,7 +95,7 @@ func (s *Secret) Users(ctx context.Context, kube kubernetes.Interface, values []
 	for i := range f.Copies {
 		c := &f.Copies[i]
 		if c.Namespace == namespace && c.Name == secret {
-			continue // other data of the Secret itself, which has the same users
+			continue // another key of the Secret itself, which has the same users
 		}
 		pods, err := core.Pods(c.Namespace).List(ctx, metav1.ListOptions{})
 		switch {
@@ -110,9 +111,9 @@ func (s *Secret) Users(ctx context.Context, kube kubernetes.Interface, values []
 	return f, nil
 }
 
-// UsersOf returns the users of a Secret by its Pods, sorted. Pods that have ended are no users.
+// UsersOf returns the users of a Secret among these Pods, sorted. Pods that have ended are not counted.
 func UsersOf(pods []corev1.Pod, namespace, secret string) []User {
-	// In the JSON of a Pod every volume and variable of a Secret has this form, but not the Secrets for pulling images.
+	// In the JSON of a Pod, every volume and variable from a Secret has this form; image pull secrets do not.
 	refers := regexp.MustCompile(`"[A-Za-z]*[sS]ecret(KeyRef|Ref)?":\{"(name|secretName)":"` +
 		regexp.QuoteMeta(secret) + `"`)
 	out := []User{}
@@ -136,7 +137,7 @@ func UsersOf(pods []corev1.Pod, namespace, secret string) []User {
 	return out
 }
 
-// owner returns what created a Pod, and would create it again.
+// owner returns the object that created a Pod, and would create it again.
 func owner(p *corev1.Pod) (kind, name string) {
 	c := metav1.GetControllerOf(p)
 	if c == nil || c.Kind == "Node" { // a static Pod
@@ -151,8 +152,8 @@ func owner(p *corev1.Pod) (kind, name string) {
 	return c.Kind, c.Name
 }
 
-// Copies returns the Secrets that hold one of some values anywhere in their data, sorted. skip names data that does not
-// count.
+// Copies returns the Secrets whose data contains one of the values, sorted. skip reports whether to ignore a key of a
+// Secret.
 func Copies(secrets []corev1.Secret, values []string, skip func(s *corev1.Secret, key string) bool) []Copy {
 	out := []Copy{}
 	for _, s := range secrets {

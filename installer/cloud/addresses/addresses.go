@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addresses decides which public addresses the controller may release with their Services, and marks them. What
-// a Service says about who acquired its address proves nothing, since whoever may write the Service may write that. An
-// operator with the CloudStack keys gives the proof: tags in CloudStack.
+// Package addresses decides which public addresses the controller may release together with their Services, and tags
+// them in CloudStack. Annotations that say who acquired an address are no proof, because everyone who can edit the
+// Service can write them. Tags are: setting them takes an operator with the CloudStack keys.
 package addresses
 
 import (
@@ -24,17 +24,17 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Verdict says what is done with a Service's address.
+// Verdict is the decision about a Service's address.
 type Verdict string
 
 // Verdicts.
 const (
-	Adopt   Verdict = "adopt"   // the address is tagged
-	Done    Verdict = "done"    // it is the Service's already
+	Adopt   Verdict = "adopt"   // the address will be tagged
+	Done    Verdict = "done"    // the address is already tagged for the Service
 	Refused Verdict = "refused" // see Item.Why
 )
 
-// Item is one Service with its address.
+// Item is a Service with its address.
 type Item struct {
 	Service   string  `json:"service"` // namespace/name
 	Address   string  `json:"address,omitempty"`
@@ -42,24 +42,24 @@ type Item struct {
 	Verdict   Verdict `json:"verdict"`
 	Why       string  `json:"why"`
 
-	// Doubt is why an address that may be adopted could be somebody's own: the Service asks for it by name, or shares
-	// it. It is empty where only the old provider can have acquired it.
+	// Doubt is the reason why an address with the verdict Adopt may not have been acquired by the old provider: the
+	// Service requests the address, or shares it. It is empty if only the old provider can have acquired the address.
 	Doubt string `json:"-"`
 
-	tags    map[string]string // that the address gets
-	project string            // of the address
+	tags    map[string]string // tags to add
+	project string            // project of the address
 }
 
-// Undoubted reports whether the address may be adopted without a question about this one: only the old provider can
-// have acquired it.
+// Undoubted reports whether the address may be adopted without asking, because only the old provider can have acquired
+// it.
 func (it *Item) Undoubted() bool { return it.Verdict == Adopt && it.Doubt == "" }
 
-// String names the address and its Service.
+// String returns the address and its Service.
 func (it *Item) String() string {
 	return fmt.Sprintf("address %s of Service %s", it.Address, it.Service)
 }
 
-// Facts are what a plan rests on.
+// Facts are the input of a plan.
 type Facts struct {
 	ClusterIDs []string         // the current one, then former ones
 	Services   []corev1.Service // all of the cluster
@@ -68,7 +68,7 @@ type Facts struct {
 	Forwards   []cloudstack.PortForwarding
 }
 
-// Read reads what CloudStack has in a project; "" is the account itself.
+// Read reads the addresses, rules and port forwardings of a project; "" is the account itself.
 func Read(ctx context.Context, api *cloudapi.Client, project string) (f *Facts, err error) {
 	f = &Facts{}
 	if f.Addresses, err = api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project}); err != nil {
@@ -81,8 +81,8 @@ func Read(ctx context.Context, api *cloudapi.Client, project string) (f *Facts, 
 	return f, err
 }
 
-// Tag marks the address of an item. The controller may tag the address at the same time, and CloudStack refuses all
-// tags of a call when one of them is there: those that are missing then are added.
+// Tag adds the tags of an item to its address. The controller may tag the address at the same time. CloudStack then
+// refuses the whole call, because one of the tags exists; Tag tries again with the tags that are still missing.
 func Tag(ctx context.Context, api *cloudapi.Client, it *Item) error {
 	missing := maps.Clone(it.tags)
 	for {
@@ -100,7 +100,7 @@ func Tag(ctx context.Context, api *cloudapi.Client, it *Item) error {
 		}
 		before := len(missing)
 		maps.DeleteFunc(missing, func(key, value string) bool { return now[0].Tags[key] == value })
-		if len(missing) == before { // something else is wrong, such as a tag with another value
+		if len(missing) == before { // another problem, such as a tag with another value
 			return err
 		}
 		if len(missing) == 0 {
@@ -109,7 +109,7 @@ func Tag(ctx context.Context, api *cloudapi.Client, it *Item) error {
 	}
 }
 
-// Untag takes the mark of an address away.
+// Untag removes csccm's tags from an address.
 func Untag(ctx context.Context, api *cloudapi.Client, a *cloudstack.PublicIP) error {
 	job, err := api.DeleteTags(ctx, plan.ResourcePublicIP, []string{a.ID}, plan.PresentTagKeys(a.Tags))
 	if err == nil {
@@ -118,13 +118,13 @@ func Untag(ctx context.Context, api *cloudapi.Client, a *cloudstack.PublicIP) er
 	return err
 }
 
-// Marked reports whether the tags of an address say that the controller acquired it for a Service.
+// Marked reports whether the tags of an address prove that the controller acquired it for a Service.
 func Marked(a *cloudstack.PublicIP, svc *corev1.Service) bool {
 	return a.Tags[plan.TagServiceUID] == string(svc.UID) && a.Tags[plan.TagAllocatedBy] == plan.ManagedBy
 }
 
-// MakePlan decides about the chosen Services: those that are named, or else those whose annotation says that Apache's
-// provider acquired the address. It is pure.
+// MakePlan decides about the addresses of the chosen Services. Unless they are named, it considers only those with the
+// annotation that Apache's provider acquired the address. It is a pure function.
 func MakePlan(f *Facts, chosen []*corev1.Service, named bool) (items []Item) {
 	for _, svc := range chosen {
 		if recorded, _ := annotation.Bool(svc.Annotations[annotation.AssociatedByController]); recorded || named {
@@ -148,20 +148,21 @@ func (f *Facts) item(svc *corev1.Service) Item {
 		out.Verdict, out.Why, out.tags = Adopt, "is tagged", plan.Tags(f.ClusterIDs[0], id)
 		out.Doubt = f.doubt(svc, id, a)
 		for key := range a.Tags {
-			delete(out.tags, key) // one that is there is left
+			delete(out.tags, key) // keep existing tags
 		}
 	}
 	return out
 }
 
-// Asked reports whether somebody has chosen the address of a Service. Leaseweb's provider writes the annotation with
-// the address on each Service, together with the network's id; it is a record there, and says nothing.
+// Asked reports whether somebody requested a specific address for a Service. Leaseweb's provider writes the address
+// annotation on each Service, together with the network's id; such an annotation is not a request.
 func Asked(svc *corev1.Service) bool {
 	recorded := svc.Annotations[annotation.LeasewebNetworkID] != ""
 	return svc.Spec.LoadBalancerIP != "" || svc.Annotations[annotation.Address] != "" && !recorded
 }
 
-// doubt says why somebody else than a provider may have acquired the address of a Service.
+// doubt returns the reason why somebody other than a provider may have acquired the address of a Service; "" if there
+// is none.
 func (f *Facts) doubt(svc *corev1.Service, id plan.Service, a *cloudstack.PublicIP) string {
 	if Asked(svc) {
 		return "the Service asks for it by name"
@@ -177,12 +178,13 @@ func (f *Facts) doubt(svc *corev1.Service, id plan.Service, a *cloudstack.Public
 	return ""
 }
 
-// forwards reports whether a port forwarding is the Service's by its tags.
+// forwards reports whether a port forwarding belongs to the Service, by its tags.
 func (f *Facts) forwards(fw *cloudstack.PortForwarding, id plan.Service) bool {
 	return fw.Tags[plan.TagServiceUID] == id.UID && slices.Contains(f.ClusterIDs, fw.Tags[plan.TagCluster])
 }
 
-// addressOf finds the one address on which the Service has rules by its own name, or port forwardings.
+// addressOf returns the only address on which the Service has rules with its own name, or port forwardings; otherwise
+// nil and the reason.
 func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why string) {
 	ids := sets.New[string]()
 	for _, r := range f.Rules {
@@ -209,7 +211,7 @@ func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why st
 	return &f.Addresses[at], ""
 }
 
-// against says what speaks against releasing the address with the Service.
+// against returns the reason not to release the address with the Service; "" if there is none.
 func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 	for _, tag := range []struct{ key, own string }{
 		{plan.TagServiceUID, id.UID},

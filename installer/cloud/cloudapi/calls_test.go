@@ -19,11 +19,12 @@ const testPassword = "canaryPassword~*&=CCCC"
 func TestRecordedAnswers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
+
 	for _, tc := range []struct {
 		golden string
 		call   func(c *Client) (any, error)
 		want   any
-		params map[string]string // that the call must have, besides others; a value of "" must not be there
+		params map[string]string // required parameters of the call; "" means that it must be absent
 	}{
 		{"listServiceOfferings.all", func(c *Client) (any, error) { return c.ListServiceOfferings(ctx, "z") },
 			[]ServiceOffering{
@@ -168,7 +169,7 @@ func TestSecretsArePrintedRedacted(t *testing.T) {
 	}
 }
 
-// Administrators see limits as the word Unlimited, and some roles see none at all.
+// Administrators get "Unlimited" as a limit, and some roles get no limits at all.
 func TestReadQuotaOddAnswers(t *testing.T) {
 	t.Parallel()
 	f := always(`{"listaccountsresponse":{"count":1,"account":[{"id":"a","name":"admin","vmlimit":"Unlimited","vmtotal":7,"cpulimit":"-1","iplimit":"5","iptotal":9}]}}`)
@@ -205,7 +206,7 @@ func TestOddAnswers(t *testing.T) {
 	require.Nil(t, cluster)
 }
 
-// What refuses is a CloudStack, also one that throttles.
+// A server that refuses a call, or throttles it, is a CloudStack.
 func TestARefusalIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	for status, answers := range map[int]bool{

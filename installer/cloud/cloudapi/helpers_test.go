@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
-// fakeAPI is a server that is called without a socket. It gives one answer to every call unless it has a function for
-// them.
+// fakeAPI is a server that is called without a socket. It gives the same answer to every call unless it has a function
+// that answers.
 type fakeAPI struct {
 	status int
 	body   string
@@ -31,14 +31,14 @@ type fakeAPI struct {
 
 func always(body string) *fakeAPI { return &fakeAPI{status: http.StatusOK, body: body} }
 
-// golden gives the answer of a recorded exchange.
+// golden returns the answer of a recorded exchange.
 func golden(t *testing.T, name string) *fakeAPI {
 	t.Helper()
 	g := recordings.Case(t, "../../../pkg/simulator/testdata", name)
 	return &fakeAPI{status: g.HTTPStatus, body: string(g.Body())}
 }
 
-// RoundTrip notes the call and answers.
+// RoundTrip records the call and answers it.
 func (f *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.ParseForm(); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (f *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out.Result(), nil
 }
 
-// form is that of the first call.
+// form returns the form of the first call.
 func (f *fakeAPI) form() url.Values {
 	f.mu.Lock()
 	defer f.mu.Unlock()

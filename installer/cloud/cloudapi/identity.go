@@ -14,16 +14,16 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// The types of this group are what the installer needs of the identity calls.
+// Types of CloudStack's identity API, with the fields that the installer needs.
 type (
-	// Role is a role that accounts have.
+	// Role is a role of accounts.
 	Role struct {
 		ID          string `json:"id"`
 		Name        string `json:"name"`
 		Type        string `json:"type"`
 		Description string `json:"description"`
 	}
-	// RolePermission is one rule of a role; Permission is allow or deny, in any case.
+	// RolePermission is one rule of a role. Permission is allow or deny, in upper or lower case.
 	RolePermission struct {
 		ID         string `json:"id"`
 		Rule       string `json:"rule"`
@@ -36,7 +36,7 @@ type (
 		DomainID string `json:"domainid"`
 		RoleID   string `json:"roleid"`
 		Users    []User `json:"user"`
-		// What it owns.
+		// Numbers of the resources that the account owns.
 		VMs       int `json:"vmtotal"`
 		IPs       int `json:"iptotal"`
 		Volumes   int `json:"volumetotal"`
@@ -46,7 +46,7 @@ type (
 		VPCs      int `json:"vpctotal"`
 		Projects  int `json:"projecttotal"`
 	}
-	// User is one login of an account; APIKey is empty while it has no keys.
+	// User is a user of an account; APIKey is empty if the user has no keys.
 	User struct {
 		ID        string `json:"id"`
 		Username  string `json:"username"`
@@ -60,19 +60,20 @@ type (
 		RoleType  string `json:"roletype"`
 		APIKey    string `json:"apikey"`
 	}
-	// Keys are a user's key pair, which is secret: it prints redacted.
+	// Keys is a user's key pair. It is secret, and prints redacted.
 	Keys struct {
 		APIKey    string `json:"apikey"`
 		SecretKey string `json:"secretkey"`
 	}
-	// Domain is a domain of accounts; Path is like ROOT/a/b.
+	// Domain is a domain of accounts; Path has the form ROOT/a/b.
 	Domain struct {
 		ID   string `json:"id"`
 		Path string `json:"path"`
 	}
 )
 
-// ofCluster begins the last name of a user whom csccm made; the UID of the cluster's namespace kube-system follows.
+// ofCluster is the prefix of the last name of users that csccm made; the UID of the cluster's namespace kube-system
+// follows.
 const ofCluster = "cluster "
 
 // Cluster returns the cluster that csccm made the user for; "" for any other user.
@@ -84,10 +85,10 @@ func (u *User) Cluster() string {
 	return uid
 }
 
-// Format shows neither key, for every verb.
+// Format hides both keys, for every verb.
 func (Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(keys)") }
 
-// one sends a command whose answer has one object, which whole recognises.
+// one sends a command whose answer has a single object. whole reports whether the object is complete.
 func one[T any](
 	ctx context.Context, c *Client, command, object string, f cloudstack.Params, whole func(*T) bool,
 ) (out T, err error) {
@@ -116,51 +117,52 @@ func (c *Client) Do(ctx context.Context, command string, f cloudstack.Params) er
 	return err
 }
 
-// ListRoles lists roles: those whose name contains this one, or all for "".
+// ListRoles returns the roles whose name contains name, or all roles if name is "".
 func (c *Client) ListRoles(ctx context.Context, name string) ([]Role, error) {
 	return cloudstack.List(ctx, c.Client, "listRoles", "role", cloudstack.Params{}.Set("name", name),
 		func(r *Role) string { return r.ID })
 }
 
-// CreateRole makes a role of type User.
+// CreateRole creates a role of type User.
 func (c *Client) CreateRole(ctx context.Context, name, description string) (Role, error) {
 	f := cloudstack.Params{"name": name, "type": "User", "description": description}
 	return one(ctx, c, "createRole", "role", f, func(r *Role) bool { return r.ID != "" })
 }
 
-// ListRolePermissions lists a role's rules in the order in which they apply.
+// ListRolePermissions returns a role's rules in the order in which they apply.
 func (c *Client) ListRolePermissions(ctx context.Context, roleID string) ([]RolePermission, error) {
 	f := cloudstack.Params{"roleid": roleID}
 	return cloudstack.List(ctx, c.Client, "listRolePermissions", "rolepermission", f,
 		func(p *RolePermission) string { return p.ID })
 }
 
-// ListDomains lists all domains the caller may see.
+// ListDomains returns all domains that the caller may see.
 func (c *Client) ListDomains(ctx context.Context) ([]Domain, error) {
 	f := cloudstack.Params{"listall": "true"}
 	return cloudstack.List(ctx, c.Client, "listDomains", "domain", f, func(d *Domain) string { return d.ID })
 }
 
-// ListAccounts lists the accounts of a name in all domains that the caller may see; "" means any name.
+// ListAccounts returns the accounts with this name in all domains that the caller may see; all accounts if name is "".
 func (c *Client) ListAccounts(ctx context.Context, name string) ([]Account, error) {
 	f := cloudstack.Params{"listall": "true"}.Set("name", name)
 	return cloudstack.List(ctx, c.Client, "listAccounts", "account", f, func(a *Account) string { return a.ID })
 }
 
-// ListUsers lists the users of a domain, or all for "".
+// ListUsers returns the users of a domain, or all users if domainID is "".
 func (c *Client) ListUsers(ctx context.Context, domainID string) ([]User, error) {
 	f := cloudstack.Params{"listall": "true"}.Set("domainid", domainID)
 	return cloudstack.List(ctx, c.Client, "listUsers", "user", f, func(u *User) string { return u.ID })
 }
 
-// NewUser is a user of the controller, who only ever works by keys.
+// NewUser is a new user for the controller, which uses only its keys and never its password.
 type NewUser struct {
 	Account, Name, DomainID string
 	RoleID                  string // of a new account
-	Cluster                 string // that the user works for
+	Cluster                 string // UID of the cluster that the user is for
 }
 
-// params has a password that nobody gets to know. It has letters of both cases and digits, as password policies want.
+// params returns the parameters for a new user. The password is random and not stored. It has letters of both cases and
+// digits, as password policies require.
 func (u NewUser) params() cloudstack.Params {
 	lastName := u.Account
 	if u.Cluster != "" {
@@ -172,21 +174,22 @@ func (u NewUser) params() cloudstack.Params {
 		"password":  rand.Text() + "aA1",
 		"firstname": "Kubernetes",
 		"lastname":  lastName,
-		"email":     u.Name + "@localhost", "domainid": u.DomainID,
+		"email":     u.Name + "@localhost",
+		"domainid":  u.DomainID,
 	}.Set("roleid", u.RoleID)
 }
 
-// CreateAccount makes an account and its first user; a name that is taken is KindInvalid.
+// CreateAccount creates an account and its first user. If the name is taken, the error is KindInvalid.
 func (c *Client) CreateAccount(ctx context.Context, u NewUser) (Account, error) {
 	return one(ctx, c, "createAccount", "account", u.params(), func(a *Account) bool { return a.ID != "" })
 }
 
-// CreateUser makes a user of an account; a name that is taken is cloudstack.KindUnknown (530).
+// CreateUser creates a user of an account. If the name is taken, the error is cloudstack.KindUnknown (530).
 func (c *Client) CreateUser(ctx context.Context, u NewUser) (User, error) {
 	return one(ctx, c, "createUser", "user", u.params(), func(u *User) bool { return u.ID != "" })
 }
 
-// GetUserKeys reads a user's keys; both are empty when the user never registered any.
+// GetUserKeys returns a user's keys; both are empty if the user never registered any.
 func (c *Client) GetUserKeys(ctx context.Context, userID string) (Keys, error) {
 	var answer struct {
 		Keys Keys `json:"userkeys"`
@@ -195,7 +198,7 @@ func (c *Client) GetUserKeys(ctx context.Context, userID string) (Keys, error) {
 	return answer.Keys, err
 }
 
-// RegisterUserKeys makes a new pair of keys; the user's old keys stop working at once.
+// RegisterUserKeys creates a new key pair for a user. The user's old keys stop working at once.
 func (c *Client) RegisterUserKeys(ctx context.Context, userID string) (Keys, error) {
 	f := cloudstack.Params{"id": userID}
 	return one(ctx, c, "registerUserKeys", "userkeys", f,

@@ -11,7 +11,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// CloudManaged is the type of a cluster that CloudStack made; the other is cloudstack.ExternalManaged.
+// CloudManaged is the type of a cluster that CloudStack created; the other type is cloudstack.ExternalManaged.
 const CloudManaged = "CloudManaged"
 
 // KubernetesCluster is a cluster of CloudStack Kubernetes Service.
@@ -29,18 +29,19 @@ type KubernetesCluster struct {
 	NetworkName  string `json:"associatednetworkname"`
 	OfferingID   string `json:"serviceofferingid"`
 	OfferingName string `json:"serviceofferingname"`
-	// ControlOfferingName and WorkerOfferingName are empty where these nodes have OfferingName. OfferingID is empty
-	// where each kind of node was given its own.
+	// The offerings of each kind of node are empty if its nodes have OfferingName. OfferingID is empty if every kind of
+	// node was given its own offering.
 	ControlOfferingID   string `json:"controlofferingid"`
 	ControlOfferingName string `json:"controlofferingname"`
 	WorkerOfferingID    string `json:"workerofferingid"`
 	WorkerOfferingName  string `json:"workerofferingname"`
 	EtcdOfferingID      string `json:"etcdofferingid"`
 	EtcdOfferingName    string `json:"etcdofferingname"`
-	// of nodes without one of their own, which CloudStack does not show
+
+	// TemplateID is the template of nodes that were given no other; CloudStack does not show the others.
 	TemplateID    string      `json:"templateid"`
 	TemplateName  string      `json:"templatename"`
-	CNIConfigID   string      `json:"cniconfigurationid"` // empty: the network plugin of the version
+	CNIConfigID   string      `json:"cniconfigurationid"` // empty: the default network plugin of the version
 	CNIConfigName string      `json:"cniconfigname"`
 	KeyPair       string      `json:"keypair"`
 	Endpoint      string      `json:"endpoint"` // URL of the API server
@@ -54,13 +55,13 @@ type KubernetesCluster struct {
 	MaxSize       int         `json:"maxsize"`
 	CSI           bool        `json:"csienabled"`
 	Account       string      `json:"account"`
-	Project       string      `json:"project"` // empty for one of an account
+	Project       string      `json:"project"` // empty for a cluster of an account
 	Created       string      `json:"created"` // as the server writes it
 	VMs           []string    `json:"-"`       // ids
 	Nodes         []ClusterVM `json:"-"`       // the VMs of a CloudManaged cluster
 }
 
-// ClusterVM is a VM as its cluster shows it.
+// ClusterVM is a VM in the list of its cluster.
 type ClusterVM struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
@@ -72,12 +73,12 @@ type ClusterVM struct {
 	Etcd       bool   `json:"isetcdnode"`
 }
 
-// ListKubernetesClusters is that of cloudstack.Client with all fields.
+// ListKubernetesClusters is like the method of cloudstack.Client but returns all fields.
 func (c *Client) ListKubernetesClusters(ctx context.Context, projectID string) ([]KubernetesCluster, error) {
 	return c.listClusters(ctx, cloudstack.Params{}.Set("projectid", projectID))
 }
 
-// KubernetesCluster returns a cluster of a project, or of the account for ""; nil when it does not exist any more.
+// KubernetesCluster returns a cluster of a project, or of the account if projectID is ""; nil if it no longer exists.
 func (c *Client) KubernetesCluster(ctx context.Context, id, projectID string) (*KubernetesCluster, error) {
 	all, err := c.listClusters(ctx, cloudstack.Params{"id": id}.Set("projectid", projectID))
 	if cloudstack.IsNotFound(err) || err == nil && len(all) == 0 {
@@ -89,7 +90,7 @@ func (c *Client) KubernetesCluster(ctx context.Context, id, projectID string) (*
 	return &all[0], nil
 }
 
-// Owner names the account or the project of a cluster.
+// Owner returns the account or the project of a cluster.
 func (k *KubernetesCluster) Owner() string {
 	if k.Project != "" {
 		return "project " + k.Project
@@ -119,20 +120,20 @@ func (c *Client) listClusters(ctx context.Context, f cloudstack.Params) ([]Kuber
 	}), err
 }
 
-// CreateClusterRequest are the parameters of a CloudManaged cluster. The fields up to Size are required, OfferingID
-// unless both kinds of nodes have their own.
+// CreateClusterRequest has the parameters for a CloudManaged cluster. The fields up to Size are required, except
+// OfferingID if both kinds of nodes have their own.
 type CreateClusterRequest struct {
 	Name, ZoneID, VersionID, OfferingID string
 	ControlNodes, Size                  int
 	Description, ProjectID              string
-	NetworkID                           string // empty: CloudStack creates one
+	NetworkID                           string // empty: CloudStack creates a network
 	KeyPair                             string
 	ExternalLBAddress                   string // of a highly available control plane in a shared network
 	RootDiskGiB                         int
 	EnableCSI                           bool
 	ASNumber                            int // of a new routed network
 
-	// CloudStack 4.21. Offerings and templates of kinds of nodes; empty: as all nodes.
+	// Since CloudStack 4.21: offerings and templates for each kind of node; empty means those of all nodes.
 	ControlOfferingID, WorkerOfferingID, EtcdOfferingID string
 	ControlTemplateID, WorkerTemplateID, EtcdTemplateID string
 	EtcdNodes                                           int
@@ -146,17 +147,24 @@ type CreateClusterRequest struct {
 // Registry is a registry of container images with a login; no parameter is sent without a URL.
 type Registry struct{ URL, Username, Password string }
 
-// Params are those of createKubernetesCluster. Its job ends when the cluster is Running, or in cloudstack.Error.
+// Params returns the parameters of createKubernetesCluster. Its job ends when the cluster is Running, or with a
+// cloudstack.Error.
 func (r CreateClusterRequest) Params() cloudstack.Params {
 	f := cloudstack.Params{
 		"clustertype": CloudManaged, "name": r.Name, "zoneid": r.ZoneID, "kubernetesversionid": r.VersionID,
 		"controlnodes": strconv.Itoa(r.ControlNodes), "size": strconv.Itoa(r.Size),
-	}.Set("serviceofferingid", r.OfferingID).Set("description", r.Description).Set("projectid",
-		r.ProjectID).Set("networkid", r.NetworkID).
-		Set("keypair", r.KeyPair).Set("externalloadbalanceripaddress", r.ExternalLBAddress).Flag("enablecsi",
-		r.EnableCSI).Set("hypervisor", r.Hypervisor).
-		Set("cniconfigurationid", r.CNIConfigID).Set("dockerregistryurl", r.Registry.URL).Set("dockerregistryusername",
-		r.Registry.Username).
+	}.
+		Set("serviceofferingid", r.OfferingID).
+		Set("description", r.Description).
+		Set("projectid", r.ProjectID).
+		Set("networkid", r.NetworkID).
+		Set("keypair", r.KeyPair).
+		Set("externalloadbalanceripaddress", r.ExternalLBAddress).
+		Flag("enablecsi", r.EnableCSI).
+		Set("hypervisor", r.Hypervisor).
+		Set("cniconfigurationid", r.CNIConfigID).
+		Set("dockerregistryurl", r.Registry.URL).
+		Set("dockerregistryusername", r.Registry.Username).
 		Set("dockerregistrypassword", r.Registry.Password)
 
 	for name, n := range map[string]int{
@@ -177,7 +185,8 @@ func (r CreateClusterRequest) Params() cloudstack.Params {
 	return nodeMap(f, "offering", r.ControlOfferingID, r.WorkerOfferingID, r.EtcdOfferingID)
 }
 
-// nodeMap adds the map nodeofferings or nodetemplates to parameters: the ids of control nodes, workers and etcd nodes.
+// nodeMap adds the map nodeofferings or nodetemplates to parameters. ids are those for control nodes, workers and etcd
+// nodes.
 func nodeMap(f cloudstack.Params, what string, ids ...string) cloudstack.Params {
 	n := 0
 	for i, id := range ids {
@@ -201,7 +210,7 @@ type CNIConfig struct {
 	UserData string `json:"userdata"` // in base64
 }
 
-// ListCNIConfigs lists the configurations of a project, or of the account for "".
+// ListCNIConfigs returns the configurations of a project, or of the account if projectID is "".
 func (c *Client) ListCNIConfigs(ctx context.Context, projectID string) ([]CNIConfig, error) {
 	f := cloudstack.Params{}.Set("projectid", projectID)
 	return cloudstack.List(ctx, c.Client, "listCniConfiguration", "cniconfig", f,
@@ -235,7 +244,7 @@ func (c *Client) ListVolumes(ctx context.Context, vmID, projectID string) ([]Vol
 	return cloudstack.List(ctx, c.Client, "listVolumes", "volume", f, func(v *Volume) string { return v.ID })
 }
 
-// ScaleClusterRequest changes one kind of thing: the size, or the offerings, or autoscaling.
+// ScaleClusterRequest changes either the size, or the offerings, or autoscaling of a cluster.
 type ScaleClusterRequest struct {
 	ID                                              string
 	Size                                            int // 0: unchanged
@@ -244,7 +253,7 @@ type ScaleClusterRequest struct {
 	MinSize, MaxSize                                int   // with Autoscaling on
 }
 
-// Params are those of scaleKubernetesCluster.
+// Params returns the parameters of scaleKubernetesCluster.
 func (r ScaleClusterRequest) Params() cloudstack.Params {
 	f := cloudstack.Params{"id": r.ID}.Set("serviceofferingid", r.OfferingID)
 	if r.Size > 0 {
@@ -259,7 +268,7 @@ func (r ScaleClusterRequest) Params() cloudstack.Params {
 	return nodeMap(f, "offering", r.ControlOfferingID, r.WorkerOfferingID)
 }
 
-// KubernetesClusterConfig returns the kubeconfig of a cluster's administrator: a secret.
+// KubernetesClusterConfig returns the kubeconfig of a cluster's administrator, which is a secret.
 func (c *Client) KubernetesClusterConfig(ctx context.Context, id string) (string, error) {
 	type config struct {
 		Data string `json:"configdata"`
@@ -277,18 +286,18 @@ type KubernetesVersion struct {
 	Semantic            string `json:"semanticversion"` // such as 1.33.1
 	ISOID               string `json:"isoid"`
 	ISOName             string `json:"isoname"`
-	ISOState            string `json:"isostate"` // Ready when it can be used; empty when the ISO is gone
+	ISOState            string `json:"isostate"` // Ready if it can be used; empty if the ISO no longer exists
 	ZoneID              string `json:"zoneid"`   // empty: all zones
 	ZoneName            string `json:"zonename"`
 	Arch                string `json:"arch"`  // x86_64 or aarch64; CloudStack 4.20.1
-	State               string `json:"state"` // Enabled where new clusters can have it
+	State               string `json:"state"` // Enabled if new clusters can use it
 	MinCPUs             int    `json:"mincpunumber"`
-	MinMemoryMiB        int    `json:"minmemory"` // what a node needs at least
+	MinMemoryMiB        int    `json:"minmemory"` // minimum for a node
 	SupportsHA          bool   `json:"supportsha"`
 	SupportsAutoscaling bool   `json:"supportsautoscaling"`
 }
 
-// ListKubernetesVersions lists the versions of a zone, with those of all zones; of every zone for "".
+// ListKubernetesVersions returns the versions for a zone, including those for all zones; every version if zoneID is "".
 func (c *Client) ListKubernetesVersions(ctx context.Context, zoneID string) ([]KubernetesVersion, error) {
 	f := cloudstack.Params{}.Set("zoneid", zoneID)
 	return cloudstack.List(ctx, c.Client, "listKubernetesSupportedVersions", "kubernetessupportedversion", f,
@@ -306,14 +315,14 @@ type Event struct {
 	Created     string `json:"created"` // as the server writes it
 }
 
-// ListClusterEvents lists the events of a KubernetesCluster, newest first. Servers before 4.17 have no such parameters
-// and list others too.
+// ListClusterEvents returns the events of a KubernetesCluster, newest first. Servers before 4.17 ignore the parameters
+// and return other events too.
 func (c *Client) ListClusterEvents(ctx context.Context, id, projectID string) ([]Event, error) {
 	f := cloudstack.Params{"resourcetype": "KubernetesCluster", "resourceid": id}.Set("projectid", projectID)
 	return cloudstack.List(ctx, c.Client, "listEvents", "event", f, func(e *Event) string { return e.ID })
 }
 
-// Names returns the names, or something else, of what a list has.
+// Names returns the result of name for each item.
 func Names[T, N any](items []T, name func(*T) N) []N {
 	out := make([]N, len(items))
 	for i := range items {

@@ -23,13 +23,13 @@ import (
 // Client is a client of the CloudStack API with the calls of this package.
 type Client struct {
 	*cloudstack.Client
-	session *session // of Login, nil with keys
+	session *session // set by Login; nil with keys
 }
 
-// readLimit is how long CloudStack may take for one read. A cloud-config with a longer timeout has its own.
+// readLimit limits each read of CloudStack. A longer timeout in the cloud-config replaces it.
 const readLimit = 15 * time.Second
 
-// NewClient is cloudstack.NewClient with a limit of reads.
+// NewClient is cloudstack.NewClient with a time limit for reads.
 func NewClient(cfg *cloudstack.Config, opts ...cloudstack.Option) (*Client, error) {
 	limit := readLimit
 	if cfg.Timeout > cloudconfig.DefaultTimeout {
@@ -42,7 +42,8 @@ func NewClient(cfg *cloudstack.Config, opts ...cloudstack.Option) (*Client, erro
 	return &Client{Client: c}, nil
 }
 
-// Answers makes sure that CloudStack answers. A refusal is an answer: what is refused shows when it is needed.
+// Answers returns an error if CloudStack does not answer. A refusal is an answer: it matters only to the call that is
+// refused.
 func (c *Client) Answers(ctx context.Context) error {
 	_, err := c.Capabilities(ctx)
 	if cloudstack.IsKind(err, cloudstack.KindAuth) ||
@@ -53,7 +54,7 @@ func (c *Client) Answers(ctx context.Context) error {
 	return err
 }
 
-// session is a login: the session key that must go with the cookies.
+// session is a login: a session key that must be sent with the session's cookies.
 type session struct {
 	key atomic.Pointer[string] // nil before the login and after the logout
 }
@@ -79,7 +80,7 @@ func (s *session) Secrets() []string {
 	return nil
 }
 
-// RoundTrip makes a call with the cookies.
+// RoundTrip sends a request with the cookies of the session, and stores those of the response.
 func (s cookies) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	for _, cookie := range s.jar.Cookies(req.URL) {
@@ -92,9 +93,9 @@ func (s cookies) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Login makes a client that works in a session of a user with a password. domain is a path such as ROOT/a/b, a/b or
-// /a/b; "" and "ROOT" mean ROOT itself. Of cfg the keys are not used. It fails with KindAuth when the password is wrong
-// or the user has two-factor authentication on.
+// Login returns a client that uses a session of a user with a password. domain is a path such as ROOT/a/b, a/b or /a/b;
+// "" and "ROOT" mean ROOT itself. The keys of cfg are not used. The error is KindAuth if the password is wrong or the
+// user has two-factor authentication.
 func Login(
 	ctx context.Context, cfg *cloudstack.Config, username, password, domain string, opts ...cloudstack.Option,
 ) (*Client, error) {
@@ -113,12 +114,12 @@ func Login(
 		append(slices.Clone(opts), cloudstack.WithProof(s, func(next http.RoundTripper) http.RoundTripper {
 			return cookies{jar, next}
 		}))...)
-
 	if err != nil {
 		return nil, err
 	}
 
 	c.session = s
+
 	var answer struct {
 		SessionKey    string `json:"sessionkey"`
 		TwoFAEnabled  bool   `json:"is2faenabled"`
@@ -148,8 +149,8 @@ func Login(
 	return c, nil
 }
 
-// BelowRoot returns the path of a domain below ROOT with a leading slash, as the login call takes it; "" for ROOT
-// itself. The server refuses the path that listDomains shows, ROOT/a/b, as that of a domain ROOT below ROOT.
+// BelowRoot returns the path of a domain below ROOT with a leading slash, as the login call expects it; "" for ROOT
+// itself. The login call would take ROOT/a/b, the form of listDomains, as a domain ROOT below ROOT, and refuse it.
 func BelowRoot(domain string) string {
 	path := strings.Trim(strings.TrimSpace(domain), "/")
 	if first, rest, _ := strings.Cut(path, "/"); strings.EqualFold(first, "ROOT") {
@@ -161,7 +162,7 @@ func BelowRoot(domain string) string {
 	return "/" + path
 }
 
-// Logout ends a session made by Login; it does nothing for clients with keys.
+// Logout ends a session of Login. It does nothing for clients with keys.
 func (c *Client) Logout(ctx context.Context) error {
 	if c.session == nil || c.session.key.Load() == nil {
 		return nil

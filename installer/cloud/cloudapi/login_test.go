@@ -71,11 +71,13 @@ func TestSession(t *testing.T) {
 	_, err = c.ListZones(t.Context())
 	require.NoError(t, err)
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", c.Client, c.Client, c.Client), "canary")
+
 	require.NoError(t, c.Logout(t.Context()))
 	require.NoError(t, c.Logout(t.Context()), "a second time there is nothing to do")
 	_, err = c.ListZones(t.Context())
 	require.True(t, cloudstack.IsKind(err, cloudstack.KindAuth), "%v", err)
 	require.NotContains(t, err.Error(), "canary")
+
 	require.Len(t, server.calls, 4, "login, two lists, one logout")
 	for _, r := range server.calls {
 		require.Equal(t, "/client/api", r.URL.RequestURI())
@@ -103,7 +105,7 @@ func TestBelowRoot(t *testing.T) {
 	}
 }
 
-// Calls at the same time share a session, as csccm's look at many places does.
+// Concurrent calls share a session, as when csccm searches many projects.
 func TestSessionIsShared(t *testing.T) {
 	t.Parallel()
 	c, err := sessionServer(t, false).login(t, apiURL, testPassword, "/a/b")
@@ -118,6 +120,7 @@ func TestSessionIsShared(t *testing.T) {
 func TestLoginFailures(t *testing.T) {
 	t.Parallel()
 	keyless, twoFactor := sessionServer(t, false), sessionServer(t, true)
+
 	for name, tc := range map[string]struct {
 		server                *fakeAPI
 		url, password, domain string

@@ -1,17 +1,15 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package credentials gets the API keys that the controller works with: made
-// for it by an administrator's login, or taken from who has them. It checks
-// them call by call against CloudStack and keeps them in the cluster's Secret.
+// Package credentials provides the API keys that the controller works with: it makes them with an administrator's
+// login, or reads existing ones from files. It checks the keys with calls to CloudStack; the cluster's Secret holds
+// them.
 //
 // # Whose keys
 //
-// In CloudStack a role belongs to an account, not to a user: all users of an
-// account have the same rights and see the same resources, and nobody but the
-// account (and administrators above it) sees them. So the keys must be those of
-// a user in the account that owns the cluster's VMs and networks. From that
-// follow two ways:
+// In CloudStack a role belongs to an account, not to a user: all users of an account have the same rights and see the
+// same resources, which only they and the administrators above them see. So the keys must belong to a user in the
+// account that owns the cluster's VMs and networks. There are two cases:
 //
 //   - The cluster's VMs belong to an account: a user is added to that account.
 //     Its role is the account's, which csccm must not change, as others work
@@ -50,7 +48,7 @@ type Keys = cloudapi.Keys
 
 const busy = "check that the management server answers, then run the command again: it continues where it stopped"
 
-// fixes are what helps where CloudStack refuses an administrator's call.
+// fixes are remedies for calls of an administrator that CloudStack refuses.
 var fixes = map[cloudstack.Kind]string{
 	cloudstack.KindNotPermitted: "log in as an administrator of the domain, or give existing keys with " +
 		"--api-key-file and --secret-key-file",
@@ -60,8 +58,7 @@ var fixes = map[cloudstack.Kind]string{
 	cloudstack.KindThrottled: busy,
 }
 
-// explain puts an error of the API in the operator's terms. doing says what was tried, for example "listing the
-// domains".
+// explain adds to an error of the API what was tried, for example "listing the domains", and a remedy.
 func explain(doing string, err error) error {
 	var known *report.Error
 	if err == nil ||
@@ -69,7 +66,7 @@ func explain(doing string, err error) error {
 		errors.As(err, &known) ||
 		errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded) {
-		return err // it needs no words about CloudStack
+		return err // it already says what to do, or is not about CloudStack
 	}
 	e := report.Errorf("", "%s: %w", doing, err)
 	if api, ok := errors.AsType[*cloudstack.Error](err); ok {
@@ -78,7 +75,7 @@ func explain(doing string, err error) error {
 	return e
 }
 
-// ExplainLogin puts an error of cloudapi.Login in the operator's terms.
+// ExplainLogin converts an error of cloudapi.Login to one with a remedy.
 func ExplainLogin(apiURL, user, domain string, err error) error {
 	api, answered := errors.AsType[*cloudstack.Error](err)
 	switch {
@@ -105,7 +102,7 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 	)
 }
 
-// RefusedError is a login that another user name, password or domain would mend.
+// RefusedError is a refused login. Another user name, password or domain may work.
 type RefusedError struct{ Problem *report.Error }
 
 func (e *RefusedError) Error() string { return e.Problem.Error() }
@@ -113,7 +110,7 @@ func (e *RefusedError) Error() string { return e.Problem.Error() }
 // Unwrap returns the error with its remedy.
 func (e *RefusedError) Unwrap() error { return e.Problem }
 
-// MustBeAdmin refuses a user who may not make users. who names the user.
+// MustBeAdmin returns an error if the user of the session may not create users. who names the user.
 func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) error {
 	_, err := session.ListDomains(ctx)
 	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
@@ -125,7 +122,7 @@ func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) erro
 	)}
 }
 
-// unanswered is a CloudStack that cannot be reached by a URL that was just given.
+// unanswered returns the error for a new --api-url at which no CloudStack API answers.
 func unanswered(apiURL string, err error) *report.Error {
 	return report.Errorf(
 		cmp.Or(
@@ -137,14 +134,14 @@ func unanswered(apiURL string, err error) *report.Error {
 }
 
 // BadInput reports whether an error of CloudStack's client is about the configuration that it was given: a project that
-// does not exist, a ca-file that is none, a key with blanks in it. The operator must correct that first.
+// does not exist, an invalid ca-file, a key with blanks. The operator must correct the configuration first.
 func BadInput(err error) bool {
 	var config *cloudconfig.Error
 	project, named := errors.AsType[*inventory.ProjectError](err)
 	return errors.As(err, &config) || named && project.Err == nil
 }
 
-// tlsRemedies are for a certificate that no ca-file makes good.
+// tlsRemedies are for certificate errors that no ca-file can resolve.
 var tlsRemedies = map[cloudstack.TLSFault]string{
 	cloudstack.TLSExpired: "have CloudStack's certificate renewed, or correct the clock of this machine",
 	cloudstack.TLSOtherHost: "use a host name of CloudStack's certificate in api-url, or have the certificate made " +
@@ -152,8 +149,8 @@ var tlsRemedies = map[cloudstack.TLSFault]string{
 	cloudstack.TLSAbsent: "correct scheme or port of api-url: what answers there is not HTTPS",
 }
 
-// keyRemedies are for a CloudStack that refuses the controller's own keys; errors of other kinds are about one object,
-// which their text names.
+// keyRemedies are for errors where CloudStack refuses the controller's own keys. Errors of other kinds are about one
+// object, which their text names.
 var keyRemedies = map[cloudstack.Kind]string{
 	cloudstack.KindAuth: "check api-key and secret-key in the cloud-config, and that user and account are enabled; " +
 		newKeys,
@@ -165,15 +162,15 @@ var keyRemedies = map[cloudstack.Kind]string{
 		"network between here and there",
 }
 
-// newKeys is for keys that do not work any more. Not even rotate-keys finds their user.
+// newKeys is the remedy for keys that no longer work. Even rotate-keys cannot find the user of such keys.
 const newKeys = "csccm install --overwrite-secret --admin-user USER --admin-password-file FILE makes new keys"
 
-// untrusted is for a certificate that a ca-file makes good.
+// untrusted is the remedy for a certificate error that a ca-file resolves.
 const untrusted = "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm " +
 	"install --ca-file FILE for the Secret"
 
-// Remedy says in one line what would be right where CloudStack, or the way there, has refused the
-// controller's own credentials; "" where err is not about that.
+// Remedy returns a remedy, in one line, for an error of CloudStack with the controller's own credentials, or of the
+// connection to CloudStack; "" for other errors.
 func Remedy(err error) string {
 	var config *cloudconfig.Error
 	api, answered := errors.AsType[*cloudstack.Error](err)

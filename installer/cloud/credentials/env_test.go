@@ -62,18 +62,18 @@ virtualMachines:
   - {name: tenant-1, project: tenant-shop, offering: Small Instance, nics: [{network: tenant-net, ip: 10.1.6.11}]}
 `
 
-// env is a CloudStack with the accounts of the world.
+// env is a simulated CloudStack with the accounts of the world.
 type env struct {
 	t   *testing.T
 	sim *simulator.Simulator
 	url string
-	// made is the list of the cluster.
+	// made is the cluster's list of what csccm made.
 	made credentials.Made
 }
 
 func newEnv(t *testing.T) *env { t.Helper(); return newEnvOf(t, "") }
 
-// newEnvOf is a CloudStack of a release.
+// newEnvOf returns the env for a release of CloudStack.
 func newEnvOf(t *testing.T, version string) *env {
 	t.Helper()
 	w, err := simulator.LoadWorld(strings.NewReader(world))
@@ -83,7 +83,7 @@ func newEnvOf(t *testing.T, version string) *env {
 	return &env{t: t, sim: cloud.Simulator, url: cloud.URL, made: credentials.Made{Cluster: "this-cluster"}}
 }
 
-// admin is the session of the root administrator, boss that of an administrator of ROOT/tenants.
+// admin returns a session of the root administrator, boss one of an administrator of ROOT/tenants.
 func (e *env) admin() *cloudapi.Client { e.t.Helper(); return e.login("admin", "ROOT") }
 func (e *env) boss() *cloudapi.Client  { e.t.Helper(); return e.login("boss", "tenants") }
 
@@ -115,7 +115,7 @@ func (e *env) keysOf(user string) credentials.Keys {
 	return credentials.Keys{APIKey: api, SecretKey: secret}
 }
 
-// request is for a user of an account, or with no account for a member of a project.
+// request returns a request for a user of an account or, without an account, for a member of a project.
 func (e *env) request(account, project string) credentials.Request {
 	return credentials.Request{
 		Account: account, Project: project, Commands: provider.RequiredCommands, Made: &e.made,
@@ -143,7 +143,7 @@ func (e *env) apply(admin *cloudapi.Client, p *credentials.Provision) credential
 	return keys
 }
 
-// refused is the error of a plan that cannot be.
+// refused returns the error of Plan.
 func (e *env) refused(admin *cloudapi.Client, r credentials.Request, says, remedy string) {
 	e.t.Helper()
 	_, err := credentials.Plan(e.t.Context(), admin, r)
@@ -153,7 +153,7 @@ func (e *env) refused(admin *cloudapi.Client, r credentials.Request, says, remed
 	require.Contains(e.t, told.Remedy(), remedy)
 }
 
-// stays makes the plan again: the same keys, and nothing to do. Registering would kill the pair in use.
+// stays plans again: the plan must be empty and have the same keys. New keys would revoke the pair in use.
 func (e *env) stays(admin *cloudapi.Client, r credentials.Request, keys credentials.Keys) {
 	e.t.Helper()
 	before, again := e.writes(), e.plan(admin, r)
@@ -162,7 +162,7 @@ func (e *env) stays(admin *cloudapi.Client, r credentials.Request, keys credenti
 	require.Equal(e.t, before, e.writes())
 }
 
-// verified proves the keys, and returns the id of the project and what the self-test says.
+// verified verifies the keys, and returns the id of the project and the output of the self-test.
 func (e *env) verified(keys credentials.Keys, project string) (id, says string) {
 	e.t.Helper()
 	id, says, err := e.verify(keys, func(c *cloudstack.Config) { c.ProjectID, c.Zone = project, "zone-1" })
@@ -189,7 +189,7 @@ func (e *env) verify(keys credentials.Keys, change func(*cloudstack.Config)) (id
 
 func nothing(string) {}
 
-// writes counts the calls that change something.
+// writes returns the number of calls that change something.
 func (e *env) writes() int {
 	return e.sim.Ledger().Count("createRole", "createRolePermission", "createAccount", "createUser", "registerUserKeys",
 		"addAccountToProject")

@@ -32,6 +32,7 @@ func denied(rule string) cloudapi.RolePermission {
 
 func TestRuleMatches(t *testing.T) {
 	t.Parallel()
+
 	for _, tc := range []struct {
 		rule, command string
 		want          bool
@@ -59,7 +60,7 @@ func TestPlanRole(t *testing.T) {
 	for name, tc := range map[string]struct {
 		role  *cloudapi.Role
 		rules []cloudapi.RolePermission
-		want  []cloudapi.RolePermission // to add
+		want  []cloudapi.RolePermission // rules to add
 		err   string
 	}{
 		"none": {
@@ -171,8 +172,8 @@ func TestExposedMode(t *testing.T) {
 	}
 }
 
-// A login that CloudStack wants a second factor for is named as what it is, with the way around: in the answer to
-// the login, and by the status 511 that every later call has.
+// If CloudStack requires a second factor, the error says so and names the alternative. CloudStack says it either in the
+// answer to the login, or by the status 511 of every later call.
 func TestTwoFactorLogin(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
@@ -188,6 +189,7 @@ func TestTwoFactorLogin(t *testing.T) {
 		t.Cleanup(server.Close)
 		cfg := cloudconfig.Default()
 		cfg.APIURL = server.URL + "/client/api"
+
 		_, err := cloudapi.Login(t.Context(), &cfg, "admin", "word-canary", "ROOT")
 		err = ExplainLogin(cfg.APIURL, "admin", "ROOT", err)
 		var e *report.Error
@@ -198,7 +200,7 @@ func TestTwoFactorLogin(t *testing.T) {
 	}
 }
 
-// Each way in which CloudStack refuses the controller's keys has its own way on.
+// Each kind of refusal of the controller's keys has its own remedy.
 func TestRemedy(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{

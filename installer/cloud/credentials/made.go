@@ -22,8 +22,8 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// MadeConfigMap lists what csccm made in CloudStack for the cluster, so that it can be removed again. It is written
-// before the first change, and outlives a failed install and an uninstall.
+// MadeConfigMap is the ConfigMap with the list of what csccm made in CloudStack for the cluster, so that it can be
+// removed again. It is written before the first change, and kept after a failed install and after an uninstall.
 const (
 	MadeConfigMap = "csccm-cloudstack"
 	madeKey       = "made.json"
@@ -32,19 +32,19 @@ const (
 // MadeKind is the kind of an object that csccm created.
 type MadeKind string
 
-// Kinds, in the order in which they are made.
+// Kinds, in the order of their creation.
 const (
 	MadeRole    MadeKind = "role"
 	MadeAccount MadeKind = "account" // with its first user
 	MadeUser    MadeKind = "user"    // with its keys
-	MadeKeys    MadeKind = "keys"    // of a user that was there before
+	MadeKeys    MadeKind = "keys"    // of a user that existed before
 )
 
-// MadeObject is one of them. It holds no secret.
+// MadeObject is an object that csccm made. It holds no secret.
 type MadeObject struct {
 	Kind MadeKind `json:"kind"`
 	Name string   `json:"name"`
-	// ID is empty where csccm was about to make it and did not learn the outcome.
+	// ID is empty if csccm tried to create the object and does not know the outcome.
 	ID       string `json:"id,omitempty"`
 	Account  string `json:"account,omitempty"` // of a user
 	DomainID string `json:"domainID,omitempty"`
@@ -66,17 +66,18 @@ func (o MadeObject) same(p *MadeObject) bool {
 	return o.Kind == p.Kind && o.Name == p.Name && o.Account == p.Account && o.DomainID == p.DomainID
 }
 
-// Made is the whole list.
+// Made is the list of what csccm made in CloudStack for a cluster.
 type Made struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	APIURL        string       `json:"apiURL"`
 	SSLNoVerify   bool         `json:"sslNoVerify,omitempty"`
 	Objects       []MadeObject `json:"objects"`
 
-	Cluster string `json:"-"` // the UID of kube-system, which marks what csccm makes; "" where it cannot be read
+	// Cluster is the UID of namespace kube-system, which marks users that csccm makes; "" if it cannot be read.
+	Cluster string `json:"-"`
 }
 
-// ReadMade reads the list, and which cluster it is of. It is empty where there is none.
+// ReadMade returns the list and the cluster that it belongs to. The list is empty if there is no ConfigMap.
 func ReadMade(ctx context.Context, kube kubernetes.Interface, namespace string) (*Made, error) {
 	c, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, MadeConfigMap, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -93,7 +94,8 @@ func ReadMade(ctx context.Context, kube kubernetes.Interface, namespace string) 
 	return m, err
 }
 
-// Owner returns the account in which csccm made a user for this cluster, and its domain, in the CloudStack at a URL.
+// Owner returns the account, and its domain, in which csccm made a user for this cluster; "" if it made none in the
+// CloudStack at apiURL.
 func (m *Made) Owner(apiURL string) (account, domain string) {
 	for _, o := range m.Objects {
 		if o.Kind == MadeUser && strings.EqualFold(m.APIURL, apiURL) {
@@ -103,8 +105,9 @@ func (m *Made) Owner(apiURL string) (account, domain string) {
 	return account, domain
 }
 
-// Mine reports whether csccm made a user for this cluster: by the user's mark, which outlives the list, or without one
-// by the list. The keys of all other users are never revoked, because nobody knows who works with them.
+// Mine reports whether csccm made a user for this cluster. The user's mark decides, because the list may be lost; the
+// list decides for a user without a mark. The keys of all other users are never revoked, because other programs may use
+// them.
 func (m *Made) Mine(u *cloudapi.User) bool {
 	if mark := u.Cluster(); mark != "" {
 		return mark == m.Cluster
@@ -115,7 +118,8 @@ func (m *Made) Mine(u *cloudapi.User) bool {
 	})
 }
 
-// decodeMade reads the list in a ConfigMap; one without any, as the API server never returns it, is an empty list.
+// decodeMade reads the list in a ConfigMap. An empty ConfigMap without a resourceVersion does not exist in the cluster:
+// it is an empty list.
 func decodeMade(c *corev1.ConfigMap) (*Made, error) {
 	m := &Made{SchemaVersion: 1}
 	if len(c.Data) == 0 && c.ResourceVersion == "" {
@@ -128,8 +132,9 @@ func decodeMade(c *corev1.ConfigMap) (*Made, error) {
 	return m, nil
 }
 
-// Recorded runs do, which makes objects in the CloudStack of a configuration, and lists them in the cluster before, and
-// with their ids, which do notes, after. What CloudStack has certainly not made is taken off the list.
+// Recorded calls do, which creates objects in CloudStack, and records the objects in the cluster: before the call, and
+// after it with the ids that do has set. It removes objects from the list again if CloudStack has certainly not created
+// them.
 func Recorded(
 	ctx context.Context, c *cluster.Cluster, cfg *cloudstack.Config, objects []*MadeObject, do func() error,
 ) error {
@@ -139,7 +144,7 @@ func Recorded(
 
 	err := changeMade(ctx, c, func(m *Made) {
 		if m.APIURL != "" && !strings.EqualFold(m.APIURL, cfg.APIURL) {
-			m.Objects = nil // of another CloudStack, which the cluster has left
+			m.Objects = nil // objects of another CloudStack that the cluster no longer uses
 		}
 		m.APIURL, m.SSLNoVerify = cfg.APIURL, cfg.SSLNoVerify
 		m.add(objects)
@@ -165,7 +170,7 @@ func Recorded(
 	return errors.Join(err, recorded)
 }
 
-// add lists objects. One that is there gets its id.
+// add adds objects to the list. It sets the id of an object that is already in the list.
 func (m *Made) add(objects []*MadeObject) {
 	for _, o := range objects {
 		i := slices.IndexFunc(m.Objects, func(p MadeObject) bool { return p.same(o) })

@@ -13,14 +13,14 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// mostProjects is in how many projects VMs are looked for.
+// mostProjects is the number of projects that are searched for VMs.
 const mostProjects = 50
 
 // Place is a project or an account with VMs.
 type Place struct {
 	Project string // name
-	Account string // where an administrator looks; "" with no Project = the account of the keys
-	Domain  string // path, of Account
+	Account string // only for an administrator; "" without Project = the account of the keys
+	Domain  string // path of Account's domain
 	VMs     []cloudstack.VirtualMachine
 }
 
@@ -28,7 +28,7 @@ func (p Place) String() string {
 	return p.words("project %s", "account %s of domain %s", "the account itself")
 }
 
-// Flag returns the flag with which csccm install looks there.
+// Flag returns the flags that make csccm install use this place.
 func (p Place) Flag() string {
 	return p.words("--project %s", "--account %s --domain %s", "no --project")
 }
@@ -43,9 +43,9 @@ func (p Place) words(project, account, own string) string {
 	return own
 }
 
-// AdminPlaces returns where an administrator sees VMs, by account and by project.
+// AdminPlaces returns the accounts and projects in which an administrator sees VMs.
 func AdminPlaces(ctx context.Context, admin *cloudapi.Client) []Place {
-	vms, _ := admin.ListVirtualMachines(ctx, cloudstack.VMQuery{ListAll: true}) // only explains
+	vms, _ := admin.ListVirtualMachines(ctx, cloudstack.VMQuery{ListAll: true}) // no errors: places only explain
 	domains, _ := admin.ListDomains(ctx)
 	var out []Place
 	for _, vm := range vms {
@@ -66,8 +66,9 @@ func AdminPlaces(ctx context.Context, admin *cloudapi.Client) []Place {
 	return append(out, slices.DeleteFunc(Places(ctx, admin, ""), func(p Place) bool { return p.Project == "" })...)
 }
 
-// Places returns where the keys see VMs, other than in a project; "" is the account itself. What they may not list is
-// left out: a place only explains where VMs are that are not where they are expected.
+// Places returns the account itself and the projects in which the keys see VMs, without the project otherThan; "" means
+// the account itself. It omits what the keys may not list: a place only explains where VMs are that were expected
+// elsewhere.
 func Places(ctx context.Context, api *cloudapi.Client, otherThan string) []Place {
 	projects, _ := api.ListProjects(ctx)
 	slices.SortFunc(projects, func(a, b cloudstack.Project) int { return strings.Compare(a.Name, b.Name) })

@@ -16,30 +16,30 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Request says for what the keys are to be made.
+// Request describes the keys to be made.
 type Request struct {
-	Domain        string   // path (ROOT, ROOT/a/b, /a/b) or id of the account's domain; "" = the administrator's own
+	Domain        string   // path (ROOT, ROOT/a/b, /a/b) or id of the account's domain; "" = that of the administrator
 	Account       string   // owner of the cluster's VMs; with Project the member account ("" = a new one)
-	CreateAccount bool     // with Project: make the account when there is none
+	CreateAccount bool     // with Project: create the account if it does not exist
 	Project       string   // name or id of the project that owns the cluster's VMs
-	User          string   // user name; "" = kubeadmin, with a number where that is taken
+	User          string   // user name; "" = kubeadmin, with a number if that is taken
 	Role          string   // name of the minimal role for a new account; "" = csccm-kubeadm
 	Commands      []string // API commands that the controller calls
 
-	// InUse is the key pair in the cluster's Secret: its user is the controller's. Naming a user whose keys rotate-keys
-	// has replaced by that pair does not go back to it.
+	// InUse is the key pair in the cluster's Secret: its user is the controller's. If User names a user that
+	// rotate-keys has replaced, which is in Former, the plan stays with the user of InUse.
 	InUse  Keys
 	Former []string
 
-	// Made is what csccm made for this cluster.
+	// Made is the list of what csccm made for this cluster.
 	Made *Made
 
-	// Sees reports whether the user of the keys sees the project; nil = unknown.
+	// Sees reports whether the user of the keys sees the project; nil means that this cannot be checked.
 	Sees func(ctx context.Context, keys Keys, projectID string) (bool, error)
 }
 
-// Provision is the plan from the request to API keys. Steps describes it in words; an empty Steps means that keys exist
-// already.
+// Provision is the plan to get from the request to API keys. Steps describes the plan in words; if Steps is empty, the
+// keys already exist.
 type Provision struct {
 	Steps []string
 
@@ -53,23 +53,23 @@ type Provision struct {
 	domains []cloudapi.Domain
 	users   []cloudapi.User // of the domain
 
-	// Makes is what Apply makes in CloudStack, with the ids of what it has made.
+	// Makes lists the objects that Apply creates in CloudStack. Apply sets their ids.
 	Makes []*MadeObject
-	// NewKeys: Apply registers keys, which no Secret holds yet.
+	// NewKeys reports whether Apply registers new keys, which no Secret holds yet.
 	NewKeys bool
 
 	actions []action
 	keys    Keys
 }
 
-// action is one change in CloudStack. what is what it makes. do notes the id of its object.
+// action is one change in CloudStack. what names the object that it creates. do sets the id of that object.
 type action struct {
 	what   string
 	object *MadeObject
 	do     func(ctx context.Context, o *MadeObject) error
 }
 
-// add plans an action, which step describes. Its object is listed if it has a kind.
+// add plans an action, which step describes. If its object has a kind, it is added to Makes.
 func (p *Provision) add(
 	step, what string, o MadeObject, do func(ctx context.Context, o *MadeObject) error,
 ) *MadeObject {
@@ -80,7 +80,7 @@ func (p *Provision) add(
 	return &o
 }
 
-// makes lists an object that an action makes.
+// makes adds an object that an action creates to Makes.
 func (p *Provision) makes(o *MadeObject) {
 	if o.Kind != MadeRole {
 		o.DomainID, o.Domain = p.Domain.ID, p.Domain.Path
@@ -91,7 +91,7 @@ func (p *Provision) makes(o *MadeObject) {
 // Changes reports whether Apply changes anything in CloudStack.
 func (p *Provision) Changes() bool { return len(p.Steps) > 0 }
 
-// Apply makes what the plan lists and returns the keys. Run again after a failure, a new plan holds what is left.
+// Apply carries the plan out and returns the keys. After a failure, a new plan has the remaining actions.
 func (p *Provision) Apply(ctx context.Context, done func(what string)) (Keys, error) {
 	for _, a := range p.actions {
 		if err := a.do(ctx, a.object); err != nil {
@@ -102,7 +102,7 @@ func (p *Provision) Apply(ctx context.Context, done func(what string)) (Keys, er
 	return p.keys, nil
 }
 
-// Plan reads what exists and says what is missing. It changes nothing.
+// Plan returns what is missing for the keys. It changes nothing.
 func Plan(ctx context.Context, admin *cloudapi.Client, r Request) (*Provision, error) {
 	p := &Provision{Account: r.Account, User: r.User, r: r, admin: admin}
 	if err := p.place(ctx); err != nil {
@@ -144,17 +144,18 @@ func Plan(ctx context.Context, admin *cloudapi.Client, r Request) (*Provision, e
 	return p, err
 }
 
-// place finds domain and project, and names the account.
+// place finds the domain and the project, and determines the account.
 func (p *Provision) place(ctx context.Context) (err error) {
 	if p.domains, err = p.admin.ListDomains(ctx); err != nil {
 		return explain("listing domains", err)
 	}
 
-	// Without a path or id it is the administrator's own domain: they see that and those below it.
+	// Without a path or id, choose the administrator's own domain: the highest one that they see.
 	found := false
 	for i := range p.domains {
 		d, want := &p.domains[i], p.r.Domain
 		d.Path = normalPath(d.Path)
+
 		higher := p.Domain.ID == "" || strings.Count(d.Path, "/") < strings.Count(p.Domain.Path, "/")
 		if want == "" && higher || want != "" && (d.ID == want || strings.EqualFold(d.Path, normalPath(want))) {
 			p.Domain, found = *d, true
@@ -180,19 +181,19 @@ func (p *Provision) place(ctx context.Context) (err error) {
 	return nil
 }
 
-// normalPath writes a domain's path as listDomains does: ROOT/a/b.
+// normalPath returns a domain's path in the form of listDomains: ROOT/a/b.
 func normalPath(path string) string { return DefaultDomain + cloudapi.BelowRoot(path) }
 
-// findProject finds the project, and with it the domain of the account: CloudStack looks for a member by its name in
-// the project's own domain and nowhere else. Where no account is named, each project has one, which a second run finds
-// by its name.
+// findProject finds the project, and with it the domain of the account: CloudStack looks up a member by its name only
+// in the project's own domain. If no account is named, the account's name is derived from the project's id, so that a
+// second run finds the account.
 func (p *Provision) findProject(ctx context.Context) error {
 	projects, err := p.admin.ListProjects(ctx)
 	if err != nil {
 		return explain("listing projects", err)
 	}
 
-	if p.r.Domain != "" { // otherwise any
+	if p.r.Domain != "" { // without a domain, any project counts
 		projects = slices.DeleteFunc(projects, func(o cloudstack.Project) bool { return o.DomainID != p.Domain.ID })
 	}
 
@@ -224,7 +225,7 @@ func (p *Provision) findProject(ctx context.Context) error {
 	return nil
 }
 
-// some lists names for a remedy, the first ten of them.
+// some returns up to ten of the names, as text for a remedy.
 func some(names []string) string {
 	slices.Sort(names)
 	if len(names) > 10 {
@@ -233,7 +234,7 @@ func some(names []string) string {
 	return cmp.Or(strings.Join(names, ", "), "(none)")
 }
 
-// planAccount plans an account that does not exist: minimal role, account with its first user, keys.
+// planAccount plans a new account: the minimal role, the account with its first user, and keys.
 func (p *Provision) planAccount(ctx context.Context) error {
 	p.nameUser()
 	name := cmp.Or(p.r.Role, DefaultRole)
@@ -243,9 +244,10 @@ func (p *Provision) planAccount(ctx context.Context) error {
 	}
 
 	user := &MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account}
-	p.add(fmt.Sprintf("create account %q with role %q and user %q in domain %s", p.Account, name, p.User,
-		p.Domain.Path),
-		fmt.Sprintf("account %q with user %q", p.Account, p.User), MadeObject{Kind: MadeAccount, Name: p.Account},
+	p.add(
+		fmt.Sprintf("create account %q with role %q and user %q in domain %s", p.Account, name, p.User, p.Domain.Path),
+		fmt.Sprintf("account %q with user %q", p.Account, p.User),
+		MadeObject{Kind: MadeAccount, Name: p.Account},
 		func(ctx context.Context, o *MadeObject) error {
 			made, err := p.admin.CreateAccount(ctx,
 				cloudapi.NewUser{
@@ -256,7 +258,7 @@ func (p *Provision) planAccount(ctx context.Context) error {
 					RoleID:   role.ID,
 				})
 			o.ID = made.ID
-			for i := range made.Users { // the first and only one
+			for i := range made.Users { // there is exactly one
 				user.ID = made.Users[i].ID
 			}
 			return err
@@ -267,7 +269,7 @@ func (p *Provision) planAccount(ctx context.Context) error {
 	return nil
 }
 
-// addKeys plans new keys for a user. They are listed as o if the user was there before.
+// addKeys plans new keys for a user. If the user existed before, o is the entry of the keys in Makes.
 func (p *Provision) addKeys(user *MadeObject, o MadeObject) {
 	p.NewKeys = true
 	do := func(ctx context.Context, o *MadeObject) (err error) {
@@ -279,8 +281,8 @@ func (p *Provision) addKeys(user *MadeObject, o MadeObject) {
 	p.add(fmt.Sprintf("register API keys for user %q", p.User), fmt.Sprintf("API keys of user %q", p.User), o, do)
 }
 
-// planUser plans for an account that exists. Its user whose keys the cluster's Secret holds is the controller's, unless
-// another one is wanted that rotate-keys has not replaced.
+// planUser plans for an existing account. The controller's user is the one whose keys are in the cluster's Secret,
+// unless the request names another user that rotate-keys has not replaced.
 func (p *Provision) planUser(ctx context.Context) error {
 	replaced := slices.Contains(p.r.Former, p.User)
 	at := func(is func(u *cloudapi.User) bool) int {
@@ -305,9 +307,11 @@ func (p *Provision) planUser(ctx context.Context) error {
 	}
 
 	p.nameUser()
-	user := p.add(fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path),
+	user := p.add(
+		fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path),
 		fmt.Sprintf("user %q", p.User),
-		MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account}, func(ctx context.Context, o *MadeObject) error {
+		MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account},
+		func(ctx context.Context, o *MadeObject) error {
 			made, err := p.admin.CreateUser(ctx,
 				cloudapi.NewUser{Cluster: p.r.Made.Cluster, Account: p.Account, Name: p.User, DomainID: p.Domain.ID})
 			o.ID = made.ID
@@ -318,7 +322,7 @@ func (p *Provision) planUser(ctx context.Context) error {
 	return nil
 }
 
-// nameUser names the new user where no name is given.
+// nameUser chooses a free name for the new user if none is given.
 func (p *Provision) nameUser() {
 	if p.User == "" {
 		p.User = FreeName(DefaultUser, p.users)
@@ -327,7 +331,7 @@ func (p *Provision) nameUser() {
 
 var numbered = regexp.MustCompile(`-[0-9]+$`)
 
-// FreeName returns a name for a user that none of these users has: base, or base with a number.
+// FreeName returns a user name that none of these users has: base, or base with a number.
 func FreeName(base string, users []cloudapi.User) string {
 	name := base
 	for n := 2; slices.ContainsFunc(users, func(u cloudapi.User) bool { return u.Username == name }); n++ {
@@ -341,13 +345,13 @@ func (p *Provision) foreign(u *cloudapi.User) bool {
 	return u.Cluster() != "" && u.Cluster() != p.r.Made.Cluster
 }
 
-// NotMine says why the keys of a user whom this cluster did not make stay.
+// NotMine returns the reason why the keys of a user that this cluster did not make are kept.
 func NotMine(user string) string {
 	return fmt.Sprintf("this cluster did not make user %q, and others may work with its keys", user)
 }
 
-// planKeys re-uses the keys of an existing user. Registering again would revoke the old pair at once for whoever works
-// with it, so it is done only for a user that has none.
+// planKeys re-uses the keys of an existing user. Registering new keys would revoke the old ones at once for everyone
+// who uses them, so it is done only for a user without keys, or one that csccm made for this cluster.
 func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	if user.State != "" && !strings.EqualFold(user.State, "enabled") {
 		return report.Errorf(
@@ -371,7 +375,7 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	case keys.APIKey != "" && keys.SecretKey != "":
 		p.keys = keys
 	case user.APIKey != "" && user.APIKey == p.r.InUse.APIKey:
-		p.keys = p.r.InUse // a new pair would end the controller's
+		p.keys = p.r.InUse // a new pair would revoke the controller's keys
 	case user.APIKey != "" && !p.r.Made.Mine(user):
 		return report.Usage(
 			"leave out --controller-user for a user of this cluster's own, or name another with it",
@@ -387,8 +391,9 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	return nil
 }
 
-// planMembership adds an account to the project. Administrators have no call in our list that tells the members, so the
-// user's own keys are asked; without keys the call is planned, which CloudStack answers with success for a member.
+// planMembership plans to add an account to the project. An administrator has no call here that lists the members, so
+// membership is checked with the user's own keys. Without keys the call is planned anyway: CloudStack accepts it for an
+// account that is already a member.
 func (p *Provision) planMembership(ctx context.Context) error {
 	if p.Project.ID == "" {
 		return nil
@@ -400,6 +405,7 @@ func (p *Provision) planMembership(ctx context.Context) error {
 				p.Project.Name), err)
 		}
 	}
+
 	do := func(ctx context.Context, _ *MadeObject) error {
 		return p.admin.Do(ctx, "addAccountToProject",
 			cloudstack.Params{"projectid": p.Project.ID, "account": p.Account})

@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// A cluster of an account: a user is added there, and found again.
+// For a cluster of an account, a user is added to the account, and found again in the next run.
 func TestProvisionUserInAccount(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -32,7 +32,7 @@ func TestProvisionUserInAccount(t *testing.T) {
 	e.stays(admin, r, keys)
 }
 
-// kubeadmin is taken in domain ROOT, by account frozen; names are unique there.
+// The name kubeadmin is taken in domain ROOT, by account frozen; user names are unique in a domain.
 func TestProvisionAvoidsTakenName(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -42,7 +42,7 @@ func TestProvisionAvoidsTakenName(t *testing.T) {
 	e.stays(admin, r, e.apply(admin, plan))
 	require.Equal(t, "kubeadmin-2", e.plan(admin, r).User)
 
-	// In another domain the name is free.
+	// The user name is free in another domain.
 	r = e.request("twin", "")
 	r.Domain = "/tenants"
 	plan = e.plan(admin, r)
@@ -50,7 +50,7 @@ func TestProvisionAvoidsTakenName(t *testing.T) {
 	require.Equal(t, "ROOT/tenants", plan.Domain.Path)
 }
 
-// A user that exists without keys gets some; one with keys keeps them.
+// An existing user without keys gets keys; one with keys keeps them.
 func TestProvisionReusesUser(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -59,8 +59,8 @@ func TestProvisionReusesUser(t *testing.T) {
 	e.stays(e.admin(), r, e.keysOf("k8s-owner"))
 }
 
-// A cluster of a project: account with the minimal role, member of the project. Role, account, user and keys are made
-// and verified on every release; the minimal role suffices for all that the controller calls, and no more.
+// For a cluster of a project, an account with the minimal role becomes a member of the project. Role, account, user and
+// keys are created and verified on every release; the role allows all that the controller calls, and no more.
 func TestProvisionOnEveryRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range simulator.Releases() {
@@ -71,6 +71,7 @@ func TestProvisionOnEveryRelease(t *testing.T) {
 			plan := e.plan(admin, r)
 			require.Len(t, plan.Steps, 4, "%q", plan.Steps)
 			require.True(t, strings.HasPrefix(plan.Account, "csccm-"), plan.Account)
+
 			keys := e.apply(admin, plan)
 			id, says := e.verified(keys, "shop")
 			require.Equal(t, plan.Project.ID, id)
@@ -85,8 +86,7 @@ func TestProvisionOnEveryRelease(t *testing.T) {
 	}
 }
 
-// Wherever a call fails or its answer is lost, the next run ends with one role,
-// one account and keys that work.
+// Whichever call fails, or loses its answer, the next run ends with one role, one account and keys that work.
 func TestProvisionContinuesAfterAnyFault(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"createRole", "createRolePermission", "createAccount", "registerUserKeys",
@@ -154,12 +154,12 @@ func TestProvisionRefusals(t *testing.T) {
 		})
 	}
 
-	// A login that is no administrator is told so.
+	// The login of a user who is not an administrator is refused with the reason.
 	e.refused(e.as(e.keysOf("k8s-owner")), e.request("k8s", ""), "", "log in as an administrator")
 	require.Zero(t, e.writes())
 }
 
-// A project of another domain gets a member of its own domain: CloudStack knows no other.
+// A project of another domain gets a member of that domain: CloudStack accepts no other.
 func TestProjectOfAnotherDomain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -172,14 +172,14 @@ func TestProjectOfAnotherDomain(t *testing.T) {
 	require.True(t, sees)
 	e.stays(admin, r, keys)
 
-	// A domain that was named is not silently another.
+	// A domain that was named is not replaced by another.
 	r.Domain = "ROOT"
 	e.refused(admin, r, `there is no project "tenant-shop"`, "")
 	r.Project = p.Project.ID
 	e.refused(admin, r, "there is no project", "")
 }
 
-// A domain administrator names no domain: their own is meant, since they do not see ROOT.
+// Without a domain, that of a domain administrator is used, because they do not see ROOT.
 func TestDomainAdminMakesUser(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -191,7 +191,8 @@ func TestDomainAdminMakesUser(t *testing.T) {
 	e.refused(boss, r, `there is no domain "ROOT" that this administrator can see`, "")
 }
 
-// A domain administrator may not make roles; that is said before anything is made. With a role that exists it works.
+// A domain administrator may not create roles; the error comes before anything is created. With an existing role it
+// works.
 func TestDomainAdminMakesAccount(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -215,7 +216,7 @@ func TestDomainAdminMakesAccount(t *testing.T) {
 	}
 }
 
-// Where projects invite their members, an invitation that is pending makes nobody a member.
+// If projects invite their members, a pending invitation does not make a member.
 func TestPendingInvitationIsNoMembership(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -15,25 +15,25 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Removal is the plan that removes what csccm made.
+// Removal is the plan to remove what csccm made in CloudStack.
 type Removal struct {
 	Steps   []RemovalStep
-	Stays   []string // what is not removed, and why
-	APIKeys []string // those that end
+	Stays   []string // what is kept, and why
+	APIKeys []string // keys that stop working
 
-	deleted []string // ids of accounts
+	deleted []string // ids of accounts that are deleted
 }
 
 // RemovalStep removes one object.
 type RemovalStep struct {
 	Text string       // what is removed, and from where
-	id   string       // "" where CloudStack does not have it any more
-	made []MadeObject // the object, and those that go with it
+	id   string       // "" if CloudStack no longer has it
+	made []MadeObject // the object, and those that are deleted with it
 }
 
-// PlanRemoval decides what is removed of the list, and of the users with the cluster's mark: users and keys always; an
-// account if nothing but csccm's own users is in it, because deleting an account deletes all that it owns; a role if no
-// account uses it.
+// PlanRemoval decides what to remove of the objects in the list and of the users with the cluster's mark. It always
+// removes users and keys. It removes an account only if that has nothing but csccm's own users, because deleting an
+// account deletes all that it owns; a role only if no account uses it.
 func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal, error) {
 	users, err := admin.ListUsers(ctx, "")
 	if err != nil {
@@ -45,7 +45,7 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 		return nil, explain("listing accounts", err)
 	}
 
-	for _, u := range users { // the list may be lost, or older than its last user
+	for _, u := range users { // the list may be lost or outdated
 		if u.Cluster() != "" && m.Mine(&u) {
 			m.add([]*MadeObject{
 				{
@@ -90,7 +90,7 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 				})
 				switch {
 				case i < 0 || slices.Contains(r.deleted, users[i].AccountID):
-				case m.Mine(&users[i]) && kind == MadeKeys: // they go with the user
+				case m.Mine(&users[i]) && kind == MadeKeys: // the step of the user removes the keys
 				case m.Mine(&users[i]):
 					r.step(o.String(), users[i].ID, users[i].APIKey, o)
 				default:
@@ -108,7 +108,7 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal
 	return r, nil
 }
 
-// step plans the end of an object, and of an API key with it, if any.
+// step adds a step that removes an object, and an API key with it unless apiKey is "".
 func (r *Removal) step(text, id, apiKey string, made ...MadeObject) {
 	r.Steps = append(r.Steps, RemovalStep{text + " in CloudStack", id, made})
 	if apiKey != "" {
@@ -123,6 +123,7 @@ func (r *Removal) account(o MadeObject, a *cloudapi.Account, all []MadeObject, u
 		if u.Account != o.Name || u.DomainID != o.DomainID {
 			continue
 		}
+
 		at := slices.IndexFunc(all, func(m MadeObject) bool {
 			return m.same(&MadeObject{Kind: MadeUser, Name: u.Username, Account: o.Name, DomainID: o.DomainID})
 		})
@@ -141,8 +142,7 @@ func (r *Removal) account(o MadeObject, a *cloudapi.Account, all []MadeObject, u
 		noun string
 	}{
 		{a.VMs, "VM"}, {a.IPs, "public address"}, {a.Volumes, "volume"}, {a.Snapshots, "snapshot"},
-		{a.Templates, "template"},
-		{a.Networks, "network"}, {a.VPCs, "VPC"}, {a.Projects, "project"},
+		{a.Templates, "template"}, {a.Networks, "network"}, {a.VPCs, "VPC"}, {a.Projects, "project"},
 	} {
 		if owned.n > 0 {
 			others = append(others, report.Count(owned.n, owned.noun))
@@ -168,13 +168,14 @@ func (r *Removal) role(o MadeObject, id string, accounts []cloudapi.Account) {
 	r.step(o.String(), id, "", o)
 }
 
-// Do removes the step's object, and from the list all that is done with.
+// Do removes the step's object from CloudStack, and from the list that object and those deleted with it.
 func (s *RemovalStep) Do(ctx context.Context, admin *cloudapi.Client, c *cluster.Cluster) error {
 	command := map[MadeKind]string{
 		MadeAccount: "deleteAccount",
 		MadeUser:    "deleteUser",
 		MadeRole:    "deleteRole",
 	}[s.made[0].Kind]
+
 	if s.id != "" {
 		if err := admin.Do(ctx, command, cloudstack.Params{"id": s.id}); err != nil {
 			return explain("removing "+s.Text, err)

@@ -15,20 +15,20 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// roleMark is in the description of roles that csccm made; only those does it change.
+// roleMark is part of the description of roles that csccm made. csccm changes only those roles.
 const roleMark = "made by csccm"
 
 const roleDescription = "Kubernetes cloud controller manager, least privilege (" + roleMark + ")"
 
 const allow, deny = "allow", "deny"
 
-// everything is the last rule of a minimal role, a deny. Rules are evaluated in order, the first match wins, and where
-// none matches the built-in rights of the role's type decide. CloudStack appends new rules, so nothing can be allowed
-// after that deny: it goes in last, which also makes a role that was half made (a crash) one that can be completed.
+// everything is the last rule of a minimal role, with permission deny. CloudStack evaluates rules in order, and the
+// first match wins; if no rule matches, the default rights of the role's type apply. New rules are appended, so nothing
+// can be allowed after this deny. csccm therefore adds it last, and can complete a role whose creation was interrupted.
 const everything = "*"
 
-// missing returns the rules that a role lacks of the commands that it must allow, in order. role is nil when there is
-// none.
+// missing returns, in order, the rules that a role lacks to allow exactly the commands. role is nil if it does not
+// exist.
 func missing(
 	name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string,
 ) (lacks []cloudapi.RolePermission, err error) {
@@ -65,18 +65,19 @@ func missing(
 	}
 
 	if !strings.Contains(role.Description, roleMark) {
-		// of somebody else: what no rule mentions falls to the rights of type User, which suffice; verification proves
-		// it
+		// Somebody else made the role, so csccm does not change it. Commands without a rule have the default rights of
+		// type User, which suffice; the self-test verifies that.
 		return nil, nil
 	}
 
 	return lacks, nil
 }
 
-// judge evaluates rules as CloudStack does: the permission of the first that matches; "" where the role's type decides.
+// judge evaluates rules as CloudStack does. It returns the permission of the first rule that matches; "" if none does
+// and the role's type decides.
 func judge(rules []cloudapi.RolePermission, command string) string {
 	for _, r := range rules {
-		// A rule such as list* or *; case does not matter.
+		// Rules may have wildcards, such as list* or *, and ignore case.
 		if ok, _ := path.Match(strings.ToLower(r.Rule), strings.ToLower(command)); ok {
 			return strings.ToLower(r.Permission)
 		}
@@ -84,7 +85,7 @@ func judge(rules []cloudapi.RolePermission, command string) string {
 	return ""
 }
 
-// planRole plans the role of a new account, and returns it.
+// planRole plans the role of a new account and returns the role. Its ID is set when the action has run.
 func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, error) {
 	roles, err := p.admin.ListRoles(ctx, name)
 	if err != nil {
@@ -94,17 +95,15 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 	var role *cloudapi.Role
 	var rules []cloudapi.RolePermission
 	commands := p.r.Commands
-	o, step := MadeObject{
-		Kind: MadeRole,
-		Name: name,
-	}, "create role %[1]q of type User that allows %[3]s and denies all others"
+	o, step := MadeObject{Kind: MadeRole, Name: name},
+		"create role %[1]q of type User that allows %[3]s and denies all others"
 
 	if i := slices.IndexFunc(roles, func(r cloudapi.Role) bool { return r.Name == name }); i >= 0 {
 		role, o, step = &roles[i], MadeObject{ID: roles[i].ID}, "complete role %[1]q: %[2]s"
 		rules, err = p.admin.ListRolePermissions(ctx, role.ID)
 		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			// A domain administrator may give a role to an account, but not read its rules. Whether they suffice is
-			// verified with the new user's keys.
+			// A domain administrator may assign a role, but not read its rules. The self-test with the new user's keys
+			// verifies that they suffice.
 			commands, rules, err = nil, []cloudapi.RolePermission{{Rule: everything, Permission: deny}}, nil
 		}
 		if err != nil {
@@ -129,7 +128,7 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 			if err != nil {
 				return err
 			}
-			o.ID = role.ID // also where it does not get all of its rules
+			o.ID = role.ID // set before the rules are added, which may fail
 		}
 		for _, r := range lacks {
 			err := p.admin.Do(ctx, "createRolePermission",
@@ -142,13 +141,13 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 	}), nil
 }
 
-// mayMakeRole refuses, before anything is made, an administrator who may not create roles and their rules: by default
-// only root administrators may.
+// mayMakeRole returns an error, before anything is created, if the administrator may not create roles and their rules.
+// By default only root administrators may.
 func (p *Provision) mayMakeRole(ctx context.Context, name string) error {
 	apis, err := p.admin.ListAPIs(ctx)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) ||
 		err == nil && apis.HasAll("createRole", "createRolePermission") {
-		return nil // allowed, or unknown: createRole shows it
+		return nil // allowed, or unknown until createRole is called
 	}
 	if err != nil {
 		return explain("listing the APIs that the administrator may call", err)

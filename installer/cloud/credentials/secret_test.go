@@ -55,7 +55,7 @@ func read(t *testing.T, kube kubernetes.Interface) *access.Secret {
 	return s
 }
 
-// planned is the plan for the Secret of a cluster.
+// planned returns the plan for the Secret of a cluster.
 func planned(t *testing.T, kube kubernetes.Interface) *access.SecretPlan {
 	t.Helper()
 	p, err := access.PlanSecret(read(t, kube), wanted())
@@ -77,7 +77,7 @@ func TestSecretCreateThenKeep(t *testing.T) {
 	back, err := cloudconfig.Parse(bytes.NewReader(object.Data[access.SecretKey]))
 	require.NoError(t, err)
 	expected := *wanted()
-	expected.CAFile = "" // a path of this machine
+	expected.CAFile = "" // a path on this machine is not stored
 	require.Equal(t, expected, *back)
 
 	p = planned(t, kube)
@@ -144,6 +144,7 @@ func TestCAConfigMap(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cfg.CAFile, "a path of another machine is of no use here")
 	cleanup()
+
 	for _, pem := range []string{"first", "second", "second"} {
 		require.NoError(t, access.ApplyCA(t.Context(), kube, "kube-system", []byte(pem)))
 		cfg, cleanup, err = s.LocalConfig(t.Context(), kube)
@@ -186,7 +187,7 @@ func TestReadPassword(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// What editors and pastes put around keys is removed.
+// What editors and clipboards add around keys is removed.
 func TestReadKeyFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "key")
@@ -215,8 +216,7 @@ func TestReadKeyFile(t *testing.T) {
 	require.ErrorContains(t, err, "--x: open ")
 }
 
-// Keys that the Secret holds are never those that a rotation has replaced, whatever the record says: they would be
-// revoked.
+// The keys in the Secret never count as replaced, even if the record says so: otherwise they would be revoked.
 func TestHasReplaced(t *testing.T) {
 	t.Parallel()
 	var r access.Rotation

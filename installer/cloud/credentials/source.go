@@ -26,8 +26,8 @@ func ReadKeyFile(flag, path string) (string, error) {
 	return key, err
 }
 
-// CheckKey refuses a key with blanks or control characters in it: no key has any, and a paste that was broken into
-// lines has. what names the key.
+// CheckKey returns an error for a key with blanks or control characters. Valid keys have none; a key that was broken
+// into lines when it was copied has. what names the key in the error.
 func CheckKey(what, key string) error {
 	if !strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return nil
@@ -35,20 +35,19 @@ func CheckKey(what, key string) error {
 	return report.Usage("paste the key whole, and nothing else", "%s has blanks or control characters in it", what)
 }
 
-// TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are
-// part of no key.
+// TrimKey removes what an editor or a clipboard adds around a key: blanks, line breaks and byte order marks.
 func TrimKey(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) })
 }
 
-// ReadPassword reads a password from a file, or from a stream up to its end where path is "". The line break at its end
-// is not part of it, nor is a byte order mark.
+// ReadPassword reads a password from a file, or, if path is "", from a stream up to its end. A line break at the end
+// and a byte order mark are not part of the password.
 func ReadPassword(flag, path string, stream io.Reader) (string, error) {
 	return read(flag, path, stream,
 		func(s string) string { return strings.TrimPrefix(strings.TrimRight(s, "\r\n"), "\ufeff") })
 }
 
-// read reads one line of text, and not the whole of a large file.
+// read reads one line of text from a file or from r. It stops after 64 KiB, so that the wrong file is not read whole.
 func read(flag, path string, r io.Reader, trim func(string) string) (string, error) {
 	const most = 64 << 10
 	fix := "name a file, or pipe one, that holds the secret and nothing else"
@@ -75,7 +74,8 @@ func read(flag, path string, r io.Reader, trim func(string) string) (string, err
 	return secret, nil
 }
 
-// PlainHTTP reports whether requests to an API URL go over the network without TLS: http:// to another machine.
+// PlainHTTP reports whether requests to an API URL are sent over the network without TLS: an http:// URL of another
+// machine.
 func PlainHTTP(apiURL string) bool {
 	u, err := url.Parse(apiURL)
 	if err != nil || u.Scheme != "http" {
@@ -87,7 +87,8 @@ func PlainHTTP(apiURL string) bool {
 }
 
 // RefusePlainLogin refuses an administrator's login over plain HTTP: the password is a parameter of the call, and the
-// answer that makes the controller's keys holds the secret key. Keys alone only sign, and their secret is never sent.
+// response that creates the controller's keys contains the secret key. With keys, requests are only signed, and the
+// secret key is never sent.
 func RefusePlainLogin(apiURL string, allowed bool) error {
 	if allowed || !PlainHTTP(apiURL) {
 		return nil
@@ -99,9 +100,9 @@ func RefusePlainLogin(apiURL string, allowed bool) error {
 	)
 }
 
-// ExposedMode returns the mode of a file with a secret that the group or all users may read, and false where nobody
-// else can read it: pipes and devices are no files at rest, and what Kubernetes or a container runtime mounts is
-// visible in the container alone.
+// ExposedMode returns the mode of a file with a secret, and reports whether the file's group or all users can read it.
+// It returns false for pipes and devices, which store nothing, and for files that Kubernetes or a container runtime
+// mounts, which are visible only in the container.
 func ExposedMode(path string) (fs.FileMode, bool) {
 	const others = 0o044
 	info, err := os.Stat(path)

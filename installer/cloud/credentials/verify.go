@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-// Verify runs the controller's self-test, and explains its failure in terms of csccm's flags. It returns the id of the
+// Verify runs the controller's self-test, and explains a failure in terms of csccm's flags. It returns the id of the
 // project.
 func Verify(ctx context.Context, t *selftest.Test) (project string, err error) {
 	if err = explainTest(t.Config.APIURL, t.Run(ctx)); err != nil {
@@ -26,7 +26,7 @@ func Verify(ctx context.Context, t *selftest.Test) (project string, err error) {
 	return inventory.New(t.Client, inventory.Options{ProjectID: t.Config.ProjectID}).ProjectID(ctx)
 }
 
-// explainTest puts an error of a self-test in the operator's terms.
+// explainTest converts an error of a self-test to one with a remedy.
 func explainTest(apiURL string, err error) error {
 	problem, ok := errors.AsType[*selftest.Problem](err)
 	api, answered := errors.AsType[*cloudstack.Error](err)
@@ -57,13 +57,13 @@ func explainTest(apiURL string, err error) error {
 	return report.Remedied(problem, fix)
 }
 
-// CheckZone refuses a zone, by name or id, that the user does not see.
+// CheckZone returns an error if the user does not see the zone with this name or id.
 func CheckZone(ctx context.Context, api *cloudapi.Client, want string) error {
 	_, err := selftest.CheckZone(ctx, inventory.New(api, inventory.Options{}), want)
 	return explainTest("", err)
 }
 
-// Probe reports what answers at a URL that is no CloudStack; nil for a CloudStack.
+// Probe returns an error if what answers at a URL is not a CloudStack API.
 func Probe(ctx context.Context, apiURL string, api *cloudapi.Client) error {
 	err := api.Answers(ctx)
 	if answer, ok := errors.AsType[*cloudstack.Error](err); ok {
@@ -72,7 +72,7 @@ func Probe(ctx context.Context, apiURL string, api *cloudapi.Client) error {
 	return err
 }
 
-// CheckKeys asks CloudStack whether it takes keys. It refuses nothing that only the role lacks.
+// CheckKeys returns an error if CloudStack refuses the keys. Missing permissions of the role are no error.
 func CheckKeys(ctx context.Context, apiURL string, api *cloudapi.Client) error {
 	t := &selftest.Test{Config: &cloudstack.Config{APIURL: apiURL}, Client: api.Client, Out: io.Discard}
 	return explainTest(apiURL, t.Keys(ctx))

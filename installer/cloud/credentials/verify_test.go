@@ -28,7 +28,7 @@ func TestExplainLogin(t *testing.T) {
 	_, err = cloudapi.Login(t.Context(), cfg, "admin", "password", "/none")
 	err = credentials.ExplainLogin(e.url, "admin", "/none", err)
 	require.ErrorContains(t, err, `refuses the login of user "admin" in domain "ROOT/none": `)
-	_, err = cloudapi.Login(t.Context(), cfg, "twin-owner", "password", "ROOT/tenants") // as listDomains shows it
+	_, err = cloudapi.Login(t.Context(), cfg, "twin-owner", "password", "ROOT/tenants") // in the form of listDomains
 	require.NoError(t, err)
 
 	cfg.APIURL = "http://127.0.0.1:1/client/api" // nobody's, whatever else runs on the machine
@@ -42,11 +42,11 @@ func TestVerify(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	tests := map[string]struct {
-		user   string // "" has no keys that CloudStack takes
+		user   string // "" has no valid keys
 		change func(*cloudstack.Config)
 		err    string
 		remedy string
-		notes  []string // subjects of findings that are not well
+		notes  []string // subjects of findings that did not pass
 	}{
 		"fine": {user: "k8s-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-1" }},
 		"unknown zone": {

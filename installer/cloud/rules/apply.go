@@ -29,16 +29,16 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
-// Facts are what is read of a cluster and of its CloudStack before rules get other names.
+// Facts are what is read from a cluster and its CloudStack before rules are renamed.
 type Facts struct {
-	Services []corev1.Service // all of the cluster
+	Services []corev1.Service // all Services of the cluster
 	Nodes    []corev1.Node
 	VMs      *inventory.VMSnapshot
 	Rules    []cloudstack.LoadBalancerRule
 	Project  string // id of the rules' project; "" for the account itself
 }
 
-// Read reads them. Errors of the API server are as it sent them.
+// Read reads the facts. It returns errors of the API server unchanged.
 func Read(ctx context.Context, kube kubernetes.Interface, cs *access.Cloud) (f *Facts, err error) {
 	f = &Facts{Services: cluster.Services(ctx, &err, kube)}
 	f.Nodes = cluster.Nodes(ctx, &err, kube)
@@ -59,10 +59,10 @@ func Read(ctx context.Context, kube kubernetes.Interface, cs *access.Cloud) (f *
 	return f, nil
 }
 
-// Members are those of load balancer rules, by the rules' ids.
+// Members are the members of load balancer rules, by rule id.
 type Members = map[string][]cloudstack.LoadBalancerMember
 
-// ReadMembers reads the members of rules; none for one that was deleted since it was listed.
+// ReadMembers returns the members of rules. A rule that was deleted since it was listed has none.
 func ReadMembers(ctx context.Context, api *cloudapi.Client, rules []string) (Members, error) {
 	members, err := cluster.Each(ctx, rules,
 		func(ctx context.Context, id *string) ([]cloudstack.LoadBalancerMember, error) {
@@ -82,17 +82,17 @@ func ReadMembers(ctx context.Context, api *cloudapi.Client, rules []string) (Mem
 	return out, nil
 }
 
-// Applier carries out steps.
+// Applier renames rules.
 type Applier struct {
 	API      *cloudapi.Client
 	Project  string // id of the rules' project
 	Progress *report.Progress
-	Note     func(format string, args ...any) // gets each that is done
-	Undo     string                           // the command that goes back
+	Note     func(format string, args ...any) // called after each step
+	Undo     string                           // the command that reverts the steps
 }
 
-// Apply renames rules, one after the other. One that has its name already counts as done, so a second
-// run goes on where the first ended. A rename that has begun is finished even when ctx ends.
+// Apply renames rules one after the other. A rule that already has its new name counts as done, so a second run
+// continues where the first one ended. Apply completes a rename that has begun even if ctx ends.
 func (a *Applier) Apply(ctx context.Context, steps []Step) error {
 	for i := range steps {
 		what, err := "", ctx.Err()
@@ -102,8 +102,8 @@ func (a *Applier) Apply(ctx context.Context, steps []Step) error {
 		}
 		if err != nil {
 			a.Progress.Fail("%v", err)
-			// The cause is text alone: after ^C too, this says more than what the engine says of a step that was
-			// stopped.
+			// The cause is text and not wrapped: after ^C this error is more useful than the engine's error for a step
+			// that was interrupted.
 			return report.Errorf(
 				"run the same command again to go on, or "+a.Undo+" to go back",
 				"%d of %s renamed: rule %q (%s): %v",
@@ -133,8 +133,8 @@ func (a *Applier) rename(ctx context.Context, s *Step) (what string, err error) 
 	}
 
 	if was.Name != s.Name || was.PublicPort != s.Port || was.PublicIP != s.PublicIP {
-		return "", fmt.Errorf("has changed since the plan was made (now %q, %s:%d): run the command again", was.Name,
-			was.PublicIP, was.PublicPort)
+		return "", fmt.Errorf("has changed since the plan was made (now %q, %s:%d): run the command again",
+			was.Name, was.PublicIP, was.PublicPort)
 	}
 
 	// The protocol is always sent: an update without it ends in a server error for rules that were created without one.
@@ -149,22 +149,22 @@ func (a *Applier) rename(ctx context.Context, s *Step) (what string, err error) 
 	return "renamed", err
 }
 
-// Record is what a command changed of a Service, as it was before. It is an annotation of the Service.
+// Record is what csccm changed for a Service, with the former values. It is stored in an annotation of the Service.
 type Record struct {
 	Annotations map[string]Change `json:"annotations,omitempty"`
-	Rules       map[string]string `json:"rules,omitempty"` // names, by id
+	Rules       map[string]string `json:"rules,omitempty"` // former names, by rule id
 }
 
 // Change is an annotation that csccm set.
 type Change struct {
-	Was *string `json:"was"` // null when it was not set
+	Was *string `json:"was"` // null if it was not set
 	Set string  `json:"set"`
 }
 
-// RecordOf reads an annotation; recorded is false where there is none that can be read.
+// RecordOf returns the record in an annotation; recorded is false if there is none or it cannot be parsed.
 func RecordOf(svc *corev1.Service, annotation string) (r Record, recorded bool) {
 	recorded = json.Unmarshal([]byte(svc.Annotations[annotation]), &r) == nil
-	if r.Annotations == nil { // also where somebody wrote null
+	if r.Annotations == nil { // also if the annotation has null
 		r.Annotations = map[string]Change{}
 	}
 	if r.Rules == nil {
@@ -173,9 +173,10 @@ func RecordOf(svc *corev1.Service, annotation string) (r Record, recorded bool) 
 	return r, recorded
 }
 
-// Keep records in an annotation of each Service the names of its rules that the steps change, and sets other
-// annotations of it in the same patch, before any rule is renamed: an undo needs nothing else. What a first run
-// recorded stays. set has the values by Service and annotation. Keep returns how many Services it has changed.
+// Keep records, in an annotation of each Service, the names of its rules that the steps change. It sets other
+// annotations of the Service in the same patch. All this happens before any rule is renamed, so that the record is
+// enough to undo everything. Names that a former run recorded are kept. set has the values of the other annotations by
+// Service and annotation. Keep returns the number of Services that it has changed.
 func Keep(
 	ctx context.Context, kube kubernetes.Interface, annotation string, steps []Step, set map[string]map[string]string,
 ) (int, error) {
@@ -222,8 +223,9 @@ func Keep(
 	return len(services), nil
 }
 
-// Undo plans the way back to the names that rules of a Service had, by id, and says what stays. Whoever may write the
-// Service may have written these names, so only a rule of the Service is renamed, and only to a name of the Service.
+// Undo plans to rename rules of a Service to their former names, by id, and says which rules it does not rename.
+// Whoever can edit the Service can edit the recorded names, so Undo renames only rules of the Service, and only to
+// names that belong to the Service.
 func Undo(svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalancerRule) (todo []Step, stays []string) {
 	lb := cloudprovider.DefaultLoadBalancerName(svc)
 	leaseweb := func(n Name) bool {
@@ -232,15 +234,17 @@ func Undo(svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalan
 	for _, id := range slices.Sorted(maps.Keys(was)) {
 		i := slices.IndexFunc(now, func(r cloudstack.LoadBalancerRule) bool { return r.ID == id })
 		old := ParseName(was[id])
+
 		switch {
 		case i < 0:
 			stays = append(stays, fmt.Sprintf("rule %s is gone by now", was[id]))
-		case now[i].Name == was[id]: // never renamed, or back already
-			// Leaseweb's names are no proof whose a rule is
+		case now[i].Name == was[id]: // never renamed, or already renamed back
+		// The current name must have the Service's UID; a Leaseweb name does not prove whose rule it is.
 		case ParseName(now[i].Name).LB != lb || old.LB != lb && !leaseweb(old):
 			stays = append(stays,
 				fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", now[i].Name, was[id]))
-		default: // the protocol stays: CloudStack cannot take it away again, and "tcp" is what a rule without one does
+		default:
+			// A rule that had no protocol keeps "tcp": CloudStack cannot remove it, and it has the same effect.
 			r := &now[i]
 			todo = append(todo,
 				Step{
@@ -257,7 +261,7 @@ func Undo(svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalan
 	return todo, stays
 }
 
-// Annotate gives annotations of a Service, by namespace/name, their values; nil removes one.
+// Annotate sets annotations of a Service, named namespace/name; nil removes an annotation.
 func Annotate(ctx context.Context, kube kubernetes.Interface, service string, values map[string]*string) error {
 	namespace, name, _ := strings.Cut(service, "/")
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})

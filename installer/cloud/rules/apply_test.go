@@ -41,13 +41,13 @@ publicIPs:
   - {name: ` + lbWeb + `-81, publicPort: 81, privatePort: 30081}
 `
 
-// env is that CloudStack.
+// env is a simulated CloudStack with that world.
 type env struct {
 	*Applier
 	t      *testing.T
 	sim    *testenv.Cloud
-	owner  *cloudapi.Client     // whose calls are not watched
-	before func(command string) // of each call of the Applier
+	owner  *cloudapi.Client     // its calls do not run before
+	before func(command string) // runs before each call of the Applier
 }
 
 func newEnv(t *testing.T) *env {
@@ -93,7 +93,7 @@ func (e *env) members() Members {
 
 var web = service("default", "web", uidWeb, "203.0.113.20")
 
-// steps are those of the plan of now: renames of the ports 443, 80 and 81.
+// steps returns the plan's current steps: renames of the ports 443, 80 and 81.
 func (e *env) steps() []Step {
 	e.t.Helper()
 	return MakePlan(e.rules(), []corev1.Service{web}, nil, nil).Steps
@@ -103,7 +103,7 @@ func (e *env) apply(steps ...Step) error {
 	return e.Apply(e.t.Context(), steps)
 }
 
-// does carries out a command of the owner's.
+// does waits for a command of the owner.
 func (e *env) does(command string, job cloudstack.Submitted, err error) {
 	e.t.Helper()
 	require.NoError(e.t, err)
@@ -122,10 +122,11 @@ func (e *env) deleted(id string) {
 	e.does("deleteLoadBalancerRule", job, err)
 }
 
-// A step that fails, or finds another rule than the plan did, is an error.
+// A step that fails, or finds a rule that has changed since the plan, is an error.
 func TestApplyFails(t *testing.T) {
 	t.Parallel()
 	refused := simulator.Fault{Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "refused"}
+
 	for name, tt := range map[string]struct {
 		change func(e *env, s Step)
 		err    string
@@ -140,7 +141,7 @@ func TestApplyFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			s := e.steps()[1] // of port 80
+			s := e.steps()[1] // the step of port 80
 			tt.change(e, s)
 			err := e.apply(s)
 			require.ErrorContains(t, err, `rule "`+s.Name+`" (`+s.RuleID+`)`)
@@ -149,7 +150,7 @@ func TestApplyFails(t *testing.T) {
 	}
 }
 
-// A step that has begun is finished and verified; the next does not begin.
+// A step that has begun is completed and verified; the next one does not begin.
 func TestApplyEndsBetweenSteps(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -164,7 +165,7 @@ func TestApplyEndsBetweenSteps(t *testing.T) {
 	require.Equal(t, steps[1:], e.steps())
 }
 
-// Whatever happens to one call, the next run ends with nothing left to do, and an undo with what was there before.
+// Whichever call fails, the next run ends with nothing left to do, and an undo restores the former names.
 func TestFaultsAndAnotherRun(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultLostAnswer,
@@ -197,8 +198,8 @@ func TestFaultsAndAnotherRun(t *testing.T) {
 			require.Equal(t, members, e.members())
 			now := e.rules()
 			for i := range was {
-				was[i].Protocol = "tcp"     // which CloudStack cannot take away
-				was[i].State = now[i].State // a rule without members stays in state Add once it is touched
+				was[i].Protocol = "tcp"     // CloudStack cannot remove it again
+				was[i].State = now[i].State // a rule without members stays in state Add after an update
 			}
 			require.Equal(t, was, now)
 		})

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules attributes the load balancer rules of CloudStack to Services by their names, whichever provider gave
-// them, and moves them to the names that csccm uses, in place: the rule keeps its id, members and traffic.
+// Package rules finds the Services of CloudStack's load balancer rules by the rules' names, whichever provider chose
+// them, and plans to rename the rules to csccm's names. A renamed rule keeps its id, members and traffic.
 package rules
 
 import (
@@ -20,28 +20,28 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// Family says which provider named a rule.
+// Family is the provider that chose a rule's name.
 type Family string
 
 // Families of rule names.
 const (
-	FamilyLegacy   Family = "legacy"   // LB-PORT, without a protocol: the in-tree provider and its heirs
+	FamilyLegacy   Family = "legacy"   // LB-PORT, without a protocol: the in-tree provider and its successors
 	FamilyUpstream Family = "upstream" // LB-PROTOCOL-PORT, as csccm names them
 	FamilyLeaseweb Family = "leaseweb" // K8s_svc_CLUSTER_NAMESPACE_NAME-PROTOCOL-PORT
 	FamilyForeign  Family = "foreign"  // not named by a provider for Kubernetes
 )
 
-// Name is a rule's name, taken apart.
+// Name is a parsed name of a rule.
 type Name struct {
 	Family Family
-	// LB is the load balancer's name, "a" and 31 hex digits of the Service's UID. It and Port are zero for
+	// LB is the load balancer's name, "a" and 31 hex digits of the Service's UID. LB and Port are zero for
 	// FamilyLeaseweb and FamilyForeign.
 	LB                 string
 	Port               int
 	Namespace, Service string // for FamilyLeaseweb only
 }
 
-// ParseName takes a rule's name apart. What fits no provider's form is FamilyForeign.
+// ParseName parses a rule's name. A name in no provider's form is FamilyForeign.
 func ParseName(s string) Name {
 	if lb, _, port, legacy, ok := plan.ParseRuleName(s); ok {
 		if legacy {
@@ -55,7 +55,7 @@ func ParseName(s string) Name {
 	return Name{Family: FamilyForeign}
 }
 
-// NodeVMs returns the ids of the VMs that are Nodes.
+// NodeVMs returns the ids of the VMs on which Nodes run.
 func NodeVMs(nodes []corev1.Node, vms *inventory.VMSnapshot) map[string]bool {
 	out := map[string]bool{}
 	for _, n := range nodes {
@@ -66,21 +66,21 @@ func NodeVMs(nodes []corev1.Node, vms *inventory.VMSnapshot) map[string]bool {
 	return out
 }
 
-// Verdict is what a plan says about a rule.
+// Verdict is the plan's decision about a rule.
 type Verdict string
 
-// Verdicts on rules.
+// Verdicts.
 const (
-	VerdictRename       Verdict = "rename"       // in place: id, members and traffic stay
-	VerdictCurrent      Verdict = "current"      // has csccm's name
+	VerdictRename       Verdict = "rename"       // rename in place: id, members and traffic stay
+	VerdictCurrent      Verdict = "current"      // already has csccm's name
 	VerdictDuplicate    Verdict = "duplicate"    // another rule serves the same port of the same load balancer
 	VerdictSurplus      Verdict = "surplus"      // a duplicate that is not on the Service's address
-	VerdictOrphan       Verdict = "orphan"       // its Service is gone and its members are Nodes of this cluster
+	VerdictOrphan       Verdict = "orphan"       // its Service is deleted, its members are Nodes of this cluster
 	VerdictUnattributed Verdict = "unattributed" // no Service of this cluster owns it: left alone
 	VerdictForeign      Verdict = "foreign"      // not named by a provider: left alone
 )
 
-// Step renames one rule, if NewName is set.
+// Step is one rule of the plan; it is renamed if NewName is set.
 type Step struct {
 	RuleID   string `json:"ruleId"`
 	Name     string `json:"name"`
@@ -91,37 +91,37 @@ type Step struct {
 	Service string `json:"service,omitempty"`
 }
 
-// Describe says in words what the step does.
+// Describe returns the step as text.
 func (s *Step) Describe() string { return s.Name + " -> " + s.NewName }
 
-// Item is a rule and what becomes of it.
+// Item is a rule and the decision about it.
 type Item struct {
 	Step
 	Family  Family  `json:"family"`
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason"` // for people
 	Members int     `json:"members"`
-	// OurNodes: there are members, and all are Nodes of this cluster.
+	// OurNodes reports whether the rule has members and all are Nodes of this cluster.
 	OurNodes bool `json:"membersAreNodes"`
 }
 
-// Plan is what is there and what would be done.
+// Plan has all rules, and the steps that rename some of them.
 type Plan struct {
 	Items []Item
 	Steps []Step
 }
 
-// candidate is a rule, and whose it is.
+// candidate is a rule with its Service.
 type candidate struct {
 	*cloudstack.LoadBalancerRule
 	name          Name
-	lb            string          // load balancer, for Leaseweb's names that of the Service
-	service       *corev1.Service // of this cluster, or nil
-	members, ours int             // all, and those that are Nodes of the cluster
+	lb            string          // name of the load balancer; for a Leaseweb name that of the Service
+	service       *corev1.Service // Service of this cluster, or nil
+	members, ours int             // number of all members, and of those that are Nodes of the cluster
 }
 
-// MakePlan decides about every rule, by all Services of the cluster. members and nodeVMs may be nil: then no rule
-// without a Service is called an orphan. The order of its input does not matter.
+// MakePlan decides about every rule. services are all Services of the cluster. members and nodeVMs may be nil: then no
+// rule without a Service is VerdictOrphan. The order of the input does not matter.
 func MakePlan(
 	have []cloudstack.LoadBalancerRule, services []corev1.Service, members Members, nodeVMs map[string]bool,
 ) (p Plan) {
@@ -130,7 +130,7 @@ func MakePlan(
 		byLB[cloudprovider.DefaultLoadBalancerName(&s)], byName[key(&s)] = &s, &s
 	}
 
-	ports := map[string][]*candidate{} // by load balancer and port; a rule of no load balancer alone
+	ports := map[string][]*candidate{} // by load balancer and port, or by rule id without a load balancer
 	for _, rule := range have {
 		c := attribute(&rule, byLB, byName)
 		for _, m := range members[c.ID] {
@@ -165,9 +165,9 @@ func MakePlan(
 
 func key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 
-// attribute finds the Service of a rule. A load balancer name holds the Service's UID and so is proof; a
-// Leaseweb name holds only names, which another cluster of the account may use too, so there the
-// rule's address must be the Service's.
+// attribute finds the Service of a rule. A load balancer name contains the Service's UID, which is proof. A Leaseweb
+// name contains only names, which another cluster of the account may use too, so the rule's address must also be the
+// Service's.
 func attribute(r *cloudstack.LoadBalancerRule, byLB, byName map[string]*corev1.Service) *candidate {
 	c := &candidate{LoadBalancerRule: r, name: ParseName(r.Name)}
 	if c.name.Family != FamilyLeaseweb {
@@ -179,8 +179,8 @@ func attribute(r *cloudstack.LoadBalancerRule, byLB, byName map[string]*corev1.S
 	return c
 }
 
-// hasAddress reports whether the Service is known to have an address: by its status, or by the record
-// that Leaseweb's provider or csccm's wrote, since a hostname hides the address in the status.
+// hasAddress reports whether a Service has an address: in its status, or, because a hostname can hide the address
+// there, in an annotation that Leaseweb's provider or csccm wrote.
 func hasAddress(s *corev1.Service, ip string) bool {
 	if ip == "" {
 		return false
@@ -196,11 +196,13 @@ func hasAddress(s *corev1.Service, ip string) bool {
 			slices.ContainsFunc(records.Addresses, func(a annotation.AddressRecord) bool { return a.IP == ip })
 }
 
-// decide judges a rule; keeper and why are what chooseKeeper says of its port.
+// decide returns the item for a rule; keeper and why are the results of chooseKeeper for the rule's port.
 func (c *candidate) decide(keeper *candidate, why string) Item {
 	item := Item{
-		Step:   Step{RuleID: c.ID, Name: c.Name, PublicIP: c.PublicIP, Port: c.PublicPort},
-		Family: c.name.Family, Members: c.members, OurNodes: c.ours > 0 && c.ours == c.members,
+		Step:     Step{RuleID: c.ID, Name: c.Name, PublicIP: c.PublicIP, Port: c.PublicPort},
+		Family:   c.name.Family,
+		Members:  c.members,
+		OurNodes: c.ours > 0 && c.ours == c.members,
 	}
 
 	if c.service != nil {
@@ -237,11 +239,12 @@ func (c *candidate) decide(keeper *candidate, why string) Item {
 	return item
 }
 
-// protocolOf is what a rule does; one that was created without a protocol does TCP.
+// protocolOf returns the protocol of a rule; a rule that was created without one uses TCP.
 func protocolOf(r *cloudstack.LoadBalancerRule) string { return cmp.Or(r.Protocol, plan.ProtocolTCP) }
 
-// chooseKeeper decides about a port that several rules serve on different addresses, which older providers leave behind
-// when an address or a name changed. Clients come to the address in the Service's status: the rule there counts.
+// chooseKeeper decides about a port that several rules serve on different addresses. Older providers leave such rules
+// behind when an address or a name changes. Clients use the address in the Service's status, so the rule on that
+// address is kept.
 func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
 	s := same[0].service
 	switch {

@@ -132,8 +132,9 @@ func TestMakePlan(t *testing.T) {
 		{
 			name: "duplicates that nothing decides are left alone",
 			rules: []cloudstack.LoadBalancerRule{
-				rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-80", "", 80), // no Service
-				// none is there
+				// no Service
+				rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-80", "", 80),
+				// none is on the Service's address
 				at("203.0.113.98", rule("5", lbWeb+"-81", "", 81)),
 				at("203.0.113.99", rule("6", lbWeb+"-tcp-81", "tcp", 81)),
 			},
@@ -195,7 +196,7 @@ func TestMakePlan(t *testing.T) {
 	}
 }
 
-// Whoever may write a Service may write null.
+// Everyone who can edit a Service can write null.
 func TestRecordOfNull(t *testing.T) {
 	t.Parallel()
 	svc := service("default", "web", uidWeb)

@@ -11,11 +11,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// dated is the time of an answer: by the API server's clock, and by the local one, whose monotonic reading measures
-// what has passed since.
+// dated is the time of a response by the API server's clock and by the local clock. The monotonic reading of the local
+// time measures the time since then.
 type dated struct{ server, local time.Time }
 
-// noteDate returns the transport of the connection, which notes the date of each answer.
+// noteDate wraps the transport of the connection: it records the Date header of each response.
 func (c *Cluster) noteDate(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
@@ -34,7 +34,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Clock returns a clock with the API server's time: the ages of leases and heartbeats must not depend on the clock of
-// this machine, which may be wrong. Differences below clockTolerance are ignored, as an answer's date has full seconds.
+// this machine, which may be wrong. Differences below clockTolerance are ignored, because the Date header has a
+// resolution of one second.
 func (c *Cluster) Clock(local clock.WithTicker) clock.WithTicker {
 	if _, done := local.(serverClock); done {
 		return local
@@ -45,12 +46,12 @@ func (c *Cluster) Clock(local clock.WithTicker) clock.WithTicker {
 const clockTolerance = 3 * time.Second
 
 type serverClock struct {
-	clock.WithTicker // the local one
+	clock.WithTicker // the local clock
 	dated            *atomic.Pointer[dated]
 }
 
-// Ahead returns how far a clock of Cluster.Clock, as this machine has it, is ahead of the API server's; 0 for other
-// clocks.
+// Ahead returns by how much this machine's clock is ahead of the API server's. c is a clock of Cluster.Clock; for other
+// clocks Ahead returns 0.
 func Ahead(c clock.PassiveClock) time.Duration {
 	s, ok := c.(serverClock)
 	if !ok || s.dated == nil {

@@ -15,7 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// A machine without NTP has the API server's time as soon as that has answered; a second more or less is none.
+// A machine without NTP uses the API server's time after the first response; differences of about a second are ignored.
 func TestClockIsTheAPIServers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ local, want time.Duration }{
@@ -26,7 +26,7 @@ func TestClockIsTheAPIServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = w.Write([]byte(`{"gitVersion":"v1.37.1"}`)) // with the date
+				_, _ = w.Write([]byte(`{"gitVersion":"v1.37.1"}`)) // with a Date header
 			}))
 			t.Cleanup(server.Close)
 			c := NewForTest(nil, &rest.Config{Host: server.URL})

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster is csccm's connection to a Kubernetes cluster: one configuration for client-go
-// and Helm, errors that say how to go on, and the detection of the distribution.
+// Package cluster is csccm's connection to a Kubernetes cluster: one configuration for client-go and Helm, errors with
+// a remedy, and the detection of the distribution.
 package cluster
 
 import (
@@ -27,11 +27,11 @@ import (
 	csccm "github.com/csccm/csccm/pkg/version"
 )
 
-// DefaultNamespace is where cloud controller managers live.
+// DefaultNamespace is the default namespace of the controller, that of cloud controller managers in general.
 const DefaultNamespace = "kube-system"
 
-// QPS and burst of our own limiter: a hundred nodes and as many Services are read in one go, and
-// the API server's priority and fairness is the limit that counts.
+// QPS and burst of client-go's rate limiter. They are high because csccm reads a hundred nodes and as many Services at
+// once; the API server's priority and fairness protects the server.
 const (
 	qps   = 50
 	burst = 100
@@ -39,46 +39,46 @@ const (
 
 // Cluster is a connection to one cluster. It holds no open connection until it is used.
 type Cluster struct {
-	// Flags are what REST and Kube were made from; Helm takes them as its RESTClientGetter. Nil in
-	// tests with a fake clientset.
+	// Flags are the flags that REST and Kube were made from; Helm uses them as its RESTClientGetter. Nil in tests with
+	// a fake clientset.
 	Flags *genericclioptions.ConfigFlags
 	// REST is nil in tests with a fake clientset.
 	REST *rest.Config
 	Kube kubernetes.Interface
-	// Namespace is that of the controller, its Secret and its Helm release.
+	// Namespace is the namespace of the controller, its Secret and its Helm release.
 	Namespace string
 	// Context, Server and User describe the connection; they hold no credentials. Context is
 	// "in-cluster" inside a Pod without a kubeconfig.
 	Context, Server, User string
-	// Name is what the kubeconfig calls the cluster; "" without one.
+	// Name is the name of the cluster in the kubeconfig; "" without a kubeconfig.
 	Name string
-	// Version is that of Kubernetes, such as v1.37.1, when the command connected.
+	// Version is the version of Kubernetes, such as v1.37.1, at the time when the command connected.
 	Version string
-	// Silent says why the API server did not answer; it is not asked again.
+	// Silent is the error of an API server that did not answer; no further requests are sent to it.
 	Silent error
 
-	dated *atomic.Pointer[dated] // the newest answer
+	dated *atomic.Pointer[dated] // date of the newest response
 }
 
-// requestLimit is how long the API server may take for one request, unless --request-timeout says something else.
+// requestLimit limits each request to the API server, unless --request-timeout is given.
 const requestLimit = 15 * time.Second
 
-// pingLimit is how long the API server may take to tell its version, which it does without reading anything; also
-// unless --request-timeout says something else.
+// pingLimit limits the request for the API server's version, which is fast because the server does not read its storage
+// for it; also unless --request-timeout is given.
 const pingLimit = 8 * time.Second
 
-// NewFlags makes the connection flags with csccm's limits and user agent.
+// NewFlags returns the connection flags with csccm's limits and user agent.
 func NewFlags() *genericclioptions.ConfigFlags {
 	f := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(qps)
 	namespace := DefaultNamespace
 	f.Namespace = &namespace
-	f.Timeout = ptr.To("") // not given; "0" is no limit
+	f.Timeout = ptr.To("") // "" means not given; "0" means no limit
 	f.WrapConfigFn = func(c *rest.Config) *rest.Config { return tune(f, c) }
 	return f
 }
 
-// Within bounds ctx by a limit of csccm's own for one answer. --request-timeout counts in its place, which client-go
-// heeds.
+// Within returns ctx with a timeout of csccm's own for one request. With --request-timeout it adds no timeout, because
+// client-go applies that flag.
 func Within(
 	ctx context.Context, flags *genericclioptions.ConfigFlags, limit time.Duration,
 ) (context.Context, context.CancelFunc) {
@@ -88,8 +88,7 @@ func Within(
 	return context.WithTimeout(ctx, limit)
 }
 
-// NameCommand adds to the user agent of the flags' connections which command they serve: the API server's audit
-// log shows it.
+// NameCommand adds the name of the command to the user agent of the connections: the API server's audit log shows it.
 func NameCommand(flags *genericclioptions.ConfigFlags, command string) {
 	flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
 		c = tune(flags, c)
@@ -104,12 +103,12 @@ func tune(flags *genericclioptions.ConfigFlags, c *rest.Config) *rest.Config {
 		c.Timeout = requestLimit
 	}
 	c.UserAgent = "csccm/" + csccm.Version
-	// Warnings of the API server are for developers of the calling program.
+	// Warnings of the API server are meant for developers, not for users of csccm.
 	c.WarningHandler = rest.NoWarnings{}
 	return c
 }
 
-// New makes a connection from flags. It makes no call; see Ping. Its errors are *Error.
+// New returns a connection with these flags. It sends no request; see Ping. Its errors are *Error.
 func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	c := &Cluster{
 		dated:     &atomic.Pointer[dated]{},
@@ -142,7 +141,6 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 		c.REST.Wrap(c.noteDate)
 		c.Kube, err = kubernetes.NewForConfig(c.REST)
 	}
-
 	if err != nil {
 		return nil, explainConfig(err)
 	}
@@ -158,7 +156,7 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	return c, nil
 }
 
-// Watching returns the same connection for a command that watches, whose requests have no limit.
+// Watching returns the same connection without a timeout, for commands that watch.
 func (c *Cluster) Watching() (*Cluster, error) {
 	out := *c
 	out.REST = rest.CopyConfig(c.REST)
@@ -171,8 +169,8 @@ func (c *Cluster) Watching() (*Cluster, error) {
 // DefaultRelease is the name of the Helm release.
 const DefaultRelease = "cloudstack-ccm"
 
-// Args returns the flags with which another csccm command reaches this cluster, its namespace and a release, whatever
-// the current context is then.
+// Args returns the flags for another csccm command on this cluster, its namespace and a release. They do not depend on
+// the current context of the kubeconfig.
 func (c *Cluster) Args(release string) []string {
 	var args []string
 	if c.Namespace != DefaultNamespace {
@@ -184,18 +182,21 @@ func (c *Cluster) Args(release string) []string {
 	return args
 }
 
-// Connection returns the flags with which csccm and kubectl reach this cluster.
+// Connection returns the flags that connect csccm or kubectl to this cluster.
 func (c *Cluster) Connection() []string {
 	f, inFile := c.Flags, c.Context
 	if f == nil {
 		return nil
 	}
-	if c.Name == "" { // no context of a kubeconfig
+	if c.Name == "" { // the connection does not use a context of a kubeconfig
 		inFile = ""
 	}
+
 	var args []string
 	for _, flag := range [][]string{
-		{"--kubeconfig", ptr.Deref(f.KubeConfig, "")}, {"--context", inFile}, {"--server", ptr.Deref(f.APIServer, "")},
+		{"--kubeconfig", ptr.Deref(f.KubeConfig, "")},
+		{"--context", inFile},
+		{"--server", ptr.Deref(f.APIServer, "")},
 		{"--as", ptr.Deref(f.Impersonate, "")},
 	} {
 		if flag[1] != "" {
@@ -205,7 +206,7 @@ func (c *Cluster) Connection() []string {
 	return args
 }
 
-// NewForTest is a Cluster around a fake clientset, or around a rest.Config when one is given.
+// NewForTest returns a Cluster with a fake clientset, or with a rest.Config if one is given.
 func NewForTest(kube kubernetes.Interface, cfg ...*rest.Config) *Cluster {
 	c := &Cluster{dated: &atomic.Pointer[dated]{}, Kube: kube, Namespace: DefaultNamespace, Context: "test"}
 	if len(cfg) > 0 {
@@ -214,7 +215,7 @@ func NewForTest(kube kubernetes.Interface, cfg ...*rest.Config) *Cluster {
 	return c
 }
 
-// Ping asks the API server for its version, and whether it reaches its storage. Its errors are *Error.
+// Ping requests the API server's version and checks that the API server reaches its storage. Its errors are *Error.
 func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	if c.Silent != nil {
 		return nil, c.Silent
@@ -224,12 +225,12 @@ func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	defer cancel()
 	info, err := discovery.ToServerVersionInterfaceWithContext(c.Kube.Discovery()).ServerVersionWithContext(ctx)
 	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // a part of an answer says nothing
+		err = ctx.Err() // the error of an incomplete response is not useful
 	}
 
 	err = c.Explain(err)
 	var known *Error
-	if err != nil && !errors.As(err, &known) { // 404, a page of HTML
+	if err != nil && !errors.As(err, &known) { // such as 404, or an HTML page
 		err = newError("check the server URL of this context; a proxy or a login page may answer in its place",
 			"Kubernetes API %s: what answers is no Kubernetes API: %w", c.Server, err)
 	}
@@ -241,8 +242,8 @@ func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	return info, err
 }
 
-// stored asks whether the API server reaches its storage. An API server without etcd tells its version, and does not
-// answer anything else.
+// stored checks that the API server reaches its storage. Without etcd an API server still returns its version, but no
+// objects.
 func (c *Cluster) stored(ctx context.Context) error {
 	api := c.Kube.Discovery().RESTClient()
 	if api == nil { // a fake clientset
@@ -256,10 +257,10 @@ func (c *Cluster) stored(ctx context.Context) error {
 		return newError(remedyUnready, "Kubernetes API %s: it does not reach its storage, says /readyz: [-]etcd failed",
 			c.Server)
 	}
-	return nil // it answers; whether it allows this user anything is for others to say
+	return nil // it answers; permissions are checked elsewhere
 }
 
-// explainConfig explains why no connection can be made at all.
+// explainConfig returns the error for a kubeconfig or flags that describe no usable connection.
 func explainConfig(err error) error {
 	return newError("check --kubeconfig, --context and the file that KUBECONFIG names", "kubeconfig: %w", err)
 }

@@ -29,8 +29,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// kubeconfig writes a kubeconfig with the contexts one (token secret-one) and two, and gives flags
-// for it.
+// kubeconfig writes a kubeconfig with the contexts one (token secret-one) and two, and returns flags for it.
 func kubeconfig(t *testing.T, server string, ca []byte) *genericclioptions.ConfigFlags {
 	t.Helper()
 	cfg := clientcmdapi.NewConfig()
@@ -57,14 +56,14 @@ func TestNew(t *testing.T) {
 		[]string{c.Context, c.User, c.Namespace, c.REST.Impersonate.UserName, c.REST.BearerToken})
 
 	c, err = New(kubeconfig(t, "https://192.0.2.1:6443", nil))
-	require.NoError(t, err) // not the context's namespace
+	require.NoError(t, err) // the namespace of the context is ignored
 	require.Equal(t, []string{"one", "alice", "https://192.0.2.1:6443", "kube-system"},
 		[]string{c.Context, c.User, c.Server, c.Namespace})
 	require.InDelta(t, qps, c.REST.QPS, 0)
 	require.Equal(t, burst, c.REST.Burst)
 	require.True(t, strings.HasPrefix(c.REST.UserAgent, "csccm/"))
 
-	// Helm takes the same flags: it must see the same connection.
+	// Helm uses the same flags, so it must get the same connection.
 	viaHelm, err := c.Flags.ToRESTConfig()
 	require.NoError(t, err)
 	of := func(c *rest.Config) []string { return []string{c.Host, c.BearerToken, c.UserAgent} }
@@ -113,7 +112,7 @@ func TestPing(t *testing.T) {
 	answer := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			if strings.HasPrefix(body, "[") { // of /readyz
+			if strings.HasPrefix(body, "[") { // the body is that of /readyz
 				w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			}
 			w.WriteHeader(code)
@@ -205,7 +204,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// --request-timeout counts in the place of csccm's own limits, also where it is longer; "0" is no limit.
+// --request-timeout replaces csccm's own limits, even if it is longer; "0" means no limit.
 func TestRequestTimeout(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -243,7 +242,7 @@ func TestRequestTimeout(t *testing.T) {
 	}
 }
 
-// client-go's own limiter gives up before the deadline, when its turn would come after it.
+// client-go's rate limiter rejects a request at once if its deadline would be exceeded.
 func TestPingWithoutTimeForACall(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.NotFoundHandler())
@@ -257,7 +256,7 @@ func TestPingWithoutTimeForACall(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, _ = c.Ping(ctx) // takes the one token
+	_, _ = c.Ping(ctx) // uses the only token of the rate limiter
 	_, err = c.Ping(ctx)
 	require.ErrorContains(t, err, "no answer in time")
 	require.Contains(t, remedyOf(t, err), "--timeout")

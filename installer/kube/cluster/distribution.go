@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Distribution is how a cluster was made, as far as that decides where a kubelet's flags are set.
+// Distribution is how a cluster was made. It determines where the flags of a kubelet are set.
 type Distribution string
 
-// Distributions that csccm knows remedies for.
+// Distributions for which csccm has remedies.
 const (
 	Unknown    Distribution = "unknown"
 	Kubeadm    Distribution = "kubeadm"
@@ -26,10 +26,10 @@ const (
 	K0s        Distribution = "k0s"
 	Talos      Distribution = "Talos"
 	CKS        Distribution = "CKS"         // CloudStack Kubernetes Service
-	ClusterAPI Distribution = "Cluster API" // with the CloudStack provider, or another
+	ClusterAPI Distribution = "Cluster API" // with any infrastructure provider
 )
 
-// marks are the distributions that a Node tells by its kubelet's version, its OS image, or an annotation.
+// marks are the distributions that csccm recognises by a Node's kubelet version, OS image or annotations.
 var marks = []struct {
 	of   Distribution
 	sign *regexp.Regexp
@@ -41,8 +41,9 @@ var marks = []struct {
 	{ClusterAPI, regexp.MustCompile(`^annotation cluster\.x-k8s\.io/`)},
 }
 
-// Detect names the distribution, and what it was told by. kubeadm: ConfigMap kube-system/kubeadm-config exists; secret:
-// Secret kube-system/cloudstack-secret exists, which CKS creates in every cluster.
+// Detect returns the distribution, and the evidence for it. kubeadm reports whether ConfigMap
+// kube-system/kubeadm-config exists; secret whether Secret kube-system/cloudstack-secret does, which CKS creates in
+// every cluster.
 func Detect(nodes []corev1.Node, kubeadm, secret bool) (Distribution, string) {
 	for _, n := range nodes {
 		is := []string{"kubelet version " + n.Status.NodeInfo.KubeletVersion, "OS image " + n.Status.NodeInfo.OSImage}
@@ -59,8 +60,9 @@ func Detect(nodes []corev1.Node, kubeadm, secret bool) (Distribution, string) {
 	switch {
 	case kubeadm &&
 		secret &&
-		slices.ContainsFunc(nodes,
-			func(n corev1.Node) bool { return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-") }):
+		slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+			return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-")
+		}):
 		return CKS, "names of the control plane's nodes, Secret kube-system/cloudstack-secret"
 	case kubeadm:
 		return Kubeadm, "ConfigMap kube-system/kubeadm-config"
@@ -72,12 +74,12 @@ func Detect(nodes []corev1.Node, kubeadm, secret bool) (Distribution, string) {
 // cksName matches the names that CKS gives to VMs. They end in the time in milliseconds as a hexadecimal number.
 var cksName = regexp.MustCompile(`^.+-(control|node)-[0-9a-f]{11}$`)
 
-// NamedByCKS reports whether a node is named as CKS names its VMs. Nodes of a cluster of CKS may have other names:
-// CloudStack 4.21 adds existing VMs.
+// NamedByCKS reports whether a node's name has the form of CKS's VM names. Nodes of a CKS cluster may have other names:
+// since CloudStack 4.21 existing VMs can be added.
 func NamedByCKS(name string) bool { return cksName.MatchString(name) }
 
-// Distribution detects the distribution by the nodes and what is in kube-system. What may not be read counts as not
-// there, since the distribution only chooses the words of a remedy.
+// Distribution detects the distribution by the nodes and by objects in kube-system. An object that the user may not
+// read counts as missing, because the distribution only determines the text of a remedy.
 func (c *Cluster) Distribution(ctx context.Context, nodes []corev1.Node) (Distribution, string, error) {
 	_, err := c.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "kubeadm-config", metav1.GetOptions{})
 	_, serr := c.Kube.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, "cloudstack-secret", metav1.GetOptions{})

@@ -17,23 +17,23 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Error is a failure to work with the cluster, with the way to go on.
+// Error is an error of working with the cluster, with a remedy.
 type Error struct{ Problem }
 
-// Problem says what is wrong, and what to do.
+// Problem has the text of an error and its remedy.
 type Problem = report.Error //nolint:errname // embedded as Error it would hide its method
 
-// newError returns the error of something that is wrong. The text follows fmt.Errorf.
+// newError returns an *Error with a remedy. format and args are those of fmt.Errorf.
 func newError(fix, format string, args ...any) *Error {
 	return &Error{*report.Errorf(fix, format, args...)}
 }
 
-// Explain turns an error of the API server or of the way there into an *Error with a remedy. It returns nil, an error
-// that has a remedy already, and all errors of a command without a cluster as they are. Errors of a command and of its
-// steps are explained where these end; what they call need not do it.
+// Explain converts errors of the API server and of the connection to it to an *Error with a remedy. It returns nil,
+// errors that already have a remedy, errors of CloudStack, and all errors of a command without a cluster unchanged.
+// Errors are explained at the end of a command or of one of its steps; the functions that they call need not do it.
 func (c *Cluster) Explain(err error) error {
 	var known interface{ Remedy() string }
-	var cloud *cloudstack.Error // the network beyond it is not the way to the API server
+	var cloud *cloudstack.Error // a network error of CloudStack says nothing about the API server
 	if c == nil || err == nil || errors.As(err, &known) || errors.As(err, &cloud) {
 		return err
 	}
@@ -73,23 +73,23 @@ func (c *Cluster) Explain(err error) error {
 	return err
 }
 
-// partError is an error whose text is that of a part of it.
+// partError is an error that shows only a part of the text of another error.
 type partError struct {
 	error
 	whole error
 }
 
-// Unwrap returns all of it.
+// Unwrap returns the whole error.
 func (e partError) Unwrap() error { return e.whole }
 
-// remedyUnready is for an API server that answers, and cannot work.
+// remedyUnready is for an API server that answers but is not ready.
 const remedyUnready = "wait until the API server is ready; if it stays so, look at the log of the API server " +
 	"and at etcd, " +
 	"and at a load balancer before them"
 
 func isTimeout(err error) bool {
-	var t interface{ Timeout() bool } // context.DeadlineExceeded has it, too
+	var t interface{ Timeout() bool } // also context.DeadlineExceeded
 	return errors.As(err, &t) && t.Timeout() || apierrors.IsTimeout(err) ||
 		strings.Contains(err.Error(), "Client.Timeout exceeded") ||
-		strings.Contains(err.Error(), "would exceed context deadline") // client-go's limiter, which has no type for it
+		strings.Contains(err.Error(), "would exceed context deadline") // client-go's rate limiter has no error type
 }

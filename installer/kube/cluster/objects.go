@@ -24,8 +24,8 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// List returns all objects of a kind, as list lists them. Where *failed is an error already, List asks nothing and
-// returns an empty list: several lists need only one check.
+// List returns all objects of a kind, using list. If *failed is already an error, List sends no request and returns an
+// empty list, so that a caller of several lists checks the error once.
 func List[L any](ctx context.Context, failed *error, list func(context.Context, metav1.ListOptions) (*L, error)) *L {
 	return ListOf(ctx, failed, metav1.ListOptions{}, list)
 }
@@ -67,8 +67,8 @@ func UID(ctx context.Context, kube kubernetes.Interface) (string, error) {
 // AtOnce bounds the calls of one Each.
 const AtOnce = 8
 
-// Each calls do for the elements, several at a time, and returns the results in the same order. The first error ends
-// it.
+// Each calls do for the elements, several at a time, and returns the results in the same order. It stops at the first
+// error.
 func Each[T, R any](ctx context.Context, in []T, do func(context.Context, *T) (R, error)) ([]R, error) {
 	out := make([]R, len(in))
 	group, gctx := errgroup.WithContext(ctx)
@@ -96,7 +96,8 @@ func NamespaceNames(ctx context.Context, kube kubernetes.Interface) ([]string, e
 	return slices.Collect(maps.Keys(labels)), err
 }
 
-// PodLog returns the last lines of the log of a Pod's first container; of the one before, if that one has failed.
+// PodLog returns the last lines of the log of a Pod's first container. If the container has failed and does not run,
+// PodLog returns the log of its previous run.
 func (c *Cluster) PodLog(ctx context.Context, pod *corev1.Pod, lines int64) (string, error) {
 	o := &corev1.PodLogOptions{TailLines: &lines, Container: pod.Spec.Containers[0].Name}
 	if c := pod.Status.ContainerStatuses; len(c) > 0 {
@@ -109,9 +110,9 @@ func (c *Cluster) PodLog(ctx context.Context, pod *corev1.Pod, lines int64) (str
 	return string(raw), nil
 }
 
-// IDs returns the cluster's ids in CloudStack's tags: the current one as the controller chooses it by the flags among
-// the words that it is started with and by the cloud-config, then former ones. The API server is asked for the UID of
-// kube-system only where nothing else names the cluster.
+// IDs returns the cluster's ids in CloudStack's tags: first the current one, then former ones. The current one is
+// chosen as the controller does, by the flags in words, its arguments, and by the cloud-config. The UID of kube-system
+// is read only if neither names the cluster.
 func IDs(ctx context.Context, kube kubernetes.Interface, config *cloudstack.Config, words []string) ([]string, error) {
 	flag, _ := Argument(words, "cluster-id")
 	name, _ := Argument(words, "cluster-name")
@@ -133,8 +134,8 @@ func NamespaceLabels(ctx context.Context, kube kubernetes.Interface) (map[string
 	return out, err
 }
 
-// ChangeConfigMap has change edit a ConfigMap of csccm's, and starts over where somebody else was faster. One that does
-// not exist is created, one that change leaves empty is deleted. An error of change ends it.
+// ChangeConfigMap calls change to edit a ConfigMap of csccm, and tries again after a conflict. It creates a ConfigMap
+// that does not exist and deletes one that change leaves empty. It stops at an error of change.
 func ChangeConfigMap(
 	ctx context.Context, kube kubernetes.Interface, namespace, name string, change func(c *corev1.ConfigMap) error,
 ) error {
@@ -184,8 +185,8 @@ func ChangeConfigMap(
 	})
 }
 
-// LastWritten returns the field manager that wrote a field of an object last, and when, by the clock of the API server;
-// zero values where that is not known. An atomic list has one manager.
+// LastWritten returns the field manager that last wrote a field of an object, and the time by the API server's clock;
+// zero values if they are not known. An atomic list has one manager.
 func LastWritten(o *metav1.ObjectMeta, field string) (manager string, last time.Time) {
 	for _, m := range o.ManagedFields {
 		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:`+field+`"`) {

@@ -16,14 +16,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The labels of the chart's objects.
+// Labels of the chart's objects.
 const (
 	ChartName     = "cloudstack-ccm"
 	NameLabel     = "app.kubernetes.io/name"
 	InstanceLabel = "app.kubernetes.io/instance"
 )
 
-// OfRelease selects the objects of a release of csccm's chart.
+// OfRelease returns list options that select the objects of a release of csccm's chart.
 func OfRelease(release string) metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: NameLabel + "=" + ChartName + "," + InstanceLabel + "=" + release}
 }
@@ -33,17 +33,17 @@ func InRelease(labels map[string]string, release string) bool {
 	return labels[NameLabel] == ChartName && labels[InstanceLabel] == release
 }
 
-// Workload is what Deployments and DaemonSets have in common.
+// Workload has what Deployments and DaemonSets have in common.
 type Workload struct {
 	Kind     string
 	Meta     *metav1.ObjectMeta
 	Selector *metav1.LabelSelector
 	Pod      *corev1.PodSpec
-	// Observed: the status is that of the current generation.
+	// Observed reports whether the status is that of the current generation.
 	Observed                          bool
 	Wanted, Ready, Updated, Available int32
 	Old                               int32 // Pods of older templates that still exist
-	// Problem is why it has no Pods; "" if there is nothing to say.
+	// Problem is the reason why it has no Pods; "" if none is known.
 	Problem string
 	// Pods of the current template have the label PodLabel with the value Newest; if Newest is empty, all Pods count.
 	PodLabel, Newest string
@@ -51,7 +51,7 @@ type Workload struct {
 
 func (w *Workload) String() string { return w.Kind + " " + w.Meta.Namespace + "/" + w.Meta.Name }
 
-// DeploymentOf is a Deployment as a workload. Its ReplicaSets have Newest.
+// DeploymentOf returns a Deployment as a workload, without Newest: its ReplicaSets have that hash.
 func DeploymentOf(d *appsv1.Deployment) Workload {
 	w := Workload{
 		Kind:      "Deployment",
@@ -63,7 +63,8 @@ func DeploymentOf(d *appsv1.Deployment) Workload {
 		Ready:     d.Status.ReadyReplicas,
 		Updated:   d.Status.UpdatedReplicas,
 		Available: d.Status.AvailableReplicas,
-		Old:       d.Status.Replicas - d.Status.UpdatedReplicas, PodLabel: appsv1.DefaultDeploymentUniqueLabelKey,
+		Old:       d.Status.Replicas - d.Status.UpdatedReplicas,
+		PodLabel:  appsv1.DefaultDeploymentUniqueLabelKey,
 	}
 
 	for _, c := range d.Status.Conditions {
@@ -75,8 +76,8 @@ func DeploymentOf(d *appsv1.Deployment) Workload {
 	return w
 }
 
-// daemonSetOf identifies current Pods by the generation of the template: reading ControllerRevisions would need an
-// additional permission.
+// daemonSetOf returns a DaemonSet as a workload. It identifies current Pods by the generation of the template, because
+// reading ControllerRevisions would need an additional permission.
 func daemonSetOf(d *appsv1.DaemonSet) Workload {
 	return Workload{
 		Kind:      "DaemonSet",
@@ -93,7 +94,7 @@ func daemonSetOf(d *appsv1.DaemonSet) Workload {
 	}
 }
 
-// Workloads lists the Deployments, then the DaemonSets, of a namespace.
+// Workloads returns the Deployments of a namespace, followed by the DaemonSets.
 func Workloads(
 	ctx context.Context, kube kubernetes.Interface, namespace string, o metav1.ListOptions,
 ) (all []Workload, err error) {
@@ -108,8 +109,8 @@ func Workloads(
 	return all, err
 }
 
-// ReleaseElsewhere returns the namespace of a release that is not in c.Namespace but in another; "" if it is here, or
-// nowhere, or that cannot be read.
+// ReleaseElsewhere returns another namespace that has this release, if c.Namespace does not; otherwise, or if the
+// workloads cannot be read, "".
 func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 	all, err := Workloads(ctx, c.Kube, metav1.NamespaceAll, OfRelease(release))
 	var namespaces []string
@@ -119,7 +120,8 @@ func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 	if err != nil || len(namespaces) == 0 || slices.Contains(namespaces, c.Namespace) {
 		return ""
 	}
-	// A release of the same name whose Deployment somebody deleted is here too.
+
+	// A release whose Deployment somebody deleted still has Helm's Secret in c.Namespace.
 	records, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
 	if err == nil && len(records.Items) > 0 {
@@ -128,10 +130,10 @@ func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 	return slices.Min(namespaces)
 }
 
-// Arguments are the command line of a container.
+// Arguments returns the command line of a container.
 func Arguments(c *corev1.Container) []string { return slices.Concat(c.Command, c.Args) }
 
-// Argument finds a flag in either of its forms; the last one counts.
+// Argument returns the value of a flag, given as --name=value or --name value; the last occurrence counts.
 func Argument(args []string, name string) (value string, found bool) {
 	for i, a := range args {
 		a, isFlag := strings.CutPrefix(a, "-")
@@ -158,7 +160,7 @@ func PodReady(p *corev1.Pod) bool {
 	})
 }
 
-// PodWaits returns why a Pod does not run yet; "" if it is just starting, or runs.
+// PodWaits returns the reason why a Pod does not run yet; "" if it is starting normally, or runs.
 func PodWaits(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -1,10 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package diff shows what applying a rendered chart would change in a cluster.
-// The API server itself is asked, by dry runs of the very requests that Helm
-// would make: so admission, defaults and quotas have their say before anything
-// is written. Secrets are masked.
+// Package diff shows what applying a rendered chart would change in a cluster. It sends the API server the same
+// requests that Helm would send, as dry runs, so that admission, defaults and quotas are applied before anything is
+// written. Secrets are masked.
 package diff
 
 import (
@@ -43,21 +42,21 @@ const (
 	Keep   = "keep"
 )
 
-// Change is what happens to one object.
+// Change is what applying the manifest does to one object.
 type Change struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Action    string `json:"action"`
-	// Lines are the differences, one field each: "path: old -> new", "+ path: new", "- path: old".
+	// Lines are the differences, one per field: "path: old -> new", "+ path: new", "- path: old".
 	Lines []string `json:"lines,omitempty"`
-	// Problem is why the API server refuses it; "" when it does not.
+	// Problem is the reason why the API server refuses the change; "" if it does not.
 	Problem string `json:"problem,omitempty"`
-	// Live is the object in the cluster; nil where it does not exist, or was not asked for.
+	// Live is the object in the cluster; nil if it does not exist or was not read.
 	Live *unstructured.Unstructured `json:"-"`
 }
 
-// Object names the object.
+// Object returns kind, namespace and name of the object.
 func (c *Change) Object() string {
 	if c.Namespace == "" {
 		return c.Kind + " " + c.Name
@@ -65,16 +64,16 @@ func (c *Change) Object() string {
 	return c.Kind + " " + c.Namespace + "/" + c.Name
 }
 
-// Client asks one cluster.
+// Client compares manifests with one cluster.
 type Client struct {
 	Dynamic dynamic.Interface
-	// Release is the Helm release, and Namespace its own.
+	// Release is the Helm release, and Namespace its namespace.
 	Release, Namespace string
 }
 
-// Manifests compares the manifest that is about to be applied with the cluster. old is that of the deployed release, ""
-// when there is none: what it holds and the new one does not is deleted. The same manifest twice finds what somebody
-// has changed or deleted.
+// Manifests compares wanted, the manifest that is about to be applied, with the cluster. old is the manifest of the
+// deployed release, or "" if there is none; objects of old that are not in wanted are deleted. If both are the same
+// manifest, the result is what somebody has changed or deleted in the cluster.
 func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, error) {
 	before, err := objects(old)
 	if err != nil {
@@ -108,7 +107,7 @@ func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, e
 	return changes, err
 }
 
-// objects are those of a manifest that a release keeps: hooks come and go.
+// objects returns the objects of a manifest without hooks, because a release does not keep those.
 func objects(manifest string) ([]unstructured.Unstructured, error) {
 	all, err := Parse(manifest)
 	return slices.DeleteFunc(all, func(o unstructured.Unstructured) bool {
@@ -118,15 +117,18 @@ func objects(manifest string) ([]unstructured.Unstructured, error) {
 }
 
 func (c *Client) key(o *unstructured.Unstructured) string {
-	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), cmp.Or(o.GetNamespace(), c.Namespace),
-		o.GetName()}, "/")
+	return strings.Join([]string{
+		o.GroupVersionKind().Group, o.GetKind(), cmp.Or(o.GetNamespace(), c.Namespace), o.GetName(),
+	}, "/")
 }
 
-// clusterKinds are the kinds of a chart that are in no namespace.
-var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
-	"ValidatingAdmissionPolicyBinding"}
+// clusterKinds are the cluster-scoped kinds of the chart.
+var clusterKinds = []string{
+	"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+}
 
-// resource returns where an object of a chart is, and its namespace. The plurals of its kinds follow the rule.
+// resource returns the client for an object of a chart, and the object's namespace. The resource names of all kinds in
+// the chart are their regular plurals.
 func (c *Client) resource(o *unstructured.Unstructured) (dynamic.ResourceInterface, string) {
 	guessed, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 	if slices.Contains(clusterKinds, o.GetKind()) {
@@ -139,11 +141,12 @@ func (c *Client) resource(o *unstructured.Unstructured) (dynamic.ResourceInterfa
 // dryRun are the options of a request that changes nothing.
 var dryRun = []string{metav1.DryRunAll}
 
-// object asks what would become of one object. old is that of the release, nil where it has none.
+// object returns what applying wanted would do. old is the object in the manifest of the release, or nil.
 func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructured) (Change, error) {
 	gvk := wanted.GroupVersionKind()
 	resource, namespace := c.resource(wanted)
 	out := Change{Kind: gvk.Kind, Namespace: namespace, Name: wanted.GetName(), Action: Update}
+
 	var after *unstructured.Unstructured
 	live, err := resource.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 	switch {
@@ -153,12 +156,12 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 	case apierrors.IsNotFound(err):
 		out.Action = Create
 		if old != nil && reflect.DeepEqual(old.Object, wanted.Object) {
-			return out, nil // somebody has deleted it: the API server has taken it before
+			return out, nil // somebody has deleted it; no dry run, because the API server accepted it before
 		}
 		_, err = resource.Create(ctx, c.marked(wanted), metav1.CreateOptions{DryRun: dryRun})
 		switch {
 		case missingNamespace(err, namespace) || missingRole(err, gvk):
-			return out, nil // it is made first
+			return out, nil // the namespace or role is created first
 		case apierrors.IsNotFound(err):
 			out.Problem = fmt.Sprintf("this cluster has no kind %s of %s", gvk.Kind, gvk.GroupVersion())
 			return out, nil
@@ -179,7 +182,7 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 	return out, nil
 }
 
-// marked returns an object with what Helm writes on one that it creates.
+// marked returns an object with the labels and annotations that Helm adds to objects that it creates.
 func (c *Client) marked(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	o.SetLabels(labels.Merge(o.GetLabels(), labels.Set{"app.kubernetes.io/managed-by": "Helm"}))
@@ -188,11 +191,11 @@ func (c *Client) marked(o *unstructured.Unstructured) *unstructured.Unstructured
 	return o
 }
 
-// patch makes the three-way patch that Helm makes.
+// patch sends the three-way patch that Helm would send, as a dry run.
 func patch(
 	ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
-	was, err := cmp.Or(old, wanted).MarshalJSON() // Helm takes over what is there
+	was, err := cmp.Or(old, wanted).MarshalJSON() // Helm adopts an object that exists
 	want, err2 := wanted.MarshalJSON()
 	is, err3 := live.MarshalJSON()
 	if err := errors.Join(err, err2, err3); err != nil {
@@ -201,6 +204,7 @@ func patch(
 
 	kind := types.MergePatchType
 	var body []byte
+
 	typed, err := scheme.Scheme.New(wanted.GroupVersionKind())
 	if err != nil { // not one of Kubernetes' own kinds
 		body, err = jsonmergepatch.CreateThreeWayJSONMergePatch(was, want, is)
@@ -211,7 +215,6 @@ func patch(
 			body, err = strategicpatch.CreateThreeWayMergePatch(was, want, is, lookup, true)
 		}
 	}
-
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", wanted.GetKind(), wanted.GetName(), err)
 	}
@@ -229,21 +232,21 @@ func missingNamespace(err error, namespace string) bool {
 		status.Status().Details.Kind == "namespaces" && status.Status().Details.Name == namespace
 }
 
-// missingRole tells that a binding cannot be judged because its role does not exist yet: of all but administrators the
-// API server wants to know whether they hold what is in it.
+// missingRole reports whether a binding cannot be checked because its role does not exist yet. For users who are not
+// administrators, the API server reads the role to check that they have all of its permissions.
 func missingRole(err error, binding schema.GroupVersionKind) bool {
 	return apierrors.IsNotFound(err) &&
 		binding.Group == rbacv1.GroupName &&
 		strings.HasSuffix(binding.Kind, "RoleBinding")
 }
 
-// refused tells an answer about the object from a failure to ask.
+// refused reports whether an error is the API server's answer about the object, and not a failed request.
 func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsConflict(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// Refused is an error when the API server refuses any of the changes.
+// Refused returns an error if the API server refuses any of the changes.
 func Refused(changes []Change) error {
 	bad := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.Problem == "" })
 	if len(bad) == 0 {
@@ -257,7 +260,7 @@ func Refused(changes []Change) error {
 		"message names", "%s", what)
 }
 
-// Parse reads the objects of a manifest; empty documents are left out.
+// Parse returns the objects of a manifest; it skips empty documents.
 func Parse(manifest string) (out []unstructured.Unstructured, err error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
 	for {

@@ -37,6 +37,7 @@ func parse(t *testing.T, manifest string) *unstructured.Unstructured {
 
 func TestLines(t *testing.T) {
 	t.Parallel()
+
 	for name, tc := range map[string]struct {
 		before, after string
 		want          []string
@@ -153,7 +154,7 @@ func TestRefused(t *testing.T) {
 	fake.PrependReactor("create", "configmaps", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", nil)
 	})
-	// as an API server that has no such kind
+	// The API server has no such kind.
 	fake.PrependReactor("create", "stranges", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "create", schema.GroupResource{}, "",
 			"", 0, true)
@@ -170,7 +171,7 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, 3, e.ExitCode())
 	require.Contains(t, changes[1].Problem, "no kind Strange")
 
-	// The namespace of a release is made with it.
+	// The namespace of a release is created before its objects.
 	fake = dynamicfake.NewSimpleDynamicClient(scheme.Scheme)
 	fake.PrependReactor("create", "configmaps", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "new")
@@ -180,7 +181,7 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, Refused(changes))
 
-	// So are the roles that its bindings name.
+	// So are the roles of its bindings.
 	fake.PrependReactor("create", "clusterrolebindings", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{
 			Group:    "rbac.authorization.k8s.io",
@@ -194,7 +195,7 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, Create, changes[0].Action)
 }
 
-// What somebody has deleted is found without asking whether the API server would take it: a reader may not create.
+// Deleted objects are found without a dry run of their creation, because a reader may not create objects.
 func TestDeletedObjects(t *testing.T) {
 	t.Parallel()
 	fake := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, &corev1.ConfigMap{

@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// mask stands for a value that is not shown.
+// mask replaces secret values.
 const mask = "***"
 
-// maxValue bounds a shown value, in characters.
+// maxValue limits the length of a value that is shown, in characters.
 const maxValue = 120
 
-// notOurs are fields that the API server keeps for itself, by path.
+// notOurs are the paths of fields that only the API server and controllers write.
 var notOurs = []string{
 	"metadata.managedFields", "metadata.resourceVersion", "metadata.uid", "metadata.generation",
 	"metadata.creationTimestamp", "metadata.selfLink", "status",
@@ -28,9 +28,9 @@ var notOurs = []string{
 	"metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]",
 }
 
-// Lines are the differences between two states of an object, sorted by path. Values of Secrets, and of environment
-// variables that are named like secrets, are masked. Lists of named things are compared by name, lists of words as
-// sets, others by position.
+// Lines returns the differences between two states of an object, sorted by path. Values of Secrets, and of environment
+// variables with names like those of secrets, are masked. Lists of objects with names are compared by name, lists of
+// strings as sets, other lists by position.
 func Lines(before, after *unstructured.Unstructured) (lines []string) {
 	was, is := map[string]any{}, map[string]any{}
 	flatten(was, "", before.Object)
@@ -55,7 +55,8 @@ func Lines(before, after *unstructured.Unstructured) (lines []string) {
 	return lines
 }
 
-// flatten adds the values below v by their paths. Words of a list follow its path and a zero byte.
+// flatten adds the values below v to out, by path. The key of a string in a list is the path of the list, a zero byte
+// and the string.
 func flatten(out map[string]any, path string, v any) {
 	if slices.Contains(notOurs, path) || v == nil {
 		return
@@ -93,7 +94,7 @@ var (
 	envValue   = regexp.MustCompile(`(?:^|\.)env\[([^\]]*)\]\.value$`)
 )
 
-// show is a value in one line.
+// show returns a value in one line.
 func show(secret bool, path string, v any) string {
 	if secret &&
 		(strings.HasPrefix(path, "data.") ||
@@ -144,7 +145,7 @@ func Summary(changes []Change) string {
 	return strings.Join(parts, ", ")
 }
 
-// Text shows the changes in lines; what stays is left out. Several objects that are created are one line unless all is
+// Text returns the changes as lines, without unchanged objects. Several objects to create are one line unless all is
 // set.
 func Text(changes []Change, all bool) (lines []string) {
 	created := func(c Change) bool { return c.Action == Create && c.Problem == "" }

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package family finds the cloud controller managers of a cluster, and reports whose they are.
+// Package family finds the cloud controller managers of a cluster, and reports which provider each belongs to.
 package family
 
 import (
@@ -25,23 +25,23 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// Family says whose controller a predecessor is.
+// Family is the provider that a cloud controller manager belongs to.
 type Family string
 
 // Families.
 const (
 	Apache   Family = "apache"   // apache/cloudstack-kubernetes-provider
 	Leaseweb Family = "leaseweb" // Leaseweb's fork
-	Other    Family = "other"    // of another cloud, or not known
-	Balancer Family = "balancer" // no cloud controller manager: it gives Services without a class addresses of its own
-	Chart    Family = "chart"    // csccm's own, of any release
+	Other    Family = "other"    // another cloud, or unknown
+	Balancer Family = "balancer" // a load balancer for Services without a class, such as MetalLB
+	Chart    Family = "chart"    // csccm's own chart, any release
 )
 
-// Replaceable reports whether a takeover can take its place.
+// Replaceable reports whether csccm takeover can replace the controller.
 func (f Family) Replaceable() bool { return f == Apache || f == Leaseweb }
 
-// OfPod returns the container that runs a cloud controller manager, and whose it is. named are the labels and the name
-// of the Pod, or of its workload.
+// OfPod returns the container that runs a cloud controller manager, and its family; "" and nil if there is none. named
+// has the labels and the name of the Pod, or of its workload.
 func OfPod(pod *corev1.PodSpec, named *metav1.ObjectMeta) (Family, *corev1.Container) {
 	for _, c := range pod.Containers {
 		switch f := ofContainer(&c, named.Name); {
@@ -58,7 +58,7 @@ func OfPod(pod *corev1.PodSpec, named *metav1.ObjectMeta) (Family, *corev1.Conta
 
 const usualName = "cloud-controller-manager"
 
-// ofContainer judges by the arguments, which images that were mirrored or built by hand keep, then by the image.
+// ofContainer judges by the arguments, which stay the same if an image is mirrored or built by hand, then by the image.
 func ofContainer(c *corev1.Container, name string) Family {
 	provider, _ := cluster.Argument(cluster.Arguments(c), "cloud-provider")
 	switch {
@@ -75,7 +75,7 @@ func ofContainer(c *corev1.Container, name string) Family {
 	return ""
 }
 
-// balances reports whether a container is MetalLB's controller, or kube-vip, and serves Services without a class.
+// balances reports whether a container is MetalLB's controller or kube-vip, and serves Services without a class.
 func balances(c *corev1.Container) bool {
 	is := func(name string) bool {
 		return slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == name && v.Value == "true" })
@@ -85,23 +85,23 @@ func balances(c *corev1.Container) bool {
 	return metalLB && !class || is("svc_enable") && !is("lb_class_only")
 }
 
-// ClassesOf returns the classes of Services that a controller of csccm serves which is started with these words.
+// ClassesOf returns the load balancer classes that csccm's controller serves when it runs with these arguments.
 func ClassesOf(words []string) service.Classes {
 	own, _ := cluster.Argument(words, "load-balancer-class")
 	classless, _ := cluster.Argument(words, "load-balancer-classless")
 	return service.Classes{Own: own, Classless: classless == "true"}
 }
 
-// What a takeover writes to the workload that it stops.
+// Labels and annotations that a takeover writes to the workload that it stops.
 const (
-	// StoppedSelector keeps a DaemonSet's Pods off every node.
+	// StoppedSelector is a node selector that matches no node, so that a DaemonSet has no Pods.
 	StoppedSelector = "csccm.io/stopped"
-	// ReplicasAnnotation says how many replicas a stopped Deployment had.
+	// ReplicasAnnotation is the number of replicas that a stopped Deployment had.
 	ReplicasAnnotation = "csccm.io/replicas-before-takeover"
-	// KeptAnnotation marks a predecessor whose place csccm's controller has taken: it stays, with no Pods.
+	// KeptAnnotation marks a predecessor that csccm's controller has replaced. It is kept, with no Pods.
 	KeptAnnotation = "csccm.io/kept-by-takeover"
-	// AdoptedAnnotation lists the ids of the addresses that a takeover marked as csccm's. Tenants may write Services,
-	// and so it is not kept on them.
+	// AdoptedAnnotation lists the ids of the addresses that a takeover tagged as csccm's. The list is not stored on the
+	// Services, because tenants may be able to edit them.
 	AdoptedAnnotation = "csccm.io/addresses-adopted-by-takeover"
 )
 
@@ -112,15 +112,15 @@ type Predecessor struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Image     string `json:"image"`
-	// Wanted is how many Pods it wants; 0 for one that is stopped.
+	// Wanted is the number of Pods that it wants; 0 if it is stopped.
 	Wanted int32 `json:"wanted"`
-	// Before is how many Pods it wanted before a takeover stopped it; 0 if none did.
+	// Before is the number of Pods that it wanted before a takeover stopped it; 0 if no takeover did.
 	Before int32 `json:"before,omitempty"`
-	// Adopted are the ids of the addresses that a takeover marked as csccm's.
+	// Adopted are the ids of the addresses that a takeover tagged as csccm's.
 	Adopted []string `json:"adopted,omitempty"`
-	// Lease is nil when it elects no leader.
+	// Lease is nil if it does not use leader election.
 	Lease *lease.Name `json:"lease,omitempty"`
-	// Port is the one of the node that it listens on; "" with a network of its own.
+	// Port is the port of the node that it listens on; "" if it does not use the host network.
 	Port string `json:"port,omitempty"`
 
 	Ready    int32             `json:"-"`
@@ -131,7 +131,7 @@ type Predecessor struct {
 
 func (p *Predecessor) String() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
 
-// Deletion is the command that deletes it.
+// Deletion returns the command that deletes the workload.
 func (p *Predecessor) Deletion() string {
 	return fmt.Sprintf("kubectl -n %s delete %s %s", p.Namespace, strings.ToLower(p.Kind), p.Name)
 }
@@ -141,24 +141,24 @@ type Own struct {
 	Installed bool       `json:"installed"`
 	Ready     int32      `json:"ready"`
 	Lease     lease.Name `json:"lease"`
-	Port      string     `json:"port,omitempty"` // as of a Predecessor
+	Port      string     `json:"port,omitempty"` // as in Predecessor
 	// InstanceTypeFormat is the controller's setting; "" for its default.
 	InstanceTypeFormat string `json:"instanceTypeFormat,omitempty"`
-	// Words are those that the controller is started with.
+	// Words are the arguments that the controller is started with.
 	Words     []string      `json:"-"`
 	Workloads []Predecessor `json:"-"`
 }
 
 // Controllers are the cloud controller managers of a cluster.
 type Controllers struct {
-	Predecessors []Predecessor // that a takeover can replace
-	Kept         []Predecessor // those whose place csccm's controller has taken, with no Pods
-	Rivals       []Rival       // all that are at work beside the release, the predecessors among them
-	Pods         []corev1.Pod  // of kube-system
+	Predecessors []Predecessor // those that a takeover can replace
+	Kept         []Predecessor // those that csccm's controller has replaced, with no Pods
+	Rivals       []Rival       // all that run beside the release, including the predecessors
+	Pods         []corev1.Pod  // in kube-system
 	Own          Own
 }
 
-// Find reads them. Errors of the API server are as it sent them.
+// Find returns the cloud controller managers of the cluster. It returns errors of the API server unchanged.
 func Find(
 	ctx context.Context, kube kubernetes.Interface, c clock.PassiveClock, release, namespace string,
 ) (*Controllers, error) {
@@ -198,7 +198,7 @@ func (o *Own) startedAs(pod *corev1.PodSpec) {
 	o.InstanceTypeFormat, _ = cluster.Argument(o.Words, "instance-type-format")
 }
 
-// FromChart takes the lease and the port from a rendered chart, whose controller will have them.
+// FromChart sets the lease and the port to those that a rendered chart's controller will use.
 func (o *Own) FromChart(manifest string) {
 	if pod := podOfChart(manifest); pod != nil {
 		o.Lease = lease.Default
@@ -206,7 +206,7 @@ func (o *Own) FromChart(manifest string) {
 	}
 }
 
-// nodePort returns the port of the node on which a controller listens; "" with a network of its own.
+// nodePort returns the port of the node on which a controller listens; "" if it does not use the host network.
 func nodePort(pod *corev1.PodSpec, c *corev1.Container) string {
 	if !pod.HostNetwork {
 		return ""
@@ -215,7 +215,8 @@ func nodePort(pod *corev1.PodSpec, c *corev1.Container) string {
 	return cmp.Or(port, strconv.Itoa(cloudprovider.CloudControllerManagerPort))
 }
 
-// OnPort names a Pod of kube-system, of no provider for CloudStack, that has a port of the nodes; "" for none.
+// OnPort returns the name of a Pod in kube-system that uses a port of the nodes and is not a cloud controller manager;
+// "" if there is none.
 func (f *Controllers) OnPort(port string) string {
 	for _, p := range f.Pods {
 		if whose, _ := OfPod(&p.Spec, &p.ObjectMeta); !p.Spec.HostNetwork || whose != "" {
@@ -232,7 +233,7 @@ func (f *Controllers) OnPort(port string) string {
 	return ""
 }
 
-// Stopped returns the providers whose place csccm's controller has taken, or was about to take, and which have no Pods.
+// Stopped returns the providers without Pods that csccm's controller has replaced, or was about to replace.
 func Stopped(ctx context.Context, kube kubernetes.Interface) (stopped []Predecessor, err error) {
 	all, err := cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
 	for i := range all {
@@ -243,7 +244,7 @@ func Stopped(ctx context.Context, kube kubernetes.Interface) (stopped []Predeces
 	return stopped, err
 }
 
-// of describes a workload; its family is "" where it runs no cloud controller manager.
+// of describes a workload. Family is "" if the workload does not run a cloud controller manager.
 func of(w *cluster.Workload) Predecessor {
 	p := Predecessor{
 		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Wanted: w.Wanted, Ready: w.Ready, Pod: w.Pod,
@@ -255,10 +256,10 @@ func of(w *cluster.Workload) Predecessor {
 	}
 
 	n, _ := strconv.ParseInt(w.Meta.Annotations[ReplicasAnnotation], 10, 32)
-	p.Before, p.Adopted = int32(n), strings.FieldsFunc(w.Meta.Annotations[AdoptedAnnotation],
-		func(r rune) bool { return r == ',' })
+	p.Before, p.Adopted = int32(n),
+		strings.FieldsFunc(w.Meta.Annotations[AdoptedAnnotation], func(r rune) bool { return r == ',' })
 	if _, stopped := w.Pod.NodeSelector[StoppedSelector]; stopped && w.Kind == "DaemonSet" {
-		p.Wanted, p.Before = 0, 1 // on its nodes
+		p.Wanted, p.Before = 0, 1 // one Pod on each of its nodes
 	}
 
 	if whose, container := OfPod(w.Pod, w.Meta); container != nil {
@@ -269,7 +270,8 @@ func of(w *cluster.Workload) Predecessor {
 	return p
 }
 
-// LeaseOf is the lease by which a cloud controller manager elects its leader: it does unless told not to.
+// LeaseOf returns the lease that a cloud controller manager uses for leader election; nil with --leader-elect=false.
+// Leader election is on by default.
 func LeaseOf(args []string) *lease.Name {
 	v, _ := cluster.Argument(args, "leader-elect")
 	if elects, err := strconv.ParseBool(v); err == nil && !elects {
@@ -280,7 +282,7 @@ func LeaseOf(args []string) *lease.Name {
 	return &lease.Name{Namespace: cmp.Or(namespace, lease.Default.Namespace), Name: cmp.Or(name, lease.Default.Name)}
 }
 
-// ArgumentsOfChart returns what the controller of a rendered chart is started with.
+// ArgumentsOfChart returns the arguments of the controller in a rendered chart.
 func ArgumentsOfChart(manifest string) []string {
 	if pod := podOfChart(manifest); pod != nil {
 		return cluster.Arguments(&pod.Containers[0])
@@ -288,10 +290,11 @@ func ArgumentsOfChart(manifest string) []string {
 	return nil
 }
 
-// podOfChart returns the Pods' template of a rendered chart, which has one workload, whose labels follow nameOverride.
+// podOfChart returns the Pod template of the only workload in a rendered chart. The workload cannot be found by its
+// labels, because they follow nameOverride.
 func podOfChart(manifest string) *corev1.PodSpec {
 	for document := range strings.SplitSeq(manifest, "\n---") {
-		var d appsv1.Deployment // what is read of it a Deployment and a DaemonSet have alike
+		var d appsv1.Deployment // the fields read here are the same in a DaemonSet
 		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
 			continue
 		}

@@ -24,6 +24,7 @@ func TestRecognise(t *testing.T) {
 	t.Parallel()
 	held := func(name string) *lease.Name { return &lease.Name{Namespace: "kube-system", Name: name} }
 	usual := held("cloud-controller-manager")
+
 	for name, tt := range map[string]struct {
 		d      *appsv1.Deployment
 		family Family
@@ -54,7 +55,7 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
-// The lease counts whatever kind of workload the chart makes: by it is decided which controller ends first.
+// The lease is read from every kind of workload in the chart: it decides which controller stops first.
 func TestLeaseOfAChart(t *testing.T) {
 	t.Parallel()
 	mine := lease.Name{Namespace: "infra", Name: "mine"}
@@ -69,8 +70,7 @@ spec: {template: {spec: {containers: [{name: ccm, args: [--leader-elect-resource
 	}
 }
 
-// Who is at work is known by arguments, leases and who writes the status of Services, whatever the names and images
-// are.
+// Rivals are found by arguments, leases and the writer of a Service's status, whatever their names and images.
 func TestRivals(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -158,7 +158,7 @@ func TestRivals(t *testing.T) {
 	type is []func(*Evidence)
 	for name, tt := range map[string]struct {
 		is   is
-		want string // the rival and a part of what it is; "" for none
+		want string // the rival and a part of its What; "" for none
 	}{
 		"a mirrored image under another name": {is{deployments(mirrored)},
 			"Deployment kube-system/cs-provider: 1 Pod, image registry"},

@@ -25,19 +25,18 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// Evidence is what shows who does the work of a cloud controller manager.
+// Evidence is what is read from the cluster to find out who does the work of a cloud controller manager.
 type Evidence struct {
 	At                 time.Time
 	Release, Namespace string
-	Words              []string // with which the release's controller is, or will be, started
+	Words              []string // arguments of the release's controller, now or after the installation
 	Workloads          []cluster.Workload
-	Pods               []corev1.Pod // of kube-system
+	Pods               []corev1.Pod // in kube-system
 	Nodes              []corev1.Node
 	Services           []corev1.Service
 	Leases             []coordinationv1.Lease
 }
 
-// read reads the evidence.
 func read(ctx context.Context, kube kubernetes.Interface) (e *Evidence, err error) {
 	e = &Evidence{}
 	e.Workloads, err = cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
@@ -48,11 +47,11 @@ func read(ctx context.Context, kube kubernetes.Interface) (e *Evidence, err erro
 	return e, err
 }
 
-// Rival does the work of the release's controller beside it.
+// Rival is a program that does the work of the release's controller, beside it.
 type Rival struct {
-	Family                Family // Balancer: it only writes the status of Services
+	Family                Family // Balancer if it only writes the status of Services
 	Kind, Namespace, Name string
-	What                  string // it is, or does
+	What                  string // what it is or does
 	Fix                   string
 }
 
@@ -76,15 +75,16 @@ const (
 		"--patch='{\"status\":{\"loadBalancer\":null}}'`"
 )
 
-// Rivals returns who is at work beside the release's controller: judged by arguments, leases, and who writes the status
-// of Services, which all stay as they are when an image is mirrored and a workload has another name.
+// Rivals returns the programs that do the work of the release's controller. They are found by arguments, by leases and
+// by who writes the status of Services. All of these stay the same if an image is mirrored or a workload is renamed.
 func (e *Evidence) Rivals() (out []Rival) {
-	elections, names := []lease.Name{}, []string{} // of the known ones
+	elections, names := []lease.Name{}, []string{} // leases and names of the known workloads
 	classes := ClassesOf(e.Words)
-	beside := !classes.Serves("") // balancers that serve Services without a class
+	beside := !classes.Serves("") // then balancers for Services without a class do not conflict
 	for _, w := range e.Workloads {
 		p := of(&w)
 		r := Rival{Family: p.Family, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}
+
 		own := p.Namespace == e.Namespace && cluster.InRelease(w.Meta.Labels, e.Release)
 		if p.Lease != nil || own {
 			elections, names = append(elections, *cmp.Or(p.Lease, &lease.Default)), append(names, p.Name)
@@ -95,8 +95,10 @@ func (e *Evidence) Rivals() (out []Rival) {
 		switch {
 		case own || idle && served == "" || beside && p.Family == Balancer:
 		case served != "":
-			r.Family, r.What, r.Fix = Balancer, "ServiceLB of k3s serves Service "+
-				w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"]+"/"+served, fixServiceLB
+			r.Family, r.What, r.Fix = Balancer,
+				"ServiceLB of k3s serves Service "+
+					w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"]+"/"+served,
+				fixServiceLB
 			if e.handled(classes, w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"], served) {
 				out = append(out, r)
 			}
@@ -133,7 +135,8 @@ func (e *Evidence) Rivals() (out []Rival) {
 		if owned || ended || c == nil || whose == Chart || beside && whose == Balancer {
 			continue
 		}
-		if whose.Replaceable() { // but not where a file makes it
+
+		if whose.Replaceable() { // a takeover cannot replace a static Pod
 			whose = Other
 		}
 		if l := LeaseOf(cluster.Arguments(c)); l != nil {
@@ -171,41 +174,43 @@ func (e *Evidence) Rivals() (out []Rival) {
 	return append(out, e.electors(elections, names)...)
 }
 
-// handled reports whether a Service is for the release's controller. One that is not known is: it is gone, or could not
-// be read.
+// handled reports whether a Service is for the release's controller. It returns true for a Service that is not known:
+// the Service was deleted or could not be read.
 func (e *Evidence) handled(classes service.Classes, namespace, name string) bool {
 	i := slices.IndexFunc(e.Services, func(s corev1.Service) bool { return s.Namespace == namespace && s.Name == name })
 	return i < 0 || classes.Handles(&e.Services[i])
 }
 
-// electors returns who renews the lease of a cloud controller manager that none of the known workloads elects by. A
-// Pod's name, which is its identity there, begins with that of its workload.
+// electors returns the holders of leases that look like those of cloud controller managers, but that none of the known
+// workloads uses. The holder's identity begins with the Pod's name, which begins with the name of the workload.
 func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival) {
 	for _, l := range e.Leases {
 		by := lease.Holder(&l)
 		name := lease.Name{Namespace: l.Namespace, Name: l.Name}
 		pod := slices.ContainsFunc(workloads, func(w string) bool { return strings.HasPrefix(by, w+"-") })
 		explained := pod || slices.Contains(known, name) || lease.ByCSCCM(by) || e.ended(by)
+
 		if !strings.Contains(l.Name, usualName) || by == "" || l.Spec.RenewTime == nil || explained {
 			continue
 		}
-		if age := e.At.Sub(l.Spec.RenewTime.Time); age.Abs() <= time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds,
-			0))*time.Second {
+		if age := e.At.Sub(l.Spec.RenewTime.Time); age.Abs() <=
+			time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second {
 			out = append(out, Rival{Other, "Lease", l.Namespace, l.Name,
-				fmt.Sprintf("%s, which no Deployment or DaemonSet here is known to make, renewed it %s ago", by,
-					age.Round(time.Second)), fixElector})
+				fmt.Sprintf("%s, which no Deployment or DaemonSet here is known to make, renewed it %s ago",
+					by, age.Round(time.Second)),
+				fixElector})
 		}
 	}
 	return out
 }
 
-// podOf is the identity of a Pod of a Deployment, or of a DaemonSet with the usual name: both names end in Kubernetes'
-// own alphabet.
+// podOf matches the identity of a Pod of a Deployment, or of a DaemonSet with the usual name. The random suffixes of
+// these Pod names use the alphabet of Kubernetes' rand.String.
 var podOf = regexp.MustCompile(`^(.+)-[bcdf-hj-np-tv-xz2456789]{6,10}-[bcdf-hj-np-tv-xz2456789]{5}_|^(.*` + usualName +
 	`)-[bcdf-hj-np-tv-xz2456789]{5}_`)
 
-// ended reports whether the holder of a lease was a Pod whose workload is gone, as after an uninstall: its last renewal
-// counts for some seconds more.
+// ended reports whether the holder of a lease was a Pod whose workload no longer exists, as after an uninstall: its
+// last renewal stays valid for some seconds.
 func (e *Evidence) ended(holder string) bool {
 	match := podOf.FindStringSubmatch(holder)
 	if match == nil {
@@ -215,7 +220,8 @@ func (e *Evidence) ended(holder string) bool {
 	return !slices.ContainsFunc(e.Workloads, func(w cluster.Workload) bool { return w.Meta.Name == name })
 }
 
-// shared returns the controllers that two releases of the chart run, as a list. A release without words does not run.
+// shared returns a list of the controllers that two releases of the chart both run. A release without arguments does
+// not run.
 func shared(a, b []string) string {
 	runs := func(words []string) []string {
 		list, _ := cluster.Argument(words, "controllers")

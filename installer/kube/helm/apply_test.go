@@ -29,7 +29,7 @@ func TestApply(t *testing.T) {
 	require.True(t, first.Deployed())
 	require.Equal(t, "v"+first.ChartVersion, first.AppVersion)
 
-	// A failure is stored, and the next upgrade goes on from what was deployed.
+	// A failed revision is stored, and the next upgrade starts from the deployed one.
 	f.kube.UpdateError = errors.New("admission webhook says no")
 	rel, err := apply(map[string]any{"clusterName": "two"})
 	require.EqualError(t, err, "release cloudstack-ccm in namespace kube-system: admission webhook says no")
@@ -71,7 +71,7 @@ func TestApply(t *testing.T) {
 func TestApplyRepairs(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		before []release.Status // of the revisions
+		before []release.Status // status of the revisions
 		want   []string
 		said   string
 	}{
@@ -106,7 +106,7 @@ func TestApplyRepairs(t *testing.T) {
 	}
 }
 
-// A revision that is pending may be somebody's `helm upgrade --wait`, whatever its age: nothing is changed.
+// A pending revision may be a running `helm upgrade --wait`, whatever its age: nothing is changed.
 func TestApplyRefusesBesideAnotherOperation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

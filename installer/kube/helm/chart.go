@@ -46,7 +46,7 @@ func (c *Chart) Version() string { return c.chart.Metadata.Version }
 // AppVersion returns the version of the controller that the chart installs.
 func (c *Chart) AppVersion() string { return c.chart.Metadata.AppVersion }
 
-// copy returns a copy for one action: actions write the values into their chart.
+// copy returns a copy of the chart for one action: actions write the values into their chart.
 func (c *Chart) copy() *chart.Chart {
 	dup := *c.chart
 	metadata := *c.chart.Metadata
@@ -57,15 +57,16 @@ func (c *Chart) copy() *chart.Chart {
 
 // copyValues returns a deep copy, which is never nil.
 func copyValues(values map[string]any) map[string]any {
-	dup, _ := copystructure.Copy(values) // only locks and channels fail
+	dup, _ := copystructure.Copy(values) // fails only for locks and channels
 	if out, _ := dup.(map[string]any); out != nil {
 		return out
 	}
 	return map[string]any{}
 }
 
-// Embedded returns the chart embedded in this binary. If the binary's version is semantic, as in builds of releases and
-// of commits after a tag, the chart gets the same version, so that csccm installs the controller of its own version.
+// Embedded returns the chart embedded in this binary. If the binary's version is a semantic version, as in builds of
+// releases and of commits after a tag, the chart gets that version, so that csccm installs the controller of its own
+// version.
 func Embedded() (*Chart, error) {
 	var files []*loader.BufferedFile
 	err := fs.WalkDir(charts.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -117,7 +118,7 @@ func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart
 	if remote = remote && slices.Contains([]string{"http", "https", "oci"}, scheme); !remote {
 		loaded, err = loader.Load(ref)
 	} else if u, uerr := url.Parse(ref); uerr != nil {
-		ref, err = scheme+"://...", errors.New("not a URL") // both texts have the password
+		ref, err = scheme+"://...", errors.New("not a URL") // u and uerr may contain the password
 	} else {
 		ref = u.Redacted()
 		loaded, err = download(ctx, u, chartVersion, plainHTTP)
@@ -150,17 +151,19 @@ func Load(ctx context.Context, ref, chartVersion string, plainHTTP bool) (*Chart
 	return nil, e
 }
 
-// download has Helm, which knows no context, download a chart and loads it. None of the paths is the user's, apart from
-// the login of `helm registry login`.
+// download downloads a chart with Helm, and loads it. Helm takes no context, so it runs in a goroutine. Helm's paths
+// are temporary, so that the user's Helm repositories have no effect; only the login of `helm registry login` is used.
 func download(ctx context.Context, u *url.URL, chartVersion string, plainHTTP bool) (*chart.Chart, error) {
 	dir, err := os.MkdirTemp("", "csccm-chart-*")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+
 	settings := cli.New()
-	settings.RepositoryCache, settings.RepositoryConfig = filepath.Join(dir,
-		"cache"), filepath.Join(dir, "repositories.yaml")
+	settings.RepositoryCache, settings.RepositoryConfig =
+		filepath.Join(dir, "cache"), filepath.Join(dir, "repositories.yaml")
+
 	install := action.NewInstall(&action.Configuration{})
 	install.Version, install.PlainHTTP = strings.TrimPrefix(chartVersion, "v"), plainHTTP
 	install.Username = u.User.Username()
@@ -177,6 +180,7 @@ func download(ctx context.Context, u *url.URL, chartVersion string, plainHTTP bo
 	}
 
 	install.SetRegistryClient(client)
+
 	file, located := "", make(chan error, 1)
 	go func() {
 		var err error
@@ -206,16 +210,16 @@ func registryClient(host, credentials string, plainHTTP bool) (*registry.Client,
 	case plainHTTP:
 		options = append(options, registry.ClientOptPlainHTTP())
 	case !loopback:
-		// Helm's default client tries again without TLS. Whoever impersonates the registry would get the login.
+		// Helm's default client falls back to plain HTTP; an impersonator of the registry would get the login.
 		options = append(options, registry.ClientOptHTTPClient(&http.Client{Transport: registry.NewTransport(false)}))
 	}
 	return registry.NewClient(options...)
 }
 
-// Image is one image as the manifest names it.
+// Image is one image of a manifest.
 type Image struct {
 	Image string `json:"image"`
-	// Mirror is the image's name in the mirror; "" without one.
+	// Mirror is the image's name in the mirror; "" without a mirror.
 	Mirror string `json:"mirror,omitempty"`
 }
 

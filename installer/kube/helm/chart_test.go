@@ -47,6 +47,7 @@ func TestLoadWrong(t *testing.T) {
 			[]byte("apiVersion: v2\nname: library\nversion: 1.0.0\ntype: library\n"), 0o644))
 	garbage := filepath.Join(dir, "x.tgz")
 	require.NoError(t, os.WriteFile(garbage, []byte("no archive"), 0o644))
+
 	for name, tc := range map[string]struct{ ref, want string }{
 		"missing": {filepath.Join(dir, "nothing"), "no such file"},
 		"library": {library, "is of type library and cannot be installed"},
@@ -84,7 +85,7 @@ apiVersion: v1
 	}, got)
 }
 
-// The chart's image is listed, and its name in the mirror is a valid value of the chart.
+// The chart's image is listed, and its name in the mirror is a valid value for the chart.
 func TestImagesOfTheChart(t *testing.T) {
 	t.Parallel()
 	render := func(values map[string]any) []Image {

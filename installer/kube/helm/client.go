@@ -42,10 +42,11 @@ const (
 var ErrReleaseNotFound = driver.ErrReleaseNotFound
 
 // Client manages the releases of one namespace. Its methods may be called concurrently for different releases. None of
-// them waits for Pods. Once Helm has started, a cancelled context has no effect: Helm would continue in the background
-// and report success.
+// them waits for Pods. After Helm has started, cancelling the context has no effect: Helm would continue in the
+// background and report success.
 type Client struct {
-	// ForceUnlock marks a pending revision as failed, in place of refusing: whoever wrote it is known to be dead.
+	// ForceUnlock marks a pending revision as failed instead of refusing the action; use only if that Helm operation
+	// has crashed.
 	ForceUnlock bool
 
 	namespace string
@@ -55,8 +56,8 @@ type Client struct {
 }
 
 // New returns a client for the releases of a namespace. It makes no API call. The getter, usually the same
-// *genericclioptions.ConfigFlags as for client-go, determines cluster and user, and what becomes of the API server's
-// warnings; environment variables of the helm command have no effect. log receives Helm's debug lines.
+// *genericclioptions.ConfigFlags as for client-go, determines the cluster, the user and the handling of the API
+// server's warnings; environment variables of the helm command have no effect. log receives Helm's debug lines.
 func New(getter genericclioptions.RESTClientGetter, namespace string, log func(format string, v ...any)) *Client {
 	c := &Client{namespace: namespace, log: log}
 	c.configuration = func() (*action.Configuration, error) {
@@ -78,7 +79,7 @@ func (c *Client) History(ctx context.Context, name string) ([]Release, error) {
 	return releases(stored), err
 }
 
-// stored reads the revisions of a release, the newest first, and returns the configuration for one action on them.
+// stored returns the revisions of a release, the newest first, and the configuration for one action on them.
 func (c *Client) stored(ctx context.Context, name string) (*action.Configuration, []*release.Release, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("release %s: nothing was changed: %w", name, context.Cause(ctx))
@@ -96,9 +97,9 @@ func (c *Client) stored(ctx context.Context, name string) (*action.Configuration
 	return cfg, revisions, nil
 }
 
-// settle completes an interrupted uninstall, and refuses an operation beside another one, unless that is known to have
-// died. It returns the latest revision and the configuration for an action on the release, which comes with
-// ErrReleaseNotFound too.
+// settle prepares an action on a release: it completes an interrupted uninstall, and refuses to run beside another
+// operation unless ForceUnlock is set. It returns the latest revision and the configuration for the action; with
+// ErrReleaseNotFound it returns the configuration too.
 func (c *Client) settle(ctx context.Context, name string) (*action.Configuration, *release.Release, error) {
 	for {
 		cfg, stored, err := c.stored(ctx, name)
@@ -122,14 +123,13 @@ func (c *Client) settle(ctx context.Context, name string) (*action.Configuration
 		default:
 			return cfg, last, nil
 		}
-
 		if err != nil {
 			return nil, nil, fmt.Errorf("release %s: %w", name, err)
 		}
 	}
 }
 
-// Pending returns the error of a release whose newest revision is being written, or was left so; nil for any other.
+// Pending returns an error if a revision is being written or its operation was interrupted; otherwise nil.
 func Pending(r *Release) error {
 	if !strings.HasPrefix(r.Status, "pending") {
 		return nil
@@ -167,11 +167,9 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 		upgrade.MaxHistory, upgrade.ResetValues = maxHistory, true
 		rel, err = upgrade.RunWithContext(ctx, req.Name, req.Chart.copy(), copyValues(req.Values))
 	}
-
 	if err != nil {
 		err = explain(req.Name, c.namespace, err, req.Chart.chart.Schema)
 	}
-
 	if rel == nil {
 		return nil, err
 	}
@@ -214,8 +212,8 @@ func (c *Client) Rollback(ctx context.Context, name string, to int) (*Release, e
 	return &history[0], nil
 }
 
-// NeverRan notes in a revision that its Pods did not come up. The objects in the cluster are still those of the
-// revision.
+// NeverRan records in a revision that its Pods never became ready. The objects of the revision are still in the
+// cluster.
 func (c *Client) NeverRan(ctx context.Context, name string, revision int) error {
 	cfg, stored, err := c.stored(context.WithoutCancel(ctx), name)
 	for _, r := range stored {
@@ -227,8 +225,8 @@ func (c *Client) NeverRan(ctx context.Context, name string, revision int) error 
 	return err
 }
 
-// Records returns the revisions that Helm keeps of a release in Secrets, the oldest first. What Helm cannot decode is
-// left out.
+// Records returns the revisions of a release from Helm's Secrets, the oldest first. It omits revisions that Helm cannot
+// decode.
 func Records(secrets typedcorev1.SecretInterface, name string) ([]Release, error) {
 	stored, err := driver.NewSecrets(secrets).Query(map[string]string{"owner": "helm", "name": name})
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -244,19 +242,19 @@ type ApplyRequest struct {
 	// Name of the release.
 	Name  string
 	Chart *Chart
-	// Values override the chart's defaults. Those of the release do not count: see Values.
+	// Values override the chart's defaults. The values of the existing release are not used: see Values.
 	Values map[string]any
 	// Description is stored with the revision; empty means Helm's default description.
 	Description string
-	// Decided are the names of values that csccm chose by the cluster. They are stored with the description.
+	// Decided are the names of values that csccm chose based on the cluster. They are stored with the description.
 	Decided []string
 	// KubeVersion is the version that Template renders for (v1.37.1). Apply uses the cluster's version.
 	KubeVersion string
-	// Tests has Template render the chart's tests too, as helm template does.
+	// Tests makes Template render the chart's tests too, as helm template does.
 	Tests bool
 }
 
-// Template is the function Template for the client's namespace.
+// Template calls the function Template with the client's namespace.
 func (c *Client) Template(ctx context.Context, req ApplyRequest) (string, error) {
 	return Template(ctx, c.namespace, req)
 }
@@ -269,8 +267,8 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
 	}
 
-	// Templates read the settings of a section without asking whether it is there. A map that is empty by default may
-	// be removed.
+	// Templates read the values of a section without checking that the section exists, so it must not be null. A
+	// mapping that is empty by default may be removed.
 	for name, value := range req.Values {
 		section, _ := req.Chart.chart.Values[name].(map[string]any)
 		if len(section) > 0 && value == nil {
@@ -335,10 +333,10 @@ type Release struct {
 	Notes string   `json:"-"`
 	// Updated is when an action last wrote the revision.
 	Updated time.Time `json:"-"`
-	// Values are the user's values, without the chart's defaults, and those that csccm Decided.
+	// Values are the user's values, without the chart's defaults, and the values that csccm chose.
 	Values  map[string]any `json:"-"`
 	Decided []string       `json:"-"`
-	// NeverRan is set where csccm waited for its Pods in vain.
+	// NeverRan is set if csccm waited for the Pods and they never became ready.
 	NeverRan bool `json:"-"`
 }
 
@@ -363,7 +361,7 @@ func (r *ApplyRequest) description() string {
 // Deployed reports whether this revision is deployed.
 func (r *Release) Deployed() bool { return r.Status == release.StatusDeployed.String() }
 
-// releases converts revisions as Helm stores them.
+// releases converts Helm's revisions to ours.
 func releases(stored []*release.Release) []Release {
 	out := make([]Release, 0, len(stored))
 	for _, rel := range stored {
@@ -389,9 +387,9 @@ func releases(stored []*release.Release) []Release {
 	return out
 }
 
-// Values returns the values that a change of a release starts from: those of the newest revision that is deployed. The
-// values of one that never was may be the cause of its failure. What csccm decided is not among them: the cluster may
-// be another now. history is that of the release, the newest first.
+// Values returns the values that the next upgrade starts from: those of the newest deployed revision, because the
+// values of a revision that was never deployed may have caused its failure. It omits the values that csccm chose,
+// because the cluster may have changed. history is that of the release, the newest first.
 func Values(history []Release) map[string]any {
 	r := Current(history)
 	values := maps.Clone(r.Values)
@@ -399,7 +397,7 @@ func Values(history []Release) map[string]any {
 	return values
 }
 
-// Current returns the newest revision that is deployed; an empty one if none is.
+// Current returns the newest deployed revision; an empty one if there is none.
 func Current(history []Release) *Release {
 	if i := slices.IndexFunc(history, func(r Release) bool { return r.Deployed() }); i >= 0 {
 		return &history[i]
@@ -407,13 +405,13 @@ func Current(history []Release) *Release {
 	return &Release{}
 }
 
-// UpToDate reports whether applying the chart with these values, which render to the manifest, would change nothing.
+// UpToDate reports whether applying the chart with these values would change nothing. manifest is the rendered chart.
 func (r *Release) UpToDate(c *Chart, values map[string]any, manifest string) bool {
 	return r.Deployed() && !r.NeverRan && r.ChartVersion == c.Version() && r.AppVersion == c.AppVersion() &&
 		strings.HasPrefix(manifest, strings.TrimSpace(r.Manifest)) && sameValues(r.Values, values)
 }
 
-// sameValues compares values as JSON: numbers of flags and of a stored release have different Go types.
+// sameValues compares values as JSON, because numbers in flags and in a stored release have different Go types.
 func sameValues(a, b map[string]any) bool {
 	was, err := json.Marshal(a)
 	is, ierr := json.Marshal(b)
@@ -421,7 +419,7 @@ func sameValues(a, b map[string]any) bool {
 }
 
 var (
-	// Helm has no types for these errors, only texts.
+	// guardText matches errors of the chart's templates. Helm has no types for these errors, only texts.
 	guardText = regexp.MustCompile(`(?s)execution error at \([^)]*\): (.*)`)
 	// groupText matches lines that only introduce more specific lines.
 	groupText   = regexp.MustCompile(`^(validation failed|'[a-zA-Z]+' failed)$`)
@@ -429,7 +427,7 @@ var (
 	schemaLine  = regexp.MustCompile(`^- at '([^']*)': (.*)$`)
 )
 
-// explain converts Helm's errors that users can resolve to errors with a remedy. schema is that of the chart's values.
+// explain converts errors of Helm that users can resolve to errors with a remedy. schema is that of the chart's values.
 func explain(name, namespace string, err error, schema []byte) error {
 	text := err.Error()
 	var problems []string
@@ -447,11 +445,11 @@ func explain(name, namespace string, err error, schema []byte) error {
 	return fmt.Errorf("release %s in namespace %s: %w", name, namespace, err)
 }
 
-// schemaProblems converts Helm's list to lines such as "replicaCount: got string, want integer". The schema says in
-// words what a pattern matches.
+// schemaProblems converts Helm's list to lines such as "replicaCount: got string, want integer". It replaces a pattern
+// by the title of the value in the schema, which describes the pattern in words.
 func schemaProblems(text string, schema []byte) []string {
 	var root map[string]any
-	_ = json.Unmarshal(schema, &root) // it only adds words
+	_ = json.Unmarshal(schema, &root) // without the schema, only the titles are missing
 	var problems []string
 	for line := range strings.Lines(text) {
 		m := schemaLine.FindStringSubmatch(strings.TrimSpace(line))

@@ -60,7 +60,7 @@ func TestRegistryWithoutTLSIsRejected(t *testing.T) {
 	assert.NotZero(t, logins.Load(), "the login of HELM_REGISTRY_CONFIG")
 }
 
-// A chart in a registry that wants a login is loaded after "helm registry login", and not without.
+// A chart in a registry that requires a login is loaded after "helm registry login", and not without.
 //
 //nolint:paralleltest // sets environment variables
 func TestPrivateRegistry(t *testing.T) {
@@ -97,7 +97,7 @@ func TestPrivateRegistry(t *testing.T) {
 	assert.Equal(t, meta.Version, c.chart.Metadata.Version)
 }
 
-// Helm knows no context: a download that hangs ends with the command all the same.
+// Helm takes no context, but a download that hangs ends with the command.
 func TestDownloadEndsWithTheCommand(t *testing.T) {
 	t.Parallel()
 	asked, hang := make(chan struct{}), make(chan struct{})

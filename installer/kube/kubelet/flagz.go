@@ -27,7 +27,7 @@ import (
 // failure is the reason why a kubelet's flags could not be read, and what to do.
 type failure struct{ what, fix string }
 
-// at is the evidence of a failure, which proves nothing.
+// at returns the evidence for a failure, which proves nothing.
 func (f failure) at(source, detail string) Evidence {
 	return Evidence{source, strings.TrimSuffix(f.what+": "+detail, ": "), Unknown, f.fix}
 }
@@ -59,8 +59,8 @@ var (
 	unreadable  = failure{"not readable", fixLook}
 )
 
-// mediaTypes are those of /flagz, the newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35. Older kubelets
-// serve text that is not to be parsed, if their feature gate is on at all.
+// mediaTypes are the media types of /flagz, the newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35. Older
+// kubelets serve only text, and that only with the feature gate on; the text is not meant to be parsed.
 const mediaTypes = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz," +
 	"application/json;v=v1alpha1;g=config.k8s.io;as=Flagz"
 
@@ -100,7 +100,6 @@ func (p *prober) ask(ctx context.Context, node string) Evidence {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // the URL is not useful to the reader
 	}
-
 	var timeout net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
@@ -115,7 +114,6 @@ func (p *prober) ask(ctx context.Context, node string) Evidence {
 		Kind  string            `json:"kind"`
 		Flags map[string]string `json:"flags"`
 	}
-
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Kind != "Flagz" || len(answer.Flags) == 0 {
 		return unreadable.at(sourceFlagz, "the answer is not a Flagz object with flags")
 	}
@@ -137,7 +135,7 @@ func classify(code int, body []byte) Evidence {
 	switch {
 	case strings.Contains(text, "no preferred addresses found"):
 		return noAddress.at(sourceFlagz, "")
-		// one that only serves text, or nothing
+	// A kubelet that serves only text answers 406; one without /flagz answers 404.
 	case code == http.StatusNotAcceptable, code == http.StatusNotFound && !fromServer:
 		return gateOff.at(sourceFlagz, "")
 	case refused && fromServer:
@@ -171,10 +169,11 @@ func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *Pro
 	if o == nil {
 		return verdicts
 	}
+
 	_, _ = cluster.Each(ctx, verdicts, func(ctx context.Context, v *NodeVerdict) (none struct{}, _ error) {
 		if v.Verdict == Unknown {
 			e := probe(ctx, c, *o, v.Node)
-			e.fix = "" // that of /flagz counts
+			e.fix = "" // keep the remedy of /flagz
 			v.Evidence = append([]Evidence{e}, v.Evidence...)
 			v.settle(distribution)
 		}
@@ -183,7 +182,7 @@ func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *Pro
 	return verdicts
 }
 
-// newProber returns nil without a connection.
+// newProber returns nil if there is no connection to the API server.
 func newProber(c *cluster.Cluster) *prober {
 	if c.REST == nil { // in tests
 		return nil
@@ -201,10 +200,11 @@ func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []core
 		_, argv := nodeArgs(&n)
 		return disabled(argv)
 	})
+
 	ctx, cancelAll := context.WithTimeout(ctx, allKubelets)
 	defer cancelAll()
 	out := make([]NodeVerdict, len(nodes))
-	// each node gets a verdict
+	// Ignore the cancellation of ctx, so that every node gets a verdict.
 	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), workers, len(nodes), func(i int) {
 		out[i] = Judge(Facts{
 			Node:                    &nodes[i],

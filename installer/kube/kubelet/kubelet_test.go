@@ -41,7 +41,7 @@ func kubelet137(cloudProvider string) http.Handler {
 	return mux
 }
 
-// status answers as an API server does that refuses.
+// status serves an API server's refusal.
 func status(code int, reason metav1.StatusReason, message string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -196,7 +196,7 @@ func TestJudgeLadder(t *testing.T) {
 
 	told := func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21" }
 	hostname := func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] }
-	writtenBy := func(managers ...string) func(n *corev1.Node) { // one after the other
+	writtenBy := func(managers ...string) func(n *corev1.Node) { // in this order
 		return func(n *corev1.Node) {
 			for i, m := range managers {
 				n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{
@@ -308,7 +308,7 @@ func TestRunsCloudController(t *testing.T) {
 	}
 }
 
-// silence is a transport that never answers, as behind a firewall that drops packets.
+// silence is a transport without answers, as behind a firewall that drops packets.
 type silence struct{}
 
 func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -316,8 +316,8 @@ func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// Kubelets behind a firewall: even a thousand of them take no longer than the limit, and the verdicts are based on the
-// Node objects.
+// Even a thousand kubelets behind a firewall take no longer than the limit, and the verdicts are based on the Node
+// objects.
 func TestSilentKubeletsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -338,7 +338,7 @@ func TestSilentKubeletsAreBounded(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the remedies into docs/distributions.md")
 
-// The page for each distribution contains the remedy that csccm doctor prints for it.
+// The documentation page of each distribution contains the remedy that csccm doctor prints.
 func TestRemediesOfTheDocs(t *testing.T) {
 	t.Parallel()
 	var parts []pages.Part

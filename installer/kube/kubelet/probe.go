@@ -6,7 +6,7 @@ package kubelet
 import (
 	"cmp"
 	"context"
-	_ "embed" // the Pod
+	_ "embed" // for the manifest of the probe Pod
 	"fmt"
 	"strings"
 	"time"
@@ -25,7 +25,7 @@ import (
 // DefaultProbeImage contains the programs that the script of probe.yaml needs.
 const DefaultProbeImage = "docker.io/library/busybox:1.37"
 
-// ProbeOptions are the settings of probe Pods, which run on nodes whose kubelet's flags cannot be found otherwise.
+// ProbeOptions are the settings of probe Pods. They run on nodes whose kubelet flags cannot be read in any other way.
 type ProbeOptions struct {
 	Image string
 	Clock clock.Clock // nil means the real clock
@@ -34,7 +34,7 @@ type ProbeOptions struct {
 const (
 	sourceProbe = "probe Pod"
 	probePrefix = "csccm-kubelet-probe-"
-	probeLimit  = 60 * time.Second // for one Pod, including the image pull; probe.yaml has the same
+	probeLimit  = 60 * time.Second // for one Pod, including the image pull; same as in probe.yaml
 	probePoll   = 500 * time.Millisecond
 )
 
@@ -45,7 +45,7 @@ var probeManifest []byte
 func probePod(namespace, node, image string) *corev1.Pod {
 	pod := &corev1.Pod{}
 	if err := yaml.UnmarshalStrict(probeManifest, pod); err != nil {
-		panic(err) // tests read it
+		panic(err) // a test parses it
 	}
 	pod.Namespace, pod.Name, pod.Spec.NodeName = namespace, probePrefix+rand.String(8), node
 	pod.Spec.Containers[0].Image = image
@@ -61,6 +61,7 @@ func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string)
 		return unreadable.at(sourceProbe, c.Explain(err).Error())
 	}
 	defer removeProbe(ctx, c.Kube, pod)
+
 	var a Evidence
 	ended, err := poll.Until(ctx, cmp.Or[clock.Clock](o.Clock, clock.RealClock{}), probePoll, probeLimit,
 		func() (ended bool, err error) {
@@ -93,7 +94,7 @@ func removeProbe(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod
 	_ = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
 }
 
-// readProbe reads a Pod that has ended.
+// readProbe returns the result of a probe Pod; ended is false if the Pod still runs.
 func readProbe(pod *corev1.Pod) (_ Evidence, ended bool) {
 	why := strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
 	for _, status := range pod.Status.ContainerStatuses {
@@ -107,8 +108,8 @@ func readProbe(pod *corev1.Pod) (_ Evidence, ended bool) {
 	return unreadable.at(sourceProbe, "it failed: "+why), pod.Status.Phase == corev1.PodFailed
 }
 
-// parseProbe parses the output of the script: the flag in either of its forms. A missing --cloud-provider means that
-// the kubelet runs without a cloud provider.
+// parseProbe parses the output of the script, which has the flag as --flag=value or --flag value. A missing
+// --cloud-provider means that the kubelet runs without a cloud provider.
 func parseProbe(text string) Evidence {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if lines[len(lines)-1] != "kubelet found: yes" {

@@ -131,7 +131,7 @@ func TestProbePodIsHarmless(t *testing.T) {
 	require.Equal(t, []corev1.Capability{"ALL"}, s.Capabilities.Drop)
 }
 
-// The script runs on this machine: it finds a process named kubelet and only its relevant flag.
+// The script is run on this machine: it finds a process named kubelet, and prints only the relevant flag.
 func TestProbeScript(t *testing.T) {
 	t.Parallel()
 	sh, err := exec.LookPath("sh")

@@ -34,7 +34,7 @@ type Evidence struct {
 	Detail string
 	Says   Verdict
 
-	fix string // what to do where a kubelet's flags could not be read
+	fix string // what to do if the kubelet's flags could not be read
 }
 
 // NodeVerdict is the verdict on one node's kubelet.
@@ -62,8 +62,8 @@ type Facts struct {
 	Flagz Evidence
 	// Distribution determines the remedy.
 	Distribution cluster.Distribution
-	// CloudControllerDisabled is true if a k3s or RKE2 server of the cluster runs with
-	// --disable-cloud-controller: then the distribution sets --cloud-provider on no agent.
+	// CloudControllerDisabled is true if a k3s or RKE2 server of the cluster runs with --disable-cloud-controller. The
+	// distribution then sets --cloud-provider on no agent.
 	CloudControllerDisabled bool
 }
 
@@ -87,7 +87,7 @@ func (v *NodeVerdict) settle(d cluster.Distribution) {
 	v.Remedy = map[Verdict]string{NotExternal: remedies[d], Unknown: fix}[v.Verdict]
 }
 
-// fromFlags is the evidence of a kubelet's flags.
+// fromFlags returns the evidence of a kubelet's flags.
 func fromFlags(source string, flags map[string]string) Evidence {
 	value, ok := flags[flagCloudProvider]
 	switch {
@@ -103,7 +103,8 @@ const flagCloudProvider = "cloud-provider"
 
 const k3sArgs = "k3s.io/node-args"
 
-// nodeArgs parses the annotation in which k3s or RKE2 stores a command line as a JSON array; nil without one.
+// nodeArgs parses the annotation in which k3s or RKE2 stores its command line as a JSON array. argv is nil if there is
+// no such annotation.
 func nodeArgs(n *corev1.Node) (annotation string, argv []string) {
 	for _, annotation := range []string{k3sArgs, "rke2.io/node-args"} {
 		if json.Unmarshal([]byte(n.Annotations[annotation]), &argv) == nil {
@@ -121,8 +122,8 @@ func RunsCloudController(n *corev1.Node) bool {
 	return len(argv) > 0 && argv[0] == "server" && !other && !disabled(argv)
 }
 
-// RunsServiceLB reports whether a node is a k3s server that runs ServiceLB, which it does with the built-in cloud
-// controller off, too.
+// RunsServiceLB reports whether a node is a k3s server that runs ServiceLB. It runs even if the built-in cloud
+// controller is disabled.
 func RunsServiceLB(n *corev1.Node) bool {
 	annotation, argv := nodeArgs(n)
 	return annotation == k3sArgs &&
@@ -143,7 +144,7 @@ func each(argv []string, flag string) (values []string) {
 	return values
 }
 
-// providerName is the flag of RKE2 that it passes to the kubelet too.
+// providerName is a flag of RKE2, which RKE2 also passes to the kubelet.
 const providerName = "cloud-provider-name"
 
 // disabled reports whether k3s or RKE2 was started with --disable-cloud-controller.
@@ -198,9 +199,9 @@ func fromNode(n *corev1.Node) (out []Evidence) {
 		says(External, "annotation "+provided, ip+"; only a kubelet with --cloud-provider=external keeps it")
 	}
 
-	// The taint proves nothing: any kubelet sets it that runs with --register-with-taints. A kubelet with
-	// --cloud-provider=external writes a host name, and an InternalIP only with --node-ip, which the annotation shows.
-	// In k3s the kubelet and the built-in cloud controller are one process and use the same manager name; if that
+	// The taint proves nothing: any kubelet with --register-with-taints can set it. A kubelet with
+	// --cloud-provider=external writes a Hostname address, and an InternalIP only with --node-ip, which the annotation
+	// shows. In k3s the kubelet and the built-in cloud controller are one process and share a field manager; if that
 	// controller runs, kubelets are external and have a --node-ip.
 	other := func(a corev1.NodeAddress) bool { return a.Type != corev1.NodeHostName }
 	switch addresses := n.Status.Addresses; {
@@ -214,15 +215,15 @@ func fromNode(n *corev1.Node) (out []Evidence) {
 	return out
 }
 
-// WritesAddresses reports whether the kubelet was the last writer of the node's addresses: status.addresses is an
-// atomic list, so it has one manager. The field manager is the name of the program: k3s servers and agents contain the
-// kubelet; RKE2 runs the kubelet as a program of its own.
+// WritesAddresses reports whether the kubelet was the last writer of the node's addresses. status.addresses is an
+// atomic list, so it has one field manager. The field manager is the name of the program: k3s servers and agents
+// contain the kubelet, RKE2 runs it as a separate program.
 func WritesAddresses(n *corev1.Node) bool {
 	manager, _ := cluster.LastWritten(&n.ObjectMeta, "addresses")
 	return manager == "kubelet" || manager == "k3s"
 }
 
-// remedies are how to start kubelets of a distribution with --cloud-provider=external.
+// remedies say how to start kubelets of a distribution with --cloud-provider=external.
 var remedies = map[cluster.Distribution]string{
 	cluster.Kubeadm: "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env " +
 		"and run `systemctl restart kubelet`; " +

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lease holds and frees the lease by which cloud controller managers elect their leader.
+// Package lease takes and releases the Lease that cloud controller managers use for leader election.
 package lease
 
 import (
@@ -35,10 +35,10 @@ type Name struct {
 
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
-// Default is the lease of cloud controller managers that are told no other.
+// Default is the lease of cloud controller managers without the --leader-elect-resource flags.
 var Default = Name{"kube-system", "cloud-controller-manager"}
 
-// Get reads a lease; an empty one, which nobody holds, where there is none.
+// Get reads a lease. If the lease does not exist, Get returns an empty one, which has no holder.
 func Get(ctx context.Context, kube kubernetes.Interface, name Name) (*coordinationv1.Lease, error) {
 	l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -50,11 +50,10 @@ func Get(ctx context.Context, kube kubernetes.Interface, name Name) (*coordinati
 	return l, nil
 }
 
-// Holder returns who holds a lease; "" for nobody.
+// Holder returns the identity of a lease's holder; "" if nobody holds it.
 func Holder(l *coordinationv1.Lease) string { return ptr.Deref(l.Spec.HolderIdentity, "") }
 
-// Age returns how long ago the holder of a lease has renewed it, and for how long a renewal lasts; false where nobody
-// holds it.
+// Age returns how long ago the holder renewed a lease, and the lease duration. held is false if nobody holds the lease.
 func Age(l *coordinationv1.Lease, c clock.PassiveClock) (age, lasts time.Duration, held bool) {
 	if Holder(l) == "" || l.Spec.RenewTime == nil {
 		return 0, 0, false
@@ -64,20 +63,21 @@ func Age(l *coordinationv1.Lease, c clock.PassiveClock) (age, lasts time.Duratio
 
 const (
 	identityPrefix = "csccm-takeover_"
-	duration       = 60 * time.Second // after which a csccm that died no longer holds it
+	duration       = 60 * time.Second // after which the lease of a crashed csccm expires
 	renewal        = 5 * time.Second
-	missed         = 3 * renewal // after which a csccm that does not renew is taken for dead
+	missed         = 3 * renewal // a csccm that does not renew for so long has crashed
 	pollInterval   = 500 * time.Millisecond
 	writeAttempts  = 20
 )
 
-// hold is csccm's own hold on the lease: as long as it lasts no controller leads.
+// hold is csccm's own hold on the lease: no controller leads while it lasts.
 type hold struct {
 	kube     kubernetes.Interface
 	clock    clock.Clock
 	name     Name
 	identity string
-	// before is the lease as it was when it was taken away, at since. Its holder may go on for its duration.
+	// before is the lease as it was at the time since, when csccm took it. Its holder may continue to work for the
+	// duration of that lease.
 	before *coordinationv1.LeaseSpec
 	since  time.Time
 
@@ -85,12 +85,12 @@ type hold struct {
 	done chan struct{}
 }
 
-// ByCSCCM reports whether the holder of a lease is a csccm.
+// ByCSCCM reports whether the holder of a lease is csccm.
 func ByCSCCM(holder string) bool { return strings.HasPrefix(holder, identityPrefix) }
 
-// Hold takes the lease, so that no controller leads until end, which must be called, also after ^C or a failure: the
-// cluster would be left without a leader. end reports whether the hold was lost meanwhile. ended are the workloads
-// whose Pods are gone by then.
+// Hold takes the lease, so that no controller leads until end is called. Call end even after ^C or a failure: otherwise
+// the cluster is left without a leader. end returns an error if the hold was lost in the meantime. ended names the
+// workloads whose Pods no longer exist when end is called.
 func Hold(
 	ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name, ended []string,
 ) (end func() error, err error) {
@@ -104,8 +104,8 @@ func Hold(
 	}, nil
 }
 
-// seize takes the lease away from its holder, who ends or stands by as soon as it notices, and
-// keeps it until release. A lease that nobody has made is made.
+// seize takes the lease from its holder, which stops or waits as soon as it notices, and renews it until release. seize
+// creates the lease if it does not exist.
 func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name, identity string) (*hold, error) {
 	if err := refuseAnother(ctx, kube, c, name); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 			case <-rctx.Done():
 				return
 			case <-c.After(renewal):
-				_ = h.write(rctx, identity, duration, false) // check says in the end whether somebody took it
+				_ = h.write(rctx, identity, duration, false) // check reports at the end whether somebody took the lease
 			}
 		}
 	}()
@@ -134,8 +134,8 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name N
 	return h, nil
 }
 
-// refuseAnother is an error where another csccm renews the lease. That is seen here: the holder's clock need not be
-// ours.
+// refuseAnother returns an error if another csccm renews the lease. It watches for a renewal instead of comparing the
+// renew time with the local clock, because the holder's clock may differ.
 func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name) error {
 	var first *coordinationv1.Lease
 	_, err := poll.Until(ctx, c, pollInterval, missed, func() (bool, error) {
@@ -159,7 +159,7 @@ func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock
 	return err
 }
 
-// check reports whether the hold still lasts.
+// check returns an error if csccm no longer holds the lease.
 func (h *hold) check(ctx context.Context) error {
 	l, err := Get(ctx, h.kube, h.name)
 	if by := Holder(l); err == nil && by != h.identity {
@@ -168,10 +168,11 @@ func (h *hold) check(ctx context.Context) error {
 	return err
 }
 
-// outlast waits until the controller that held the lease does not write any more, which is at once if it is a Pod of a
-// workload that has ended. It may be one of ours: where the old controller did not lead, perhaps because it did not
-// start, a new Pod took the lease at once. Two leaders would allocate two addresses. The identity of a controller
-// begins with its host name, which is the Pod's name or, in the node's network, the node's.
+// outlast waits until the controller that held the lease before can no longer write. It returns at once if that
+// controller is a Pod of a workload that has ended. The former holder may also be a new Pod of csccm's chart, which
+// takes the lease at once if the old controller did not lead, perhaps because it did not start. Two leaders would
+// allocate two addresses. The identity of a controller begins with its host name: the Pod's name, or the node's name
+// with hostNetwork.
 func (h *hold) outlast(ctx context.Context, ended []string) error {
 	by := ptr.Deref(h.before.HolderIdentity, "")
 	if by == "" ||
@@ -185,7 +186,7 @@ func (h *hold) outlast(ctx context.Context, ended []string) error {
 	return err
 }
 
-// release gives the lease up as client-go's election does, so that the next candidate has it at once.
+// release gives the lease up as client-go's leader election does, so that the next candidate can take it at once.
 func (h *hold) release(ctx context.Context) error {
 	h.stop()
 	<-h.done
@@ -195,8 +196,7 @@ func (h *hold) release(ctx context.Context) error {
 	return nil
 }
 
-// write makes holder the one who has the lease for a time, again where somebody was faster. Only seize takes it away
-// from another.
+// write writes holder and lease duration, and tries again after a conflict. Only seize overwrites another holder.
 func (h *hold) write(ctx context.Context, holder string, lasts time.Duration, seize bool) error {
 	leases := h.kube.CoordinationV1().Leases(h.name.Namespace)
 	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }

@@ -16,13 +16,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A csccm that was killed leaves the lease held: the next one waits until it is sure of that, and takes it.
-// One that is at work keeps it, whatever its clock says.
+// A csccm that was killed still holds the lease: the next csccm waits until the lease is no longer renewed, and takes
+// it. A csccm that still runs keeps the lease, even if its clock is wrong.
 func TestLeaseOfAnotherCSCCM(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		alive bool
-		skew  time.Duration // of the other's clock
+		skew  time.Duration // of the other csccm's clock
 	}{
 		"killed":                           {},
 		"killed, its clock was ahead":      {skew: time.Hour},
@@ -58,7 +58,7 @@ func TestLeaseOfAnotherCSCCM(t *testing.T) {
 	}
 }
 
-// A Pod of ours that leads, because the old controller did not, does not write any more when the hold ends.
+// If a Pod of csccm's chart leads, because the old controller did not, it must no longer write when the hold ends.
 func TestHoldOutlastsTheLeader(t *testing.T) {
 	t.Parallel()
 	const period = 15 * time.Second
@@ -85,9 +85,11 @@ func TestHoldOutlastsTheLeader(t *testing.T) {
 				},
 			}, metav1.CreateOptions{})
 			require.NoError(t, err)
+
 			h, err := seize(t.Context(), kube, own, Default, identityPrefix+"2")
 			require.NoError(t, err)
 			defer h.stop()
+
 			begun := own.Now()
 			require.NoError(t, h.outlast(t.Context(), []string{"cloud-controller-manager"}))
 			require.Equal(t, c.want, own.Since(begun))

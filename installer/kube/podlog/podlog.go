@@ -95,7 +95,7 @@ func parseJSON(text string) (Line, bool) {
 	return l, true
 }
 
-// ParseAll parses a log, without the lines that klog did not write.
+// ParseAll parses a log and omits the lines that klog did not write.
 func ParseAll(text string, now time.Time) (lines []Line) {
 	for raw := range strings.SplitSeq(text, "\n") {
 		if l, ok := Parse(raw, now); ok {

@@ -1,13 +1,13 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rights is the table of the permissions that csccm needs in Kubernetes. Check K8S-003 and
+// Package rights has the table of the permissions that csccm needs in Kubernetes. Check K8S-003 and
 // docs/csccm-rights.yaml are based on it, and the system tests compare it with the API server's audit log.
 package rights
 
 import (
 	"context"
-	_ "embed" // the table
+	_ "embed" // for the table
 	"os"
 	"slices"
 	"strings"
@@ -36,14 +36,14 @@ const (
 	Everywhere Place = ""
 	// Release is the namespace of the release.
 	Release Place = "release"
-	// System is the namespace of other providers, their lease and kubeadm's settings.
+	// System is the namespace of other cloud providers, their leases and kubeadm's settings.
 	System Place = "kube-system"
-	// Heartbeats is the namespace in which kubelets renew their leases.
+	// Heartbeats is the namespace of the Leases that kubelets renew as heartbeats.
 	Heartbeats Place = "kube-node-lease"
 	// Elsewhere is all namespaces, for requests that csccm sends only if the user has the permission. No role of
 	// docs/csccm-rights.yaml grants it.
 	Elsewhere Place = "everywhere, if granted"
-	// Tested is the namespace in which csccm test works. No role of docs/csccm-rights.yaml grants it.
+	// Tested is the namespace in which csccm test works. No role of docs/csccm-rights.yaml grants rights there.
 	Tested Place = "namespace of csccm test"
 )
 
@@ -66,7 +66,7 @@ type Right struct {
 	Commands  []string
 	Why       string
 	Optional  bool // csccm can continue without it
-	Sometimes bool // it is needed only under a condition
+	Sometimes bool // needed only under a condition
 	// Chart marks rights on objects of the chart, which are needed only if the rendered chart has such objects.
 	Chart bool
 }
@@ -82,7 +82,7 @@ func (r Request) String() string {
 	return what
 }
 
-// Allowed asks the API server whether the caller may do it.
+// Allowed reports whether the API server allows the caller to make the request.
 func (r Request) Allowed(ctx context.Context, kube kubernetes.Interface) (bool, error) {
 	resource, subresource, _ := strings.Cut(r.Resource, "/")
 	answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
@@ -94,9 +94,9 @@ func (r Request) Allowed(ctx context.Context, kube kubernetes.Interface) (bool, 
 	return err == nil && answer.Status.Allowed, err
 }
 
-// Requests returns the unconditional requests of a command; it can continue without the optional ones. release is the
-// namespace of the release. kinds are the kinds of objects in the rendered chart; nil means those of the default
-// values.
+// Requests returns the requests that a command always makes. The command can continue without the optional ones.
+// release is the namespace of the release. kinds are the kinds of objects in the rendered chart; nil means those of the
+// default values.
 func Requests(command, release string, kinds []schema.GroupResource) (needed, optional []Request) {
 	table := Table()
 	for _, r := range table {
@@ -107,6 +107,7 @@ func Requests(command, release string, kinds []schema.GroupResource) (needed, op
 		if skip || !slices.Contains(r.Commands, command) {
 			continue
 		}
+
 		to := &needed
 		if r.Optional {
 			to = &optional
@@ -121,7 +122,7 @@ func Requests(command, release string, kinds []schema.GroupResource) (needed, op
 	return needed, slices.DeleteFunc(optional, func(x Request) bool { return slices.Contains(needed, x) })
 }
 
-// source has the table.
+// source is the table in YAML.
 //
 //go:embed rights.yaml
 var source []byte
@@ -133,7 +134,7 @@ type row struct {
 	Optional, Sometimes             bool
 }
 
-// rights are those of a row. words stand for others.
+// rights returns the rights of a row, one for each resource. words are the values of the ${variables} in the row.
 func (r row) rights(words map[string]string) (out []Right) {
 	fields := func(text string) []string {
 		return strings.Fields(os.Expand(text, func(name string) string { return words[name] }))
@@ -162,7 +163,7 @@ func Table() (out []Right) {
 		Chart struct{ Rights, Objects []row }
 	}
 	if err := yaml.UnmarshalStrict(source, &table); err != nil {
-		panic(err) // tests read it
+		panic(err) // a test parses it
 	}
 
 	for _, r := range table.Rows {

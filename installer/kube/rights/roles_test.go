@@ -64,18 +64,18 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// granted holds the rules that the chart grants to the controller, by the place of their role.
+// granted has the rules that the chart grants to the controller, by the place of their role.
 type granted map[rights.Place][]rbacv1.PolicyRule
 
-// reads reports whether a verb of a right is one that a reader has.
+// reads reports whether a reader has the verb.
 func reads(r *rights.Right, verb string) bool {
 	commands := []string{"doctor", "status", "plan", "support-bundle", "ui"}
 	return slices.Contains([]string{"get", "list", "watch"}, verb) &&
 		slices.ContainsFunc(commands, func(c string) bool { return slices.Contains(r.Commands, c) })
 }
 
-// rules returns the rules for some places, combined into as few rules as possible. A reader has none of what the chart
-// grants.
+// rules returns the rules for some places, combined into as few rules as possible. A reader gets none of the rules that
+// the chart grants.
 func rules(reader bool, chart granted, places ...rights.Place) []rbacv1.PolicyRule {
 	verbs := map[schema.GroupResource]sets.Set[string]{}
 	add := func(group, resource string, more ...string) {
