@@ -1,8 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check has the checks that csccm doctor, install and status share. Each is a literal with its code, severity,
-// what it reads, and its texts, above the pure function that decides. Package inspect reads and runs them.
+// Package check has the checks that csccm doctor, install and status share. Each check is a literal with its code,
+// severity, sources and texts, followed by the pure function that decides. Package inspect reads the facts and runs the
+// checks.
 package check
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// Severity says how bad it is when a check does not pass.
+// Severity is how serious it is if a check does not pass.
 type Severity string
 
 // Severities, from the worst.
@@ -28,7 +29,7 @@ const (
 	SeverityWarning Severity = "warning"
 )
 
-// Phase is the situation a check makes sense in.
+// Phase is the situation to which a check applies.
 type Phase string
 
 // Phases.
@@ -37,7 +38,7 @@ const (
 	PhaseInstalled Phase = "installed"
 )
 
-// Check is one check: all that is known of it stands in one literal, above the function that decides.
+// Check is one check. Everything about it is in one literal, above the function that decides.
 type Check struct {
 	// Code names the check; it never changes.
 	Code     string
@@ -57,10 +58,10 @@ type Check struct {
 	What, Why, Remedy string
 }
 
-// Sources are what a check reads.
+// Sources are the facts that a check reads.
 type Sources []Source
 
-// All is the catalogue, in the order in which it is shown.
+// All returns all checks, in the order in which they are shown.
 var All = sync.OnceValue(func() []Check {
 	all := []Check{
 		k8s001, k8s002, k8s003, k8s004, k8s005, k8s006,
@@ -79,8 +80,8 @@ var All = sync.OnceValue(func() []Check {
 	return all
 })
 
-// complete adds what follows from the sources, and puts each text on one line. What is in Kubernetes cannot be read
-// unless its API server answers, and CloudStack says nothing of a cluster whose project or zone is wrong.
+// complete adds the needs that follow from the sources, and removes line breaks from the texts. Sources in Kubernetes
+// need an API server that answers; CloudStack's need the right project and zone.
 func (c *Check) complete() {
 	for _, need := range []struct {
 		code string
@@ -111,10 +112,10 @@ func (c *Check) Category() string {
 	return cmp.Or(categories[group], group)
 }
 
-// In reports whether the check makes sense in a phase; "" stands for both.
+// In reports whether the check applies to a phase; "" means both phases.
 func (c *Check) In(p Phase) bool { return p == "" || c.Phase == "" || c.Phase == p }
 
-// Selection says which checks to run and how.
+// Selection selects the checks to run, and sets options of the run.
 type Selection struct {
 	// Phase "" means all phases.
 	Phase Phase
@@ -128,7 +129,7 @@ type Selection struct {
 	Timeout time.Duration
 }
 
-// Validate names a code that is in no catalogue.
+// Validate returns an error for a code that does not exist.
 func (s Selection) Validate() error {
 	var known []string
 	for _, c := range All() {
@@ -152,13 +153,13 @@ func Matches(patterns []string, code string) bool {
 	})
 }
 
-// Chooses reports whether a check was selected itself.
+// Chooses reports whether the selection includes a check, other than as a need of another check.
 func (s Selection) Chooses(c *Check) bool {
 	return c.In(s.Phase) && (len(s.Only) == 0 || Matches(s.Only, c.Code)) && !Matches(s.Skip, c.Code)
 }
 
-// Plan returns the checks of a selection, and those that they need, in the catalogue's order. A check needs earlier
-// ones only. What the user skips on purpose counts as passed.
+// Plan returns the selected checks and those that they need, in the order of the catalogue. A check needs only earlier
+// ones. Checks that the user skips are not run even if needed; they count as passed.
 func (s Selection) Plan(catalogue []Check) (out []Check) {
 	var needed []string
 	for _, c := range slices.Backward(catalogue) {
@@ -171,16 +172,16 @@ func (s Selection) Plan(catalogue []Check) (out []Check) {
 	return out
 }
 
-// HintBase is where the documentation of the checks is.
+// HintBase is the URL of the documentation of the checks.
 const HintBase = version.Pages + "docs/checks.md"
 
-// Hint is the address of a check's documentation.
+// Hint returns the URL of a check's documentation.
 func (c *Check) Hint() string { return HintBase + "#" + Anchor(c.Code) }
 
-// Anchor is the part of the documentation's page for a code.
+// Anchor returns the fragment for a code in the URL of the documentation.
 func Anchor(code string) string { return strings.ToLower(code) }
 
-// Codes are the codes of the catalogue, each with its title for shell completion.
+// Codes returns the codes of all checks, each with its title, for shell completion.
 func Codes() (out []string) {
 	for _, c := range All() {
 		out = append(out, c.Code+"\t"+c.Title)

@@ -22,7 +22,7 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// The oldest release whose API the controller's calls fit, and the newest that is tested.
+// The oldest release that supports the controller's API calls, and the newest that is tested.
 var oldestCloudStack, newestCloudStack = apiversion.MajorMinor(4, 18), apiversion.MajorMinor(4, 22)
 
 var cs001 = Check{
@@ -305,10 +305,10 @@ const (
 	configUsed    = "Changed credentials or CA certificates are in use"
 )
 
-// notReached matches the errors of the controller's client where CloudStack is not reached.
+// notReached matches errors of the controller's client if it cannot reach CloudStack.
 var notReached = regexp.MustCompile(`(?s)cloudstack .*(cannot reach the API|no answer in time|certificate is not trusted)`)
 
-// A failed call that is older than this is over: the controller makes calls all the time.
+// recentlyEnough is how long a failed call matters: the controller makes calls all the time.
 const recentlyEnough = 10 * time.Minute
 
 var cs006 = Check{
@@ -327,8 +327,8 @@ var cs006 = Check{
 		"--tail=-1`; the chart values dnsPolicy, proxy and caBundle are for what its Pods use",
 }
 
-// contact reports whether the controller reaches CloudStack from where it runs, by the newest line of each Pod's log
-// that says so.
+// contact decides whether the controller reaches CloudStack from its Pods, by the newest line about it in each Pod's
+// log.
 func contact(f *Facts) Finding {
 	if err := f.Err(Logs); err != nil {
 		return Unread(err)
@@ -363,7 +363,7 @@ func contact(f *Facts) Finding {
 	return Passf("no call fails")
 }
 
-// lastSuccess returns when the controller last said of a Service or Node that all is done in CloudStack.
+// lastSuccess returns when the controller last reported, for a Service or Node, that everything is done in CloudStack.
 func (f *Facts) lastSuccess() (at time.Time) {
 	for _, e := range f.Events {
 		if FromCloud(&e) && slices.Contains(successes, e.Reason) && EventTime(&e).After(at) {
@@ -379,7 +379,7 @@ func (f *Facts) lastSuccess() (at time.Time) {
 	return at
 }
 
-// lastContact returns the failed call that no success follows.
+// lastContact returns the last failed call, unless a success follows it.
 func lastContact(lines []podlog.Line) (failed *podlog.Line) {
 	for _, l := range lines {
 		switch {

@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// manyRestarts is how often a container may have restarted before a check mentions it.
+// manyRestarts is the number of restarts from which a check mentions them.
 const manyRestarts = 3
 
 var ccm001 = Check{
@@ -89,7 +89,7 @@ func podsReady(f *Facts) Finding {
 	return out
 }
 
-// notReady says why a Pod is not ready; "" when it is.
+// notReady returns why a Pod is not ready; "" if it is.
 func notReady(p *corev1.Pod) string {
 	if cluster.PodReady(p) {
 		return ""
@@ -98,7 +98,7 @@ func notReady(p *corev1.Pod) string {
 		"not ready, phase "+string(p.Status.Phase))
 }
 
-// leaseGrace is how much older than its duration a lease may be before its holder counts as dead.
+// leaseGrace is how long after the expiry of a lease its holder counts as dead.
 const leaseGrace = 15 * time.Second
 
 var ccm002 = Check{
@@ -156,7 +156,7 @@ func leader(f *Facts) Finding {
 	return Passf("%s", fresh[0].Message).With("lease", fresh[0].String())
 }
 
-// Stale reports whether nobody has renewed a lease for so long that its holder counts as dead.
+// Stale reports whether a lease expired so long ago that its holder counts as dead.
 func Stale(l *coordinationv1.Lease, at time.Time) bool {
 	return at.Sub(l.Spec.RenewTime.Time) > leaseGrace+
 		time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second
@@ -224,7 +224,7 @@ func otherControllers(f *Facts) Finding {
 	return Problemf("%s", what).as(outcome).About(found...).Fix("%s", strings.Join(fixes, "; "))
 }
 
-// rivals are those beside the controller of the release, or of the chart that is about to be applied.
+// rivals returns the rivals of the release's controller, or of that of the chart that is about to be applied.
 func (f *Facts) rivals() []family.Rival {
 	e := family.Evidence{
 		At:        f.At,
@@ -240,7 +240,7 @@ func (f *Facts) rivals() []family.Rival {
 	return e.Rivals()
 }
 
-// started returns the words with which the release's controller is, or is about to be, started.
+// started returns the arguments of the release's controller, or of that of the chart that is about to be applied.
 func (f *Facts) started() []string {
 	if f.Manifest != "" {
 		return family.ArgumentsOfChart(f.Manifest)
@@ -248,7 +248,7 @@ func (f *Facts) started() []string {
 	return f.Words()
 }
 
-// Classes are those of the Services that the controller serves, or is about to serve.
+// Classes returns the load balancer classes that the controller serves, or is about to serve.
 func (f *Facts) Classes() service.Classes { return family.ClassesOf(f.started()) }
 
 var ccm004 = Check{
@@ -308,7 +308,7 @@ var ccm007 = Check{
 		"app.kubernetes.io/instance=RELEASE`",
 }
 
-// states compares what the Pods work with with what is so.
+// states compares the state of the Pods with the facts.
 func states(f *Facts) Finding {
 	var stale, unsure Objects
 	shown := 0
@@ -357,7 +357,7 @@ func states(f *Facts) Finding {
 		"%s between what the controller works with and what is so")
 }
 
-// unlike returns the keys of which the Secret has other values than those with these digests.
+// unlike returns the keys whose values in the Secret differ from those with these digests.
 func (f *Facts) unlike(digests map[string]string) (names []string) {
 	if f.Secret == nil {
 		return nil
@@ -373,7 +373,7 @@ func (f *Facts) unlike(digests map[string]string) (names []string) {
 	return names
 }
 
-// ago is how long ago something was.
+// ago returns how long ago something happened.
 func (f *Facts) ago(t time.Time) time.Duration { return f.At.Sub(t).Round(time.Second) }
 
 var ccm006 = Check{
@@ -457,7 +457,7 @@ type Workload struct {
 	family    family.Family
 }
 
-// WorkloadOf converts what was read.
+// WorkloadOf converts a workload of package cluster.
 func WorkloadOf(w *cluster.Workload) Workload {
 	var words []string
 	for i := range w.Pod.Containers {
@@ -495,8 +495,8 @@ func (w *Workload) RegisteredAs() string {
 	return name
 }
 
-// Sort keeps the workloads that matter: the release's, cloud controller managers outside the release that want Pods,
-// and the Deployments of the CSI driver.
+// Sort stores the workloads that matter: those of the release, other cloud controller managers with Pods, and
+// Deployments of the CSI driver.
 func (f *Facts) Sort(workloads []Workload) {
 	for _, w := range workloads {
 		w.Ours = w.Namespace == f.Namespace && cluster.InRelease(w.labels, f.Release)
@@ -509,12 +509,12 @@ func (f *Facts) Sort(workloads []Workload) {
 	}
 }
 
-// Ours are the release's workloads.
+// Ours returns the release's workloads.
 func (f *Facts) Ours() []Workload {
 	return without(f.Controllers, func(w Workload) bool { return !w.Ours })
 }
 
-// Others are the cloud controller managers that are not to be there.
+// Others returns the cloud controller managers that should not be in the cluster.
 func (f *Facts) Others() []Workload {
 	return without(f.Controllers, func(w Workload) bool {
 		return w.Ours || slices.Contains(f.Replaces, Object{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name})
@@ -539,16 +539,16 @@ func (f *Facts) OwnPods(pods []corev1.Pod) []corev1.Pod {
 	})
 }
 
-// eventWindow is how far back Events count.
+// eventWindow is how long Events count.
 const eventWindow = time.Hour
 
-// cloudComponents report Events of cloud controllers.
+// cloudComponents are the components that report Events of cloud controllers.
 var cloudComponents = []string{
 	"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager",
 	"cloudstack-cloud-controller-manager",
 }
 
-// successes are the reasons that end what a warning began.
+// successes are the reasons of Events that resolve a warning.
 var successes = []string{
 	"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced",
 	string(node.ReasonInService), string(node.ReasonAdopted),
@@ -603,8 +603,8 @@ func openErrors(f *Facts) Finding {
 	return Passf("none in the last hour").Unless(objects, "object", "%s with an open warning")
 }
 
-// over reports whether a warning is over although no later Event says so, as of drift that was repaired: its object is
-// gone, or has become well.
+// over reports whether a warning is resolved without a later Event, as for repaired drift: its object was deleted, or
+// is healthy now.
 func (f *Facts) over(e *corev1.Event) bool {
 	o := &e.InvolvedObject
 	if o.Kind == "Service" && f.Err(Services) == nil {
@@ -643,7 +643,7 @@ func FromCloud(e *corev1.Event) bool {
 		slices.Contains(cloudComponents, e.ReportingController)
 }
 
-// EventTime is when an Event was last seen.
+// EventTime returns when an Event was last seen.
 func EventTime(e *corev1.Event) time.Time {
 	times := []time.Time{e.CreationTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {
@@ -652,7 +652,7 @@ func EventTime(e *corev1.Event) time.Time {
 	return slices.MaxFunc(times, time.Time.Compare)
 }
 
-// OneLine returns a text with single spaces.
+// OneLine returns a text in one line, with single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 var cks002 = Check{
@@ -699,8 +699,8 @@ var cks004 = Check{
 	Remedy: `delete firewall rules without ports before the change, and give the cluster one offering`,
 }
 
-// ofCKS is a check that makes one finding of those of a rule of ckscheck, which needs a subject that cannot always be
-// read.
+// ofCKS returns a judge function that combines the findings of a rule of ckscheck. subject is what the rule needs and
+// what may not have been read.
 func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []ckscheck.Finding) func(*Facts) Finding {
 	return func(f *Facts) Finding {
 		if f.CKS == nil {
@@ -755,7 +755,7 @@ var cks005 = Check{
 		delete --remove-services`,
 }
 
-// cksLeftovers believes only tags: other clusters can be in the same network.
+// cksLeftovers relies only on tags, because other clusters can be in the same network.
 func cksLeftovers(f *Facts) Finding {
 	if f.CKS == nil {
 		return Skipf("%s", f.NotCKS)

@@ -30,7 +30,8 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// Source is what a run reads at most once, however many checks use it. Its text completes "X could not be read".
+// Source is something that a run reads at most once, however many checks use it. Its text completes "X could not be
+// read".
 type Source string
 
 // Sources of Kubernetes.
@@ -78,7 +79,7 @@ const (
 	CKS          Source = "the cluster of CKS"
 )
 
-// OfKube and OfCloud are the sources of Kubernetes and of CloudStack, each with those that it needs.
+// OfKube and OfCloud are the sources in Kubernetes and in CloudStack, each with the sources that it needs.
 var (
 	OfKube = map[Source]Sources{
 		Version:      nil,
@@ -125,7 +126,7 @@ var (
 	Tried = map[Source]Sources{Rights: {Namespace}, Drift: {Releases}}
 )
 
-// Setup is what a run is started with.
+// Setup is the input of a run.
 type Setup struct {
 	Context, Server, User string // from the kubeconfig
 	Namespace, Release    string // of the controller
@@ -144,7 +145,7 @@ type Setup struct {
 	Replaces Objects
 }
 
-// Facts are what the checks of a run have read. What none of them asked for, or what could not be read, is zero.
+// Facts are what the checks of a run have read. Fields are zero if no check needed them or they could not be read.
 type Facts struct {
 	At           time.Time     // time by the API server's clock
 	MachineAhead time.Duration // by how much this machine's clock is ahead of the API server's
@@ -207,7 +208,7 @@ type Log struct {
 	Lines []podlog.Line
 }
 
-// Answer is what a Pod's own endpoints returned through the API server.
+// Answer is the response of a Pod's own endpoints, through the API server.
 type Answer struct {
 	Pod  *corev1.Pod
 	Sick string // what is wrong with the answer; "" if nothing is
@@ -216,17 +217,17 @@ type Answer struct {
 	State *provider.State
 }
 
-// Fail notes that something could not be read.
+// Fail records that a source could not be read.
 func (f *Facts) Fail(s Source, err error) { f.errs.Store(s, err) }
 
-// Err returns why something could not be read; nil where it was.
+// Err returns the reason why a source could not be read; nil if it was read.
 func (f *Facts) Err(s Source) error {
 	err, _ := f.errs.Load(s)
 	e, _ := err.(error)
 	return e
 }
 
-// VM is the machine of a node, if exactly one is known.
+// VM returns the VM of a node, if exactly one matches.
 func (f *Facts) VM(n *corev1.Node) (cloudstack.VirtualMachine, bool) {
 	if f.VMs == nil {
 		return cloudstack.VirtualMachine{}, false
@@ -235,7 +236,7 @@ func (f *Facts) VM(n *corev1.Node) (cloudstack.VirtualMachine, bool) {
 	return vm, err == nil
 }
 
-// withoutName cuts the beginning of an error about a Node, whose name is in the finding anyway.
+// withoutName removes the prefix with the node's name from an error, because the finding has the name already.
 func withoutName(err error, n *corev1.Node) string {
 	return strings.TrimPrefix(err.Error(), "node \""+n.Name+"\" ")
 }

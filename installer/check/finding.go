@@ -29,7 +29,7 @@ const (
 	Unknown Outcome = "unknown" // could not be found out
 )
 
-// Object is an object that a finding is about.
+// Object is an object with a problem.
 type Object struct {
 	Kind      string `json:"kind"` // Node, Service, LoadBalancerRule ...
 	Namespace string `json:"namespace,omitempty"`
@@ -38,25 +38,25 @@ type Object struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Objects are what a finding is about.
+// Objects are the objects of a finding.
 type Objects []Object
 
-// addf adds an object that has no namespace, and says what is wrong with it.
+// addf adds an object without a namespace, with its problem.
 func (o *Objects) addf(kind, name, format string, args ...any) {
 	*o = append(*o, objectf(kind, "", name, format, args...))
 }
 
-// aboutf adds an object of Kubernetes, and says what is wrong with it.
+// aboutf adds a Kubernetes object, with its problem.
 func (o *Objects) aboutf(kind string, x metav1.Object, format string, args ...any) {
 	*o = append(*o, objectf(kind, x.GetNamespace(), x.GetName(), format, args...))
 }
 
-// objectf names an object and says what is wrong with it.
+// objectf returns an object with its problem.
 func objectf(kind, namespace, name, format string, args ...any) Object {
 	return Object{Kind: kind, Namespace: namespace, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
-// about returns the objects of a list about which say has something to say.
+// about returns the objects of a list for which say returns a problem.
 func about[T any, P interface {
 	*T
 	metav1.Object
@@ -70,13 +70,13 @@ func about[T any, P interface {
 	return out
 }
 
-// count is a number of things with their noun.
+// count returns a number with its noun.
 func count(n int, noun string) string { return english.Plural(n, noun, "") }
 
-// listed returns names as a message has them.
+// listed returns names separated by commas.
 func listed(names []string) string { return strings.Join(names, ", ") }
 
-// when returns a text about an object if there is something to say; "" otherwise.
+// when returns the formatted text if so is true; otherwise "".
 func when(so bool, format string, args ...any) string {
 	if so {
 		return fmt.Sprintf(format, args...)
@@ -84,7 +84,7 @@ func when(so bool, format string, args ...any) string {
 	return ""
 }
 
-// Find returns the first element of a list that is wanted; nil without one.
+// Find returns the first element of a list for which wanted returns true; nil if there is none.
 func Find[T any](list []T, wanted func(*T) bool) *T {
 	for i := range list {
 		if wanted(&list[i]) {
@@ -94,7 +94,7 @@ func Find[T any](list []T, wanted func(*T) bool) *T {
 	return nil
 }
 
-// without returns a list without the elements that drop chooses.
+// without returns a list without the elements for which drop returns true.
 func without[T any](list []T, drop func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), drop)
 }
@@ -122,7 +122,7 @@ type Finding struct {
 	Unfinished bool
 }
 
-// Passf returns a finding that all is well.
+// Passf returns a finding with the outcome OK.
 func Passf(format string, args ...any) Finding { return Problemf(format, args...).as(OK) }
 
 // Problemf returns a finding whose outcome follows from the severity of the check.
@@ -133,10 +133,10 @@ func Problemf(format string, args ...any) Finding {
 // Warnf returns a warning, whatever the severity of the check.
 func Warnf(format string, args ...any) Finding { return Problemf(format, args...).as(Warning) }
 
-// Skipf returns a finding that the check does not apply.
+// Skipf returns the finding of a check that does not apply.
 func Skipf(format string, args ...any) Finding { return Problemf(format, args...).as(Skipped) }
 
-// Unknownf returns a finding that nothing could be decided.
+// Unknownf returns the finding of a check that cannot decide.
 func Unknownf(format string, args ...any) Finding { return Problemf(format, args...).as(Unknown) }
 
 func (f Finding) as(o Outcome) Finding {
@@ -144,8 +144,8 @@ func (f Finding) as(o Outcome) Finding {
 	return f
 }
 
-// Unless returns the finding if there are no objects that are not well, and otherwise a problem about them: format has
-// one place, for their number with noun.
+// Unless returns f if there are no objects, and otherwise a problem with these objects. format has one verb, for their
+// number with noun.
 func (f Finding) Unless(objects Objects, noun, format string) Finding {
 	if len(objects) == 0 {
 		return f
@@ -153,7 +153,7 @@ func (f Finding) Unless(objects Objects, noun, format string) Finding {
 	return Problemf(format, count(len(objects), noun)).About(objects...)
 }
 
-// About adds the objects that are not well.
+// About adds objects with a problem.
 func (f Finding) About(objects ...Object) Finding {
 	f.Objects = append(f.Objects, objects...)
 	return f
@@ -174,7 +174,7 @@ func (f Finding) With(key, value string) Finding {
 	return f
 }
 
-// UnreadError says which fact could not be read.
+// UnreadError means that a fact could not be read.
 type UnreadError struct {
 	Noun string
 	Err  error
@@ -184,7 +184,7 @@ func (e *UnreadError) Error() string { return fmt.Sprintf("%s could not be read:
 
 func (e *UnreadError) Unwrap() error { return e.Err }
 
-// Cause returns err without the noun, for a check that is about this fact alone.
+// Cause returns err without the noun, for a check that is only about this fact.
 func Cause(err error) error {
 	if e, is := errors.AsType[*UnreadError](err); is {
 		return e.Err
@@ -197,10 +197,10 @@ func Unread(err error) Finding {
 	return Unknownf("%v", err).Fix("%s", cmp.Or(report.RemedyOf(err), credentials.Remedy(err)))
 }
 
-// broken is the finding that something does not work at all.
+// broken returns the finding that something does not work at all.
 func broken(err error) Finding { return Problemf("%v", Cause(err)).Fix("%s", report.RemedyOf(err)) }
 
-// Commands in remedies, of which a result has the names of the run.
+// Commands for remedies; a result has the names of the run in them.
 const (
 	showLog = "kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE --tail=-1"
 	restart = "kubectl -n NAMESPACE rollout restart deployment,daemonset -l app.kubernetes.io/instance=RELEASE"

@@ -15,10 +15,10 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// Deployed returns the revision that is deployed; nil without one.
+// Deployed returns the deployed revision; nil if there is none.
 func (f *Facts) Deployed() *helm.Release { return Find(f.Records, (*helm.Release).Deployed) }
 
-// recordOf names the Secret in which Helm stores a revision.
+// recordOf returns the name of the Secret in which Helm stores a revision.
 func recordOf(r *helm.Release) string {
 	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", r.Name, r.Revision)
 }
@@ -86,10 +86,10 @@ func conflicts(f *Facts) Finding {
 		"%s of the chart exist without being the release's")
 }
 
-// maxFields is how many differing fields of one object are named.
+// maxFields limits the differing fields that are shown for one object.
 const maxFields = 5
 
-// vital are the kinds of objects without which the controller does not work.
+// vital are the kinds of objects that the controller needs to work.
 var vital = []string{
 	"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Deployment", "DaemonSet",
 }
@@ -148,7 +148,7 @@ func drift(f *Facts) Finding {
 	return Passf("%s as in revision %d", all, r.Revision)
 }
 
-// credentialLine finds a key of a cloud-config with a value, in YAML or INI, also inside JSON.
+// credentialLine matches a credential of a cloud-config with its value, in YAML, INI or JSON.
 var credentialLine = regexp.MustCompile(`(?i)(api-key|secret-key|apikey|secretkey)\s*[=:]\s*["']?[A-Za-z0-9_\-]{40,}`)
 
 var helm004 = Check{

@@ -20,8 +20,8 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// Versions of Kubernetes, all 1.x: below minMinor the controller's libraries are not supported,
-// outside oldestTested to newestTested nobody has tried.
+// Minor versions of Kubernetes 1: the controller's libraries do not support versions below MinMinor; other versions
+// outside OldestTested to NewestTested are not tested.
 const (
 	MinMinor     = 33 // the chart's kubeVersion
 	OldestTested = 34
@@ -50,7 +50,7 @@ func reachable(f *Facts) Finding {
 		With("user", f.User)
 }
 
-// MinorOf reads "1.37.1+k3s1" as 37; major versions other than 1 are far away either way.
+// MinorOf returns the minor version, such as 37 for "1.37.1+k3s1"; false if the major version is not 1.
 func MinorOf(text string) (int, bool) {
 	v, err := apiversion.ParseGeneric(text)
 	if err != nil || v.Major() != 1 {
@@ -223,7 +223,7 @@ func podSecurity(f *Facts) Finding {
 }
 
 // hostNetwork reports whether Pods of the manifest that is about to be applied, or of the deployed release, use the
-// host's network. It is true where neither is known, as by the chart's default.
+// host network. If neither is known it returns true, the chart's default.
 func (f *Facts) hostNetwork() bool {
 	manifest := f.Manifest
 	if r := f.Deployed(); manifest == "" && r != nil {

@@ -26,7 +26,7 @@ func (f *Facts) RulePlan() lbrules.Plan {
 	return lbrules.MakePlan(f.Rules, f.Services, f.OddMembers, lbrules.NodeVMs(f.Nodes, f.VMs))
 }
 
-// ruleObjects returns the rules about which say has something to say.
+// ruleObjects returns the rules for which say returns a problem.
 func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) Objects {
 	var out Objects
 	p := f.RulePlan()
@@ -68,7 +68,7 @@ func ruleNames(f *Facts) Finding {
 	return out.Unless(twice, "rule", "%s too many for a port").About(old...)
 }
 
-// orphaned reports whether a rule that a provider named has no Service, and only members of this cluster.
+// orphaned reports whether a rule was named by a provider, belongs to no Service, and has only members of this cluster.
 func orphaned(it *lbrules.Item) bool {
 	return it.Service == "" && it.OurNodes && it.Family != lbrules.FamilyForeign
 }
@@ -109,8 +109,8 @@ var lb004 = Check{
 		adopt NAMESPACE/NAME has the controller release the address of a Service with it`,
 }
 
-// unowned names addresses that are allocated and serve no Service, and those that would stay allocated after their
-// Services. What carries anything of somebody else, or somebody's own tag, is not judged.
+// unowned finds addresses that are allocated and serve no Service, and those that would stay allocated after their
+// Service is deleted. It ignores addresses with rules of others, or with tags of others.
 func unowned(f *Facts) Finding {
 	// orphans has the ids of rules; gone and others have the ids of addresses with rules of deleted Services, and with
 	// anything else.
@@ -194,7 +194,7 @@ func unowned(f *Facts) Finding {
 	return out.Fix("%s", strings.Join(fixes, "; "))
 }
 
-// withQuota adds how many addresses the account may have, where that is known.
+// withQuota adds how many addresses the account may have, if that is known.
 func (f *Facts) withQuota(out Finding) Finding {
 	if f.Quota == nil {
 		return out
@@ -209,21 +209,21 @@ func (f *Facts) ofDeletedService(tags map[string]string) bool {
 	return uid != "" && slices.Contains(f.ClusterIDs, tags[plan.TagCluster]) && !living
 }
 
-// recordOfAddress returns the controller's record of an address on a Service; nil without one.
+// recordOfAddress returns the controller's record of an address on a Service; nil if there is none.
 func recordOfAddress(s *corev1.Service, a *cloudstack.PublicIP) *annotation.AddressRecord {
 	records, _ := annotation.ParseRecords(s.Annotations) // TEN-004 names a record that cannot be read
 	return Find(records.Addresses, func(r *annotation.AddressRecord) bool { return r.ID == a.ID })
 }
 
-// uses reports whether a Service has an address, or asks for it.
+// uses reports whether a Service has an address, or requests it.
 func uses(s *corev1.Service, a *cloudstack.PublicIP) bool {
 	known := append(Ingress(s), s.Annotations[annotation.Address], s.Spec.LoadBalancerIP)
 	return slices.Contains(known, a.Address) ||
 		a.Tags[plan.TagServiceUID] == string(s.UID) || recordOfAddress(s, a) != nil
 }
 
-// leaves reports whether a Service has an address that it did not choose, and would leave it allocated when it is
-// deleted.
+// leaves reports whether a Service has an address that nobody chose for it, and that would stay allocated after the
+// Service is deleted.
 func (f *Facts) leaves(s *corev1.Service, a *cloudstack.PublicIP) bool {
 	keeps, _ := annotation.Bool(s.Annotations[annotation.KeepIP])
 	chosen := keeps || acquired.Asked(s)
@@ -276,8 +276,8 @@ var lb001 = Check{
 		"CloudStack lists, and how to restart the network",
 }
 
-// services goes by the controller's own plan. Where the cluster is large it takes the controller's word for those that
-// are Ready.
+// services decides by the controller's own plan. In a large cluster, Services that are Ready are not planned: it relies
+// on their condition.
 func services(f *Facts) Finding {
 	next := NextTries(f.Logs)
 	var objects, waiting Objects
@@ -340,21 +340,21 @@ func services(f *Facts) Finding {
 	return out
 }
 
-// until names a time that is not over yet; "" otherwise.
+// until returns the time of the next try if it is in the future; otherwise "".
 func (f *Facts) until(next time.Time) string {
 	return when(next.After(f.At), "; next try at %s, in %s", next.UTC().Format("15:04:05Z"),
 		next.Sub(f.At).Round(time.Second))
 }
 
-// Settled reports whether the controller says that a Service has all that it asks for.
+// Settled reports whether a Service's condition says that the controller has done everything for it.
 func Settled(s *corev1.Service) bool {
 	return service.Ready(s).Status == "True"
 }
 
-// maxActions is how many actions of a Service are named.
+// maxActions limits the actions that are shown for a Service.
 const maxActions = 4
 
-// problems says why a Service would not be served, what the controller would do, and why it has no address.
+// problems returns why a Service would not be served, what the controller would do, and why the Service has no address.
 func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 	if p != nil {
 		switch {
@@ -382,7 +382,7 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 	return out
 }
 
-// NextTries returns when the controller tries a Service again, by namespace/name, as its log says.
+// NextTries returns the times at which the controller tries Services again, by namespace/name, from its log.
 func NextTries(logs []Log) map[string]time.Time {
 	said, out := map[string]time.Time{}, map[string]time.Time{}
 	for _, log := range logs {

@@ -27,7 +27,8 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// eachNode is a check that names the nodes about which say has something to say; format has one place for their number.
+// eachNode returns a judge function for a problem with each node for which say returns a text. format has one verb, for
+// the number of these nodes.
 func eachNode(format string, say func(*Facts, *corev1.Node) string) func(*Facts) Finding {
 	return func(f *Facts) Finding {
 		objects := about("Node", f.Nodes, func(n *corev1.Node) string { return say(f, n) })
@@ -123,7 +124,7 @@ func machines(f *Facts) Finding {
 	return f.misplaced(out.About(objects...))
 }
 
-// dangling reports whether a node has a provider ID of CloudStack whose VM does not exist here.
+// dangling reports whether a node has a CloudStack provider ID whose VM does not exist in this project and zone.
 func (f *Facts) dangling(n *corev1.Node) bool {
 	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
 	_, missing := node.Match(f.VMs, n)
@@ -191,7 +192,7 @@ func providerIDs(f *Facts) Finding {
 	return f.misplaced(out.About(append(wrong, odd...)...))
 }
 
-// namesOf returns the names of objects as a command line has them.
+// namesOf returns the names of objects, separated by spaces as on a command line.
 func namesOf(objects Objects) string {
 	return strings.Join(cloudapi.Names(objects, func(o *Object) string { return o.Name }), " ")
 }
@@ -273,7 +274,7 @@ var node008 = Check{
 		the Node may be deleted`,
 }
 
-// doomed: the controller deletes a Node by its provider ID alone.
+// doomed finds nodes that the controller would delete, which it decides by the provider ID alone.
 func doomed(f *Facts) Finding {
 	return f.misplaced(eachNode("%s would be deleted", func(f *Facts, n *corev1.Node) string {
 		if _, err := node.Match(f.VMs, n); f.dangling(n) && !node.Ready(n) {
@@ -301,15 +302,15 @@ func notRunning(f *Facts, n *corev1.Node) string {
 	return when(ok && off, "its VM %s is %s", vm.Name, vm.State)
 }
 
-// likelyVM says which VM a node without one is by its system UUID. It is a hint and no match: the controller goes by
-// provider ID and name alone. "" where none is.
+// likelyVM returns the VM with a node's system UUID, as text; "" if there is none. It is only a hint: the controller
+// matches by provider ID and name.
 func likelyVM(n *corev1.Node, vms *inventory.VMSnapshot) string {
 	vm, known := vms.ByID(n.Status.NodeInfo.SystemUUID)
 	return when(known && !node.Gone(vm.State), "by its system UUID it is VM %s (%s)", vm.Name, vm.ID)
 }
 
-// topologyKeys are the labels of zone and region, with their older names, which volumes made long ago still ask for,
-// and the label of the CSI driver for CloudStack.
+// topologyKeys are the labels of zone and region, their older names, which old volumes still require, and the label of
+// the CSI driver for CloudStack.
 var topologyKeys = map[string]string{
 	corev1.LabelTopologyZone:            corev1.LabelTopologyZone,
 	corev1.LabelTopologyRegion:          corev1.LabelTopologyRegion,
@@ -318,7 +319,7 @@ var topologyKeys = map[string]string{
 	ZoneKey:                             ZoneKey,
 }
 
-// wantedLabels returns the labels of zone, region and instance type by CloudStack's data; nil without a VM. The
+// wantedLabels returns the labels of zone, region and instance type according to CloudStack; nil without a VM. The
 // instance type may also have the form of Apache's provider.
 func (f *Facts) wantedLabels(n *corev1.Node) map[string]string {
 	vm, ok := f.VM(n)
@@ -356,8 +357,8 @@ var node007 = Check{
 		"old value first",
 }
 
-// labels compares the labels that nodes have with what CloudStack says, and looks for volumes that no node can mount
-// when the nodes have what CloudStack says.
+// labels compares the labels of nodes with CloudStack, and finds volumes that no node could mount if the nodes had the
+// labels according to CloudStack.
 func labels(f *Facts) Finding {
 	var after []corev1.Node
 	judged := 0
@@ -410,13 +411,13 @@ func labels(f *Facts) Finding {
 	return out.Unless(odd, "node", "%s with labels that CloudStack does not confirm")
 }
 
-// initialised reports whether the controller has initialised a node, or another provider for CloudStack.
+// initialised reports whether the controller, or another provider for CloudStack, has initialised a node.
 func initialised(n *corev1.Node) bool {
 	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
 	return err == nil && kind.IsCloudStack() && !node.HasTaint(n)
 }
 
-// stranded says which zone or region a volume requires, where none of the nodes has it; "" otherwise.
+// stranded returns the zone or region that a volume requires, if none of the nodes has it; otherwise "".
 func stranded(v *corev1.PersistentVolume, nodes []corev1.Node) string {
 	if v.Spec.NodeAffinity == nil ||
 		v.Spec.NodeAffinity.Required == nil ||
@@ -459,9 +460,9 @@ var node006 = Check{
 	Remedy: `start the kubelets of the named nodes with --cloud-provider=external (NODE-001 says how)`,
 }
 
-// addresses names who writes the addresses of a node: status.addresses is an atomic list, so managedFields name the one
-// that wrote it last. It leaves out nodes that the controller has not begun with, and those whose addresses it leaves
-// to the kubelet.
+// addresses finds nodes whose addresses differ from CloudStack's, and who wrote them: status.addresses is an atomic
+// list, so managedFields have its last writer. It ignores nodes that are not initialised, and those whose addresses the
+// controller leaves to the kubelet.
 func addresses(f *Facts) Finding {
 	var rules node.AddressRules
 	internal, _ := cluster.Argument(f.Words(), "node-internal-cidrs")
@@ -517,7 +518,7 @@ func addresses(f *Facts) Finding {
 	return out.Unless(fights, "node", "kubelet and controller both write the addresses of %s").About(odd...)
 }
 
-// addressText is the list without names, in a fixed order.
+// addressText returns the IP addresses of the list, without host names, in a fixed order.
 func addressText(addresses []corev1.NodeAddress) string {
 	var out []string
 	for _, a := range addresses {
@@ -532,8 +533,8 @@ func addressText(addresses []corev1.NodeAddress) string {
 	return listed(out)
 }
 
-// Lost returns the nodes that have no VM here by provider ID or name, nor one of another name, where that are all or
-// most nodes: then the VMs are somewhere else, and deleting Nodes would delete a cluster that is well.
+// Lost returns the nodes without a VM, by provider ID, name or system UUID, if these are most of the nodes: then the
+// VMs are probably in another project or zone, and deleting Nodes would destroy a healthy cluster.
 func Lost(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
 	lost := without(nodes, func(n corev1.Node) bool {
 		_, err := node.Match(vms, &n)
@@ -546,7 +547,7 @@ func Lost(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
 	return lost
 }
 
-// misplaced changes a problem with nodes without VMs where the VMs are somewhere else.
+// misplaced adds to a problem with nodes without VMs where the VMs are, if they are elsewhere.
 func (f *Facts) misplaced(out Finding) Finding {
 	if lost := Lost(f.Nodes, f.VMs); out.Outcome == "" && len(lost) > 0 {
 		return Elsewhere(out, lost, append(f.Places, credentials.Place{Project: f.Config.ProjectID, VMs: f.VMs.All()}))

@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// SchemaVersion is that of the JSON report; it grows when a field changes its meaning.
+// SchemaVersion is the version of the JSON report; it grows if a field changes its meaning.
 const SchemaVersion = 1
 
 // Schema is the JSON schema of the JSON report.
@@ -48,7 +48,7 @@ type Result struct {
 	Needs string `json:"-"`
 }
 
-// ResultOf is what a check found, after some time.
+// ResultOf returns the result for a check's finding and its duration.
 func ResultOf(c *Check, f Finding, took time.Duration) Result {
 	r := Result{
 		Code:       c.Code,
@@ -76,7 +76,7 @@ func ResultOf(c *Check, f Finding, took time.Duration) Result {
 	return r
 }
 
-// Without removes secrets. No check shows any; but Events and logs that it quotes are written by others.
+// Without removes secrets. No check shows any, but checks quote Events and logs, which other programs write.
 func (r Result) Without(secrets ...string) Result {
 	clean := func(text string) string { return report.Mask(text, secrets...) }
 	r.Message, r.Remedy = clean(r.Message), clean(r.Remedy)
@@ -98,7 +98,8 @@ type Summary struct {
 	Unknown int `json:"unknown"`
 }
 
-// Text says how many checks had each outcome. Those that had not ended are among the unknown ones in the summary.
+// Text returns the number of checks with each outcome. unfinished is the number of checks that the summary counts as
+// unknown only because the run ended before them.
 func (m Summary) Text(unfinished int) string {
 	text := fmt.Sprintf("%d ok, %d warning, %d failed, %d skipped, %d unknown", m.OK, m.Warning, m.Failed, m.Skipped,
 		m.Unknown-unfinished)
@@ -126,7 +127,7 @@ type Report struct {
 	Unfinished int      `json:"-"` // number of checks that had not ended when the run did
 }
 
-// NewReport is the report of a run on facts that took some time.
+// NewReport returns the report of a run.
 func NewReport(f *Facts, took time.Duration, results []Result) Report {
 	r := Report{SchemaVersion: SchemaVersion, Phase: f.Phase, Checks: results, DurationMs: took.Milliseconds()}
 	r.Tool.Name, r.Tool.Version = "csccm", version.Version
@@ -148,9 +149,9 @@ func NewReport(f *Facts, took time.Duration, results []Result) Report {
 	return r
 }
 
-// Err is an error with the exit code for the report, or nil: a check failed, or nothing could be judged, which is no
-// success; with failOn SeverityWarning, something is less than well. What could not be found out counts as a warning,
-// and so does what was skipped for another check.
+// Err returns an error with the exit code for the report. It returns nil unless a check failed, or nothing could be
+// checked; with failOn SeverityWarning also a warning is an error. Unknown outcomes then count as warnings, and so do
+// checks that were skipped because of another check.
 func (r Report) Err(failOn Severity) error {
 	switch m := r.Summary; {
 	case m.Failed > 0:
@@ -167,15 +168,15 @@ func (r Report) Err(failOn Severity) error {
 	return nil
 }
 
-// unjudged reports whether all checks were skipped or unknown. Checks of the API server's version do not count beside
-// others: everybody may ask for it.
+// unjudged reports whether all checks were skipped or unknown. The checks of the API server's version are ignored if
+// there are others, because every user may read the version.
 func (r Report) unjudged() bool {
 	others := without(r.Checks, func(c Result) bool { return c.Code == "K8S-001" || c.Code == "K8S-002" })
 	return len(others) > 0 &&
 		!slices.ContainsFunc(others, func(c Result) bool { return c.Outcome != Skipped && c.Outcome != Unknown })
 }
 
-// TextOptions says how a report is shown to a person.
+// TextOptions are the options of WriteText.
 type TextOptions struct {
 	Style report.Style
 	// Short omits checks that passed or were skipped.
@@ -184,12 +185,12 @@ type TextOptions struct {
 	Verbose bool
 }
 
-// maxObjects is how many objects are listed below a result.
+// maxObjects limits the objects listed below a result.
 const maxObjects = 10
 
-// WriteText writes the report for a person: a line for each check, what is wrong with its remedy and a link below it,
-// and a summary at the end. Checks that the end of the run cut off, or that wait for another one, are only counted or
-// listed.
+// WriteText writes the report as text: a line for each check, objects, remedy and link below those that did not pass,
+// and a summary at the end. Checks that were not finished are only counted; checks that were skipped because of another
+// one are listed together.
 func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	category := ""
@@ -229,7 +230,7 @@ func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	return err
 }
 
-// text draws one result.
+// text returns one result as text.
 func (r Result) text(o TextOptions) string {
 	s := o.Style
 	var b strings.Builder
@@ -270,7 +271,7 @@ func (r Result) text(o TextOptions) string {
 	return b.String()
 }
 
-// Symbols are those of the outcomes in a text.
+// Symbols are the symbols of the outcomes.
 var Symbols = map[Outcome]report.Symbol{
 	OK:      report.SymbolOK,
 	Warning: report.SymbolWarning,

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/ini"
 )
 
-// Names of the CSI driver for CloudStack (github.com/cloudstack/cloudstack-csi-driver), as its version 3.0 uses them.
+// Names in the CSI driver for CloudStack (github.com/cloudstack/cloudstack-csi-driver), version 3.0.
 const (
 	// DriverName is the name of the CSIDriver object, and the provisioner of its StorageClasses.
 	DriverName = "csi.cloudstack.apache.org"
@@ -24,7 +24,7 @@ const (
 	ZoneKey = "topology." + DriverName + "/zone"
 )
 
-// CSI is what was read of the CSI driver for CloudStack.
+// CSI has the facts about the CSI driver for CloudStack.
 type CSI struct {
 	There bool // the CSIDriver object
 	// File is the driver's cloud-config, of the Secret that its Deployment mounts; NoFile says why it is not there.
@@ -32,8 +32,8 @@ type CSI struct {
 	Nodes        []storagev1.CSINode
 }
 
-// ofDriver reports whether a workload is the driver's controller, by the name of the image, which mirrors keep, or by
-// the name in the driver's chart and manifests.
+// ofDriver reports whether a workload is the driver's controller, by the name of the image, which mirroring does not
+// change, or by the name in the driver's chart and manifests.
 func (w *Workload) ofDriver() bool {
 	return w.Kind == "Deployment" &&
 		(w.Name == "cloudstack-csi-controller" || slices.ContainsFunc(w.Images, func(image string) bool {
@@ -50,7 +50,8 @@ func (f *Facts) driverVolumes() []corev1.PersistentVolume {
 		func(v corev1.PersistentVolume) bool { return v.Spec.CSI == nil || v.Spec.CSI.Driver != DriverName })
 }
 
-// DriverSecret returns where the driver's controller has its cloud-config from; name is "" where it is from no Secret.
+// DriverSecret returns the Secret and the key from which the driver's controller gets its cloud-config; name is "" if
+// it does not come from a Secret.
 func (f *Facts) DriverSecret() (namespace, name, key string) {
 	key = "cloud-config"
 	for i := range f.CSI {
@@ -71,7 +72,7 @@ func (f *Facts) DriverSecret() (namespace, name, key string) {
 // driverConfigKeys are the keys of a cloud-config that the driver knows. It exits at startup when it finds another one.
 var driverConfigKeys = []string{"api-url", "api-key", "secret-key", "project-id", "ssl-no-verify", "zone"}
 
-// ofStorage is a check of clusters with the driver.
+// ofStorage returns a judge function that skips clusters without the driver.
 func ofStorage(judge func(*Facts) Finding) func(*Facts) Finding {
 	return func(f *Facts) Finding {
 		if !f.UsesDriver() {

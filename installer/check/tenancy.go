@@ -24,7 +24,7 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// admissionPolicies are the ends of the names of the chart's policies.
+// admissionPolicies are the suffixes of the names of the chart's policies.
 var admissionPolicies = []string{"-annotations", "-records"}
 
 var ten001 = Check{
@@ -118,7 +118,8 @@ var ten003 = Check{
 		service.beta.kubernetes.io/cloudstack-load-balancer-share-with on the owner`,
 }
 
-// shared goes by the Services' status and by the rules. It decides as the controller does whose an address is.
+// shared finds the users of addresses by the Services' status and by the rules. It determines the owner of an address
+// as the controller does.
 func shared(f *Facts) Finding {
 	addresses, ruled, users := map[string]plan.Address{}, map[string]sets.Set[string]{}, map[string][]plan.Holder{}
 	for _, a := range f.Addresses {
@@ -195,7 +196,7 @@ var ten004 = Check{
 		that cluster to former-cluster-ids; only where they name somebody else, remove the record`,
 }
 
-// records compares records with tags. Where the role may not tag, an address without tags says nothing.
+// records compares records with tags. If the role may not set tags, missing tags prove nothing.
 func records(f *Facts) Finding {
 	var adopt, remove, rename, untag []string // Services, by remedy; for untag ids of addresses
 	found := about("Service", f.Services, func(s *corev1.Service) string {
@@ -251,7 +252,7 @@ func records(f *Facts) Finding {
 		Fix("%s", strings.Join(append(untagFix(untag...), recordFixes(adopt, remove, rename)...), "; "))
 }
 
-// untagFix returns how tags go that name a Service that is gone, from addresses that a living one uses.
+// untagFix returns commands that delete the tags of a deleted Service from addresses that an existing one uses.
 func untagFix(addresses ...string) (fixes []string) {
 	for _, id := range addresses {
 		fixes = append(fixes,
@@ -261,8 +262,8 @@ func untagFix(addresses ...string) (fixes []string) {
 	return fixes
 }
 
-// recordFixes returns what heals records. Only a record whose address is somebody else's is removed: any other may be
-// all that says that the address is to be released with its Service.
+// recordFixes returns the remedies for records. A record is removed only if its address belongs to somebody else: any
+// other record may be the only reason to release the address with its Service.
 func recordFixes(adopt, remove, rename []string) (fixes []string) {
 	if len(adopt) > 0 {
 		fixes = append(fixes, "tag the address again, or it stays when its Service is deleted: `csccm adopt "+
@@ -297,8 +298,8 @@ func (r *Refusal) String() string {
 	return fmt.Sprintf("Service %s is refused; it has no address yet: %s", r.Service, r.Message)
 }
 
-// PolicyOf returns the policy of a controller that is started with these words. set is false where they have no
-// --tenancy: then a controller that knows the flag works with the default policy, and an older one with none.
+// PolicyOf returns the policy of a controller with these arguments. set reports whether they have --tenancy. Without
+// the flag, a controller that supports it uses the default policy, and an older one none.
 func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
 	text, set := cluster.Argument(words, "tenancy")
 	if strings.TrimSpace(text) == "" {
@@ -308,8 +309,8 @@ func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
 	return p, set, err
 }
 
-// Refusals returns what the policy refuses, by Service. Of the rules for what a Service itself shows it names the
-// first; of a namespace that exceeds a limit the oldest Services are within it.
+// Refusals returns what the policy refuses, by Service. Of the rules about a Service itself it returns the first that
+// is broken; if a namespace exceeds a limit, its newest Services are refused.
 func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 	var out []Refusal
 	ruled := f.ruledAddresses()
@@ -373,7 +374,7 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 	return out
 }
 
-// Balanced returns the Services that a controller serves which is started with these words, sorted by name.
+// Balanced returns the Services that a controller with these arguments serves, sorted by name.
 func Balanced(services []corev1.Service, words []string) []*corev1.Service {
 	classes := family.ClassesOf(words)
 	var out []*corev1.Service
@@ -388,7 +389,7 @@ func Balanced(services []corev1.Service, words []string) []*corev1.Service {
 
 func key(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
 
-// Ingress returns the addresses that the Service shows.
+// Ingress returns the IP addresses in the Service's status.
 func Ingress(svc *corev1.Service) []string {
 	var out []string
 	for _, in := range svc.Status.LoadBalancer.Ingress {
@@ -399,9 +400,9 @@ func Ingress(svc *corev1.Service) []string {
 	return out
 }
 
-// ruledAddresses returns the addresses that a rule of a policy is about, each with the rule: those of source NAT, and
-// foreign ones. A foreign one carries rules that no Service has, and CloudStack's tags do not say that this cluster
-// acquired it. None are known where CloudStack was not asked.
+// ruledAddresses returns the addresses to which a rule of a policy applies, with the rule: source NAT addresses, and
+// foreign ones. A foreign address has rules of no Service of this cluster, and no tags that this cluster acquired it.
+// The result is empty if CloudStack could not be read.
 func (f *Facts) ruledAddresses() map[string]string {
 	if cmp.Or(f.Err(Addresses), f.Err(AllRules), f.Err(ClusterIDs)) != nil {
 		return nil

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ckscheck finds what a change of a cluster of CloudStack Kubernetes Service (CKS) would fail at half-way: when
-// VMs were already created or replaced, or addresses left behind. CloudStack itself refuses wrong parameters before it
-// changes anything; there are no rules about those.
+// Package ckscheck finds reasons why a change of a cluster of CloudStack Kubernetes Service (CKS) would fail half-way:
+// when VMs were already created or replaced, or addresses left behind. It has no rules about invalid parameters:
+// CloudStack refuses those before it changes anything.
 package ckscheck
 
 import (
@@ -28,7 +28,7 @@ import (
 // Subject is a part of Facts. Its text completes "not checked: ...".
 type Subject string
 
-// The subjects. The last three are read from the cluster, which need not answer.
+// Subjects. The last three are read from the cluster, which may not answer.
 const (
 	SubjectVersions    Subject = "the Kubernetes versions"
 	SubjectOfferings   Subject = "the service offerings"
@@ -46,7 +46,7 @@ const (
 	SubjectCertificate Subject = "the certificate of the API server"
 )
 
-// Facts are what the rules decide by. Before a create only the zone and the network of Cluster are known.
+// Facts are the input of the rules. Before a cluster is created, only the zone and the network of Cluster are set.
 type Facts struct {
 	// Now is the time of CloudStack's server. The clocks of the nodes are more likely to agree with it than with this
 	// machine.
@@ -75,7 +75,7 @@ type Facts struct {
 	Unread map[Subject]string
 }
 
-// Reader reads only the facts that an operation needs. What the role does not allow is no error: Unread names it.
+// Reader reads the facts for one operation. A refusal by the role is not an error: it is recorded in Unread.
 type Reader struct {
 	API       *cloudapi.Client
 	ProjectID string // "" for the account
@@ -112,7 +112,7 @@ func (r *Reader) Upgrade(ctx context.Context, k *cloudapi.KubernetesCluster) (*F
 	return r.read(ctx, k, SubjectVersions, SubjectOfferings, SubjectNodes, SubjectCertificate)
 }
 
-// Delete reads the facts for deleting a cluster. Without a network there is nothing to lose.
+// Delete reads the facts for deleting a cluster. Without a network nothing can be left behind.
 func (r *Reader) Delete(ctx context.Context, k *cloudapi.KubernetesCluster) (*Facts, error) {
 	if k.NetworkID == "" {
 		return r.read(ctx, k)
@@ -121,7 +121,7 @@ func (r *Reader) Delete(ctx context.Context, k *cloudapi.KubernetesCluster) (*Fa
 		SubjectServices)
 }
 
-// Running reads the facts about a cluster that stays as it is. Its Nodes are known.
+// Running reads the facts about a cluster that is not changed. nodes are its Nodes.
 func (r *Reader) Running(ctx context.Context, k *cloudapi.KubernetesCluster, nodes []corev1.Node) (*Facts, error) {
 	f, err := r.read(ctx, k, SubjectFirewall, SubjectCertificate)
 	if err == nil {
@@ -130,8 +130,8 @@ func (r *Reader) Running(ctx context.Context, k *cloudapi.KubernetesCluster, nod
 	return f, err
 }
 
-// read reads subjects of a cluster, its zone and its network. What is gone is empty, and a refusal by the role is
-// noted, as is everything that the cluster itself does not answer; any other error ends the reading.
+// read reads subjects of a cluster, its zone and its network. Objects that do not exist are empty. Refusals by the
+// role, and all errors of the cluster itself, are recorded in Unread; any other error is returned.
 func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjects ...Subject) (*Facts, error) {
 	f := &Facts{Now: r.Clock.Now(), Cluster: k, Unread: map[Subject]string{}}
 	for _, s := range subjects {
@@ -200,7 +200,7 @@ func (r *Reader) read(ctx context.Context, k *cloudapi.KubernetesCluster, subjec
 	return f, nil
 }
 
-// ClusterOf returns the cluster that has any of the VMs, by their ids; nil for none.
+// ClusterOf returns the cluster that has any of the VMs; nil if there is none.
 func ClusterOf(clusters []cloudapi.KubernetesCluster, vms map[string]bool) *cloudapi.KubernetesCluster {
 	for i := range clusters {
 		if slices.ContainsFunc(clusters[i].VMs, func(id string) bool { return vms[id] }) {
@@ -210,21 +210,21 @@ func ClusterOf(clusters []cloudapi.KubernetesCluster, vms map[string]bool) *clou
 	return nil
 }
 
-// Certificate is that of an API server.
+// Certificate is the certificate of an API server.
 type Certificate struct {
 	NotBefore, NotAfter time.Time
 	// WrongHost is the reason why the certificate is not valid for the host of the cluster's endpoint.
 	WrongHost error
 }
 
-// handshakeTimeout bounds the wait for an API server that does not answer.
+// handshakeTimeout limits the time to connect to an API server.
 const handshakeTimeout = 5 * time.Second
 
-// Dial opens a connection, as net.Dialer.DialContext does.
+// Dial opens a connection, like net.Dialer.DialContext.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Serving reads the certificate that an API server shows. It is not verified: only its dates and names are of interest,
-// and nothing is sent. dial is nil for the network.
+// Serving reads the certificate of an API server. It does not verify the certificate: it needs only its dates and
+// names, and sends nothing. If dial is nil, it uses the network.
 func Serving(ctx context.Context, dial Dial, endpoint string) (*Certificate, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {

@@ -42,8 +42,8 @@ func (r *Reader) Join(
 	return f, nil
 }
 
-// Join decides whether VMs can become workers of f.Cluster. CloudStack gives up on a VM without the requirements
-// of its documentation after it has changed the rules of the network.
+// Join decides whether VMs can become workers of f.Cluster. If a VM does not meet the requirements in CloudStack's
+// documentation, CloudStack fails after it has changed the rules of the network.
 func Join(f *Facts) []Finding {
 	return f.check(func(c *check) {
 		v := c.version(c.Cluster.VersionID)

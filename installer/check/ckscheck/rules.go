@@ -22,7 +22,7 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// Severity says what a Finding means for the operation.
+// Severity is what a Finding means for the operation.
 type Severity string
 
 // Severities, from the worst.
@@ -59,7 +59,7 @@ const (
 	issues  = "https://github.com/apache/cloudstack/issues/"
 )
 
-// references are the upstream issues of rules.
+// references are upstream issues, by the code of the rule.
 var references = map[string]string{
 	"certificate-expired":    issues + "9418",
 	"certificate-expires":    issues + "9418",
@@ -75,13 +75,13 @@ var references = map[string]string{
 	"offering-upgrade":       issues + "13408",
 }
 
-// check collects the findings of one operation.
+// check has the findings of one operation.
 type check struct {
 	*Facts
 	findings []Finding
 }
 
-// check applies rules. The last findings are about the subjects that could not be read.
+// check runs rules. The last findings are the subjects that could not be read.
 func (f *Facts) check(rules ...func(*check)) []Finding {
 	c := &check{Facts: f, findings: []Finding{}}
 	for _, rule := range rules {
@@ -106,10 +106,10 @@ func (c *check) add(s Severity, code, object, remedy, format string, args ...any
 		})
 }
 
-// read reports whether the subject was read.
+// read reports whether a subject was read.
 func (c *check) read(s Subject) bool { return c.Unread[s] == "" }
 
-// offering returns an offering by its id; nil where it is not known.
+// offering returns the offering with an id; nil if it is not known.
 func (c *check) offering(id string) *cloudapi.ServiceOffering {
 	if i := slices.IndexFunc(c.Offerings, func(o cloudapi.ServiceOffering) bool { return o.ID == id }); i >= 0 {
 		return &c.Offerings[i]
@@ -117,7 +117,7 @@ func (c *check) offering(id string) *cloudapi.ServiceOffering {
 	return nil
 }
 
-// version returns a version by its id; one that asks for nothing where it is not known.
+// version returns the version with an id; one without requirements if it is not known.
 func (c *check) version(id string) *cloudapi.KubernetesVersion {
 	if i := slices.IndexFunc(c.Versions, func(v cloudapi.KubernetesVersion) bool { return v.ID == id }); i >= 0 {
 		return &c.Versions[i]
@@ -135,22 +135,22 @@ func Scale(f *Facts, r cloudapi.ScaleClusterRequest) []Finding {
 	return f.check(func(c *check) { c.scale(r) })
 }
 
-// Upgrade decides whether f.Cluster can be upgraded to a version, by its id.
+// Upgrade decides whether f.Cluster can be upgraded to the version with an id.
 func Upgrade(f *Facts, versionID string) []Finding {
 	return f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, func(c *check) { c.nodes(Error) },
 		(*check).certificate, (*check).leftOut)
 }
 
-// Running returns findings about a cluster that is not Running, and about VMs and Nodes of it that do not work.
+// Running returns findings about a cluster that is not Running, and about its VMs and Nodes that do not work.
 func Running(f *Facts) []Finding { return f.check((*check).state, func(c *check) { c.nodes(Error) }) }
 
-// Changeable returns findings about offerings and firewall rules with which CloudStack fails to upgrade or scale the
+// Changeable returns findings about offerings and firewall rules that make CloudStack fail to upgrade or scale the
 // cluster.
 func Changeable(f *Facts) []Finding {
 	return f.check(func(c *check) { c.offerings(Error) }, (*check).firewall)
 }
 
-// leftOut names the nodes that an upgrade does not reach, or may not.
+// leftOut reports nodes that CloudStack does not upgrade, or may not.
 func (c *check) leftOut() {
 	for _, vm := range c.Cluster.Nodes {
 		switch {
@@ -175,7 +175,7 @@ func (c *check) state() {
 	}
 }
 
-// defaultDiskGiB is the root disk of a node for which none is named.
+// defaultDiskGiB is the default size of a node's root disk.
 const defaultDiskGiB = 8
 
 func (c *check) create(r cloudapi.CreateClusterRequest) {
@@ -214,7 +214,7 @@ func (c *check) create(r cloudapi.CreateClusterRequest) {
 	}
 }
 
-// kinds checks the offerings of the kinds of nodes, and what etcd nodes need of the version.
+// kinds checks the offerings of each kind of node, and what etcd nodes need from the version.
 func (c *check) kinds(r cloudapi.CreateClusterRequest, v *cloudapi.KubernetesVersion) {
 	for _, kind := range []struct {
 		name, id string
@@ -295,7 +295,7 @@ func (c *check) scale(r cloudapi.ScaleClusterRequest) {
 	c.nodes(Warning)
 }
 
-// demand is what an operation uses in addition.
+// demand is the additional resources that an operation uses.
 type demand struct{ VMs, CPUs, MemoryMiB, Volumes, StorageGiB, PublicIPs, Networks int }
 
 // nodes adds n nodes of an offering; nil counts without CPUs and memory.
@@ -306,14 +306,14 @@ func (d *demand) nodes(n int, o *cloudapi.ServiceOffering, diskGiB int) {
 	}
 }
 
-// replace gives n nodes another offering. What is not known counts for nothing.
+// replace changes the offering of n nodes. An unknown offering is ignored.
 func (d *demand) replace(n int, from, to *cloudapi.ServiceOffering) {
 	if from != nil && to != nil {
 		d.CPUs, d.MemoryMiB = d.CPUs+n*(to.CPUs-from.CPUs), d.MemoryMiB+n*(to.MemoryMiB-from.MemoryMiB)
 	}
 }
 
-// limits compares a demand with what is left of the owner's limits.
+// limits compares a demand with the unused part of the owner's limits.
 func (c *check) limits(s Severity, d demand) {
 	q := c.Quota
 	if q == nil {
@@ -340,7 +340,7 @@ func (c *check) limits(s Severity, d demand) {
 	}
 }
 
-// smallest is what a node of a version needs: CloudStack has a minimum of its own.
+// smallest returns the minimum for a node of a version. CloudStack also has a minimum of its own.
 func smallest(v *cloudapi.KubernetesVersion) *cloudapi.ServiceOffering {
 	return &cloudapi.ServiceOffering{CPUs: max(2, v.MinCPUs), MemoryMiB: max(2048, v.MinMemoryMiB)}
 }
@@ -353,13 +353,13 @@ func size(o *cloudapi.ServiceOffering) string {
 	return fmt.Sprintf("%s and %d MiB of memory", english.Plural(o.CPUs, "CPU", ""), o.MemoryMiB)
 }
 
-// larger says which offerings nodes of a version can have.
+// larger returns the remedy for an offering that is too small for a version.
 func larger(v *cloudapi.KubernetesVersion) string {
 	return "choose an offering with at least " + size(smallest(v))
 }
 
-// upgradeOffering checks the offering that CloudStack measures the cluster by before an upgrade: the one for all nodes,
-// even when every kind of node has another.
+// upgradeOffering checks the offering that CloudStack compares with the version before an upgrade: the one for all
+// nodes, even if each kind of node has another.
 func (c *check) upgradeOffering(to *cloudapi.KubernetesVersion) {
 	k := c.Cluster
 	if k.OfferingID == "" {
@@ -384,8 +384,8 @@ func (c *check) upgradeOffering(to *cloudapi.KubernetesVersion) {
 	}
 }
 
-// offerings adds a finding about a cluster that was created with offerings for kinds of nodes only, or whose kinds
-// differ.
+// offerings reports a cluster that was created only with offerings for each kind of node, or whose kinds of nodes have
+// different offerings.
 func (c *check) offerings(s Severity) {
 	k := c.Cluster
 	switch {
@@ -405,11 +405,12 @@ func (c *check) offerings(s Severity) {
 	}
 }
 
-// sshPort is what CKS opens on the address of a cluster for SSH to the first node; each further node has the next port.
+// sshPort is the port of the cluster's address that CKS forwards to SSH of the first node; each further node has the
+// next port.
 const sshPort = 2222
 
-// firewall looks for rules that CKS fails at when it replaces its own: it reads the ports of all rules of the address,
-// and some have none.
+// firewall reports firewall rules at which CKS fails when it replaces its own: it reads the ports of all rules of the
+// address, and some rules have none.
 func (c *check) firewall() {
 	k := c.Cluster
 	if k.IPAddressID == "" || !c.read(SubjectFirewall) {
@@ -442,7 +443,7 @@ func (c *check) portless() {
 	}
 }
 
-// nodes checks that all nodes work: an upgrade reaches each of them in turn, and scaling up waits until all are Ready.
+// nodes checks that all nodes work: an upgrade changes each node in turn, and scaling up waits until all are Ready.
 func (c *check) nodes(s Severity) {
 	k := c.Cluster
 	nodes := 0 // including workers that were added by hand
@@ -495,10 +496,10 @@ func (c *check) nodes(s Severity) {
 	}
 }
 
-// ExpiryWarning is how long before a certificate's end a warning begins.
+// ExpiryWarning is how long before the expiry of a certificate there is a warning.
 const ExpiryWarning = 30 * 24 * time.Hour
 
-// Certificates returns findings about the end of the API server's certificate, and the names that it is valid for.
+// Certificates returns findings about the validity and the names of the API server's certificate.
 func Certificates(f *Facts) []Finding { return f.check((*check).certificate) }
 
 func (c *check) certificate() {
@@ -540,7 +541,7 @@ func (c *check) certificate() {
 	}
 }
 
-// Leftover is an address that a cluster's controller uses, and what is on it.
+// Leftover is an address of Services of a cluster, with the rules on it.
 type Leftover struct {
 	Address cloudstack.PublicIP
 	// Service is the namespace/name of the Service; empty if it is not known.
@@ -553,8 +554,7 @@ type Leftover struct {
 }
 
 // Leftovers returns the addresses of the cluster's network that have rules of Services of type LoadBalancer, or were
-// acquired for one. deleteKubernetesCluster leaves them where it leaves the network. CKS's own rules are not among
-// them.
+// acquired for one. If deleteKubernetesCluster keeps the network, it keeps these too. CKS's own rules are not included.
 func Leftovers(f *Facts) []Leftover {
 	var out []Leftover
 	for _, a := range f.Addresses {
@@ -600,8 +600,8 @@ func (f *Facts) attribute(l *Leftover) {
 	}
 }
 
-// OwnNetwork reports whether CKS created the cluster's network, and thus deletes it with the cluster. The API does not
-// say so; the network's name and offering do, unless an administrator has set another offering.
+// OwnNetwork reports whether CKS created the cluster's network, and so deletes it with the cluster. The API does not
+// show this; the network's name and offering do, unless an administrator has configured another offering.
 func (f *Facts) OwnNetwork() bool {
 	n := f.Network
 	return n != nil &&
@@ -609,8 +609,8 @@ func (f *Facts) OwnNetwork() bool {
 		n.Name == f.Cluster.Name+"-network"
 }
 
-// Delete decides whether f.Cluster can be deleted, and names what would stay behind. removeServices says that the
-// Services of type LoadBalancer are deleted first, and with them their addresses and rules.
+// Delete decides whether f.Cluster can be deleted, and reports what would be left behind. removeServices means that the
+// Services of type LoadBalancer are deleted first, with their addresses and rules.
 func Delete(f *Facts, removeServices bool) []Finding {
 	return f.check(func(c *check) {
 		if c.Cluster.NetworkID == "" {
@@ -663,7 +663,7 @@ func (c *check) leftover(l *Leftover) {
 	}
 }
 
-// guests checks that nobody else uses the network that goes with the cluster.
+// guests checks that nothing else uses the network that is deleted with the cluster.
 func (c *check) guests() {
 	var others []string
 	for _, vm := range c.NetworkVMs {

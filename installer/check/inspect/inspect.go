@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inspect runs the checks of package check: it reads what they need to know, each source once, and reports.
+// Package inspect runs the checks of package check: it reads the facts that they need, each source once, and returns a
+// report.
 package inspect
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
-// Env is the environment of checks. The caller sets its fields; of Setup those that are not read from the others.
+// Env is the environment of the checks. In Setup, the caller sets only what cannot be read from the other fields.
 type Env struct {
 	check.Setup
 
@@ -49,12 +50,13 @@ type Env struct {
 	Clock clock.WithTicker
 }
 
-// DefaultSecretName holds the cloud-config; every provider for CloudStack, and CKS, name it so.
+// DefaultSecretName is the Secret with the cloud-config; all providers for CloudStack, and CKS, use this name.
 const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
 
-// PhaseOf returns PhasePreflight where nothing shows that the controller runs here or should: no record of Helm, no
-// workload of the release (GitOps and csccm template keep no record), no Secret with its credentials. A Secret beside
-// another provider that runs is that provider's. Where something cannot be read, the checks say why.
+// PhaseOf returns PhasePreflight if nothing shows that the controller runs here, or should: no Helm record, no workload
+// of the release (GitOps and csccm template create no Helm record), no Secret with its credentials. If another provider
+// runs, the Secret is that provider's. If something cannot be read, the phase is PhaseInstalled, and the checks report
+// why.
 func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phase {
 	env := &Env{Cluster: c, Setup: check.Setup{Namespace: c.Namespace, Release: release}}
 	r := newReading(ctx, env, allSources(), check.Selection{})
@@ -68,9 +70,9 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phas
 	return check.PhaseInstalled
 }
 
-// Connect returns what checks work with, and a function that closes it, by the credentials of a cloud-config or,
-// without one, of the cluster's Secret. Without credentials the checks of CloudStack are skipped before an
-// installation, and fail after it.
+// Connect returns the environment of the checks, and a function that closes it. It uses the credentials of a
+// cloud-config file or, without one, of the cluster's Secret. Without credentials the checks of CloudStack are skipped
+// before an installation, and fail after it.
 func Connect(
 	ctx context.Context, c *cluster.Cluster, style report.Style, release, cloudConfig string, phase check.Phase,
 ) (*Env, func()) {
@@ -102,15 +104,15 @@ func Connect(
 	return env, func() {}
 }
 
-// Run reads what the selected checks need, all sources at the same time, and judges the checks in the catalogue's
-// order. progress, if not nil, gets each result at once. When ctx ends, checks whose facts were not read by then are
-// reported as unknown.
+// Run reads all sources that the selected checks need, at the same time, and runs the checks in the order of the
+// catalogue. progress, if not nil, is called with each result. If ctx ends, checks whose facts have not been read are
+// unknown.
 func Run(ctx context.Context, env *Env, sel check.Selection, progress func(check.Result)) check.Report {
 	r, _ := Facts(ctx, env, sel, progress)
 	return r
 }
 
-// Facts is Run that also gives the facts that the report rests on. They belong to the caller.
+// Facts is like Run but also returns the facts of the report, which the caller may change.
 func Facts(
 	ctx context.Context, env *Env, sel check.Selection, progress func(check.Result),
 ) (check.Report, *check.Facts) {
@@ -145,7 +147,7 @@ func (r *reading) run(
 	return check.NewReport(r.f, r.Clock.Since(r.f.At), results), r.f
 }
 
-// result judges a check, unless one that it needs did not pass.
+// result runs a check, unless one that it needs did not pass.
 func (r *reading) result(ctx context.Context, c *check.Check, before map[string]check.Result) check.Result {
 	for _, code := range c.Needs {
 		needed, ran := before[code]
@@ -171,8 +173,7 @@ func (r *reading) result(ctx context.Context, c *check.Check, before map[string]
 	return out
 }
 
-// judge waits for what the check needs to know, and lets it decide. A panic is a finding about csccm, not the end of
-// it.
+// judge waits for the facts of a check and calls its Judge. A panic becomes a finding; it does not end csccm.
 func (r *reading) judge(ctx context.Context, c *check.Check) (f check.Finding) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -190,7 +191,7 @@ func (r *reading) judge(ctx context.Context, c *check.Check) (f check.Finding) {
 	return c.Judge(r.f)
 }
 
-// stopped is the finding of a check for which the run ended too early.
+// stopped returns the finding of a check if the run ended before it.
 func stopped(ctx context.Context) check.Finding {
 	f := check.Unknownf("not finished: interrupted")
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -200,7 +201,7 @@ func stopped(ctx context.Context) check.Finding {
 	return f
 }
 
-// source says how something is read.
+// source is how a source is read.
 type source struct {
 	// needs are read first; if one fails, so does this source. tries are also read first, but may fail.
 	needs, tries []check.Source
@@ -208,7 +209,7 @@ type source struct {
 	read func(ctx context.Context, r *reading, f *check.Facts) error
 }
 
-// reading is what a run has read so far.
+// reading is the state of a run.
 type reading struct {
 	*Env
 
@@ -223,7 +224,7 @@ type reading struct {
 // errEnded means that the run ended before a source was read.
 var errEnded = errors.New("the run has ended")
 
-// newReading prepares to read sources while ctx lasts, which is that of the whole run.
+// newReading prepares to read sources. ctx is that of the whole run.
 func newReading(ctx context.Context, env *Env, sources map[check.Source]source, sel check.Selection) *reading {
 	e := *env
 	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
@@ -274,15 +275,15 @@ func newReading(ctx context.Context, env *Env, sources map[check.Source]source, 
 	return r
 }
 
-// start begins to read sources that are not read yet.
+// start starts reading the sources that have not been read.
 func (r *reading) start(sources ...check.Source) {
 	for _, s := range sources {
 		r.reads.Go(func() { _ = r.once[s]() })
 	}
 }
 
-// wait waits until sources are read. Its error names the source; that of a source that needs others names the one that
-// failed.
+// wait waits until the sources are read. Its error has the name of the source that failed, which may be one that
+// another source needs.
 func (r *reading) wait(sources ...check.Source) (err error) {
 	r.start(sources...)
 	for _, s := range sources {
@@ -323,7 +324,7 @@ func (r *reading) read(run context.Context, s check.Source, src source) (err err
 	return err
 }
 
-// fill replaces the placeholders of a remedy by names of the run.
+// fill replaces the placeholders in a remedy by names of the run.
 func (r *reading) fill(remedy string, objects []check.Object) string {
 	api := cmp.Or(strings.Replace(r.f.Config.APIURL, "http://", "https://", 1), "https://HOST/client/api")
 	var nodes []string

@@ -37,8 +37,8 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// allSources are those of Kubernetes and of CloudStack. Without an answer of the API server, or to the keys, no other
-// is asked for from there. Errors of Kubernetes say what is wrong with the way to the API server.
+// allSources returns the sources in Kubernetes and in CloudStack. Every other source needs an API server, or a
+// CloudStack, that answers. Errors of Kubernetes are explained, with a remedy.
 func allSources() map[check.Source]source {
 	out := map[check.Source]source{}
 	for s, needs := range check.OfKube {
@@ -207,7 +207,7 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 	return err
 }
 
-// readLogs reads those of the release's Pods that run or ran.
+// readLogs reads the logs of the release's Pods that have started.
 func (r *reading) readLogs(ctx context.Context, f *check.Facts) (err error) {
 	pods := slices.DeleteFunc(slices.Clone(f.Pods),
 		func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
@@ -219,7 +219,7 @@ func (r *reading) readLogs(ctx context.Context, f *check.Facts) (err error) {
 	return err
 }
 
-// ask asks a Pod for its health, its metrics and its state through the API server.
+// ask requests health, metrics and state of a Pod through the API server.
 func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ error) {
 	a.Pod = p
 
@@ -249,7 +249,7 @@ func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ err
 	return a, nil
 }
 
-// portOf is the port of health checks and metrics.
+// portOf returns the port of health checks and metrics.
 func portOf(p *corev1.Pod) int {
 	for i := range p.Spec.Containers {
 		if port := check.Find(p.Spec.Containers[i].Ports, func(x *corev1.ContainerPort) bool {
@@ -261,8 +261,8 @@ func portOf(p *corev1.Pod) int {
 	return 10258
 }
 
-// readRights asks for what an installation needs: of the chart's kinds those that it has; where it takes another
-// controller's place, what a takeover needs too.
+// readRights checks the permissions that an installation needs, for the kinds of objects in the chart. If another
+// controller is replaced, it also checks those that a takeover needs.
 func (r *reading) readRights(ctx context.Context, f *check.Facts) error {
 	objects, err := diff.Parse(f.Manifest)
 	if err != nil {
@@ -298,8 +298,8 @@ func (r *reading) readRights(ctx context.Context, f *check.Facts) error {
 	return err
 }
 
-// readDrift reads what a dry run says of the chart's objects: admission webhooks, quotas and policies refuse what the
-// caller's rights allow.
+// readDrift reads the results of a dry run of the chart's objects: admission webhooks, quotas and policies may refuse
+// objects that the caller's permissions allow.
 func (r *reading) readDrift(ctx context.Context, f *check.Facts) error {
 	deployed := f.Deployed()
 	// Without a REST configuration there is no dynamic client; without manifest and release there are no objects.
@@ -321,7 +321,7 @@ func (r *reading) readDrift(ctx context.Context, f *check.Facts) error {
 	return err
 }
 
-// readDriver reads what is of the CSI driver for CloudStack, where it is used.
+// readDriver reads the facts about the CSI driver for CloudStack, if the cluster uses it.
 func (r *reading) readDriver(ctx context.Context, f *check.Facts) error {
 	_, err := r.Cluster.Kube.StorageV1().CSIDrivers().Get(ctx, check.DriverName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -349,8 +349,8 @@ func (r *reading) readDriver(ctx context.Context, f *check.Facts) error {
 	return err
 }
 
-// readBalancers reads the members of all rules whose names any provider for Kubernetes gives and that are not the
-// current rule of a Service: they say whose a rule is.
+// readBalancers reads the members of all rules that a provider for Kubernetes named and that are not the current rule
+// of a Service: the members show which cluster such a rule belongs to.
 func (r *reading) readBalancers(ctx context.Context, f *check.Facts) (err error) {
 	rules := slices.DeleteFunc(slices.Clone(f.AllRules), func(x cloudstack.LoadBalancerRule) bool {
 		return lbrules.ParseName(x.Name).Family == lbrules.FamilyForeign
@@ -370,11 +370,11 @@ func (r *reading) readBalancers(ctx context.Context, f *check.Facts) (err error)
 	return err
 }
 
-// enough is how many rules or VMs there may be for all Services to be planned: the members of the rules cost a call for
-// each of one or the other.
+// enough is the number of rules or of VMs up to which all Services are planned: reading the members costs one call for
+// each rule or for each VM.
 const enough = 16
 
-// readPlans reads what the controller would do for Services.
+// readPlans plans Services as the controller would.
 func (r *reading) readPlans(ctx context.Context, f *check.Facts) error {
 	all := r.sel.AllMembers || check.Matches(r.sel.Only, "LB-001") || min(len(f.AllRules), f.VMs.Len()) <= enough
 	var chosen []*corev1.Service
@@ -404,8 +404,8 @@ func (r *reading) readPlans(ctx context.Context, f *check.Facts) error {
 	return nil
 }
 
-// readCKS reads CloudStack's object of the cluster, the firewall of its address and its API server's certificate: on
-// clusters whose nodes are named as CKS names them.
+// readCKS reads CloudStack's object of the cluster, the firewall of its address, and its API server's certificate, if
+// nodes have names as in CKS clusters.
 func (r *reading) readCKS(ctx context.Context, f *check.Facts) error {
 	if !slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return cluster.NamedByCKS(n.Name) }) {
 		f.NotCKS = "not made by CKS: no node has such a name"
