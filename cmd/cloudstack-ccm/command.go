@@ -37,10 +37,10 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// Defaults of the framework's flags that suit CloudStack better than the framework's own. Measured with 1,000
-// and 5,000 Nodes on a real API server (docs/nodes.md): with the framework's 20 requests a second some 18 nodes
-// are initialised in a second, with these some 75. The API server protects itself by its priority levels. A
-// sync of a Service waits for CloudStack most of its time, and the client's own rate limit protects that.
+// Defaults of the framework's flags that suit CloudStack better than the framework's own. Measured with 1,000 and 5,000
+// Nodes on a real API server (docs/nodes.md): with the framework's 20 requests a second, some 18 nodes are initialised
+// in a second; with these, some 75. The API server protects itself with its priority levels. A sync of a Service mostly
+// waits for CloudStack, which the client's own rate limit protects.
 const (
 	concurrentServiceSyncs = 10
 	concurrentNodeSyncs    = 20
@@ -48,9 +48,9 @@ const (
 	kubeAPIBurst           = 400
 )
 
-// newCommand makes the command: the framework's with upstream's defaults, its flags and ours.
+// newCommand returns the command of the framework with upstream's defaults, its own flags and ours.
 func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
-	noWebhooks := 0 // there are none; the framework would open a port and make a certificate for them
+	noWebhooks := 0 // csccm has none; the framework would open a port and make a certificate for them
 	o, err := options.NewCloudControllerManagerOptionsWithProviderDefaults(options.ProviderDefaults{
 		WebhookBindPort: &noWebhooks,
 	})
@@ -62,8 +62,8 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	o.NodeController.ConcurrentNodeSyncs = concurrentNodeSyncs
 	o.Generic.ClientConnection.QPS, o.Generic.ClientConnection.Burst = kubeAPIQPS, kubeAPIBurst
 
-	// Health checks, and what csccm doctor compares with CloudStack: the API server hands on nobody's identity to a
-	// Pod.
+	// Besides health checks, /configz is allowed without authentication. csccm doctor reads it through the API server,
+	// which does not pass the user's identity on to a Pod.
 	o.Authorization.AlwaysAllowPaths = append(o.Authorization.AlwaysAllowPaths, configz.DefaultConfigzPath)
 
 	ours := provider.DefaultOptions()
@@ -86,8 +86,8 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	command.Long = "The cloud controller manager for clusters on Apache CloudStack: it initialises Nodes, follows " +
 		"the life of their VMs\n" +
 		"and gives Services of type LoadBalancer their addresses."
-	// Guest networks route no Pods, so there is nothing for the route controller to do. The framework
-	// sets this default when it makes the flag.
+	// Guest networks do not route Pod addresses, so the route controller has nothing to do. The framework sets its
+	// default for this flag when it creates the flag, so it is changed here.
 	if err := command.Flags().Set("configure-cloud-routes", "false"); err != nil {
 		return nil, err
 	}
@@ -102,11 +102,13 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 		if balancer.serve != "" || len(balancer.ask) > 0 {
 			return balancer.run(cmd.OutOrStdout(), stop)
 		}
+
 		logs.Escape(cmd.Flags(), os.Stderr) // until the framework sets up its own
-		// Ahead of the framework, which would answer a wrong cloud-config with a stack trace.
+		// Validate before the framework does: it would report an invalid cloud-config with a stack trace.
 		if err := ours.Validate(); err != nil {
 			return err
 		}
+
 		limitMemory()
 		ours.ClusterName = o.KubeCloudShared.ClusterName
 		ours.ConfigFile = o.KubeCloudShared.CloudProvider.CloudConfigFile
@@ -114,14 +116,17 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 			o.KubeCloudShared.CloudProvider.CloudConfigFile); err != nil {
 			return err
 		}
+
 		if *test {
 			ctx, cancel := context.WithTimeout(cmd.Context(), testTime)
 			defer cancel()
 			return c.provider.SelfTest(ctx, cmd.OutOrStdout())
 		}
+
 		if err := framework(cmd, args); err != nil {
 			return err
 		}
+
 		if c.unfenced != nil { // the framework only returns when it was told to stop
 			ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
 			defer cancel()
@@ -129,12 +134,14 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 				klog.ErrorS(err, "The lease is left to expire")
 			}
 		}
+
 		return nil
 	}
+
 	return command, nil
 }
 
-// controllers are the framework's, with our own controller of Services under the name of the framework's.
+// controllers returns the framework's controllers, with our own controller of Services in place of the framework's.
 func controllers() map[string]app.ControllerInitFuncConstructor {
 	out := maps.Clone(app.DefaultInitFuncConstructors)
 	out[names.ServiceLBController] = app.ControllerInitFuncConstructor{
@@ -157,12 +164,11 @@ func controllers() map[string]app.ControllerInitFuncConstructor {
 	return out
 }
 
-// handOverTimeout is for calls under way when the process is told to end; the longest is one of CloudStack's
-// that waits for a lock. It must fit into the Pod's grace period of 30 s.
+// handOverTimeout is how long calls in progress may take when the process is told to stop. The longest are calls of
+// CloudStack that wait for a lock. It must fit into the Pod's grace period of 30 s.
 const handOverTimeout = 20 * time.Second
 
-// initializer hands the provider that was made from the flags to the framework, and puts the fence around
-// what both of them write.
+// initializer passes the provider to the framework, and the writes of both through the fence.
 type initializer struct {
 	provider *provider.Provider
 	fence    *leader.Fence
@@ -171,7 +177,7 @@ type initializer struct {
 	unfenced *rest.Config // nil without an election
 }
 
-// cloud is the framework's hook: flags are read, and no client of the controllers is made yet.
+// cloud is called by the framework after the flags are parsed and before the clients of the controllers are created.
 func (i *initializer) cloud(c *config.CompletedConfig) cloudprovider.Interface {
 	logs.Escape(i.flags, os.Stderr)
 	if e := c.ComponentConfig.Generic.LeaderElection; e.LeaderElect {
@@ -187,7 +193,7 @@ func (i *initializer) cloud(c *config.CompletedConfig) cloudprovider.Interface {
 	return i.provider
 }
 
-// load makes the provider; what is wrong with flags or file comes out as an error of one line.
+// load creates the provider. It reports invalid flags and an invalid file in an error of one line.
 func (i *initializer) load(name, file string) error {
 	if file == "" {
 		return errors.New("no cloud-config: give its file with --cloud-config")

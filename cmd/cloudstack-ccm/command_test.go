@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// The framework registers providers and flags for the whole process, so each test runs the program as a
-// process of its own: this test binary, told to be the program.
+// The framework registers providers and flags for the whole process. Each test therefore runs the program as a separate
+// process: this test binary, which then acts as the program.
 const beMain = "CSCCM_TEST_BE_CLOUDSTACK_CCM"
 
 func TestMain(m *testing.M) {
@@ -143,9 +143,10 @@ func TestWrongInputIsOneClearLine(t *testing.T) {
 	}
 }
 
-// The command lines that people have in their manifests: upstream's deployment and what its users add.
+// Command lines from existing manifests: upstream's deployment, and flags that its users add.
 func TestUpstreamFlagsAreTaken(t *testing.T) {
 	t.Parallel()
+
 	config := file(t, goodINI)
 	for _, line := range []string{
 		"--leader-elect=true --cloud-provider=external-cloudstack",
@@ -166,7 +167,7 @@ func TestUpstreamFlagsAreTaken(t *testing.T) {
 			t.Parallel()
 			o := run(t, append(strings.Fields(line), "--cloud-config", config)...)
 			assert.Equal(t, 1, o.code)
-			// Flags and cloud-config are fine; there is no API server to speak with.
+			// Flags and cloud-config are accepted; the program only fails because there is no API server.
 			assert.Contains(t, o.stderr, "no configuration has been provided, try setting KUBERNETES_MASTER")
 			assert.NotContains(t, o.stderr, "unknown flag")
 		})

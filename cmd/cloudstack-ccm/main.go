@@ -26,8 +26,9 @@ func main() {
 	os.Exit(cli.Run(command))
 }
 
-// limitMemory sets GOMEMLIMIT from the container's limit, unless it is set: near the limit, garbage is collected more
-// often instead of the process being killed. A tenth is for stacks, code and what the kernel counts for the container.
+// limitMemory sets GOMEMLIMIT to 90 % of the container's memory limit, unless it is set already: near the limit, the
+// garbage collector then runs more often, and the process is not killed. The other 10 % are for stacks, code and memory
+// that the kernel counts for the container.
 func limitMemory() {
 	if limit, err := memlimit.Set(memlimit.WithRatio(0.9)); err == nil && limit > 0 {
 		klog.V(1).InfoS("Garbage is collected by the container's memory limit", "GOMEMLIMIT", limit)

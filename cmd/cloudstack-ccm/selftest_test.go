@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// TestSelfTest runs the program against a simulated CloudStack; the tests of pkg/selftest say what is proven.
+// TestSelfTest runs the program against a simulated CloudStack. The tests of pkg/selftest cover the individual checks.
 func TestSelfTest(t *testing.T) {
 	t.Parallel()
 	sim, err := simulator.New(simulator.Options{World: simulator.ExampleWorld()})
@@ -52,8 +52,8 @@ func TestSelfTest(t *testing.T) {
 	assert.Contains(t, none.stderr, "no cloud-config: give its file with --cloud-config")
 }
 
-// What CloudStack says cannot control the terminal on which somebody reads the self-test, nor begin a line of it or of
-// the log.
+// Text from CloudStack cannot control the terminal on which the self-test is shown, and cannot forge a line of the
+// self-test or of the log.
 func TestSecuritySelfTestEscapes(t *testing.T) {
 	t.Parallel()
 	const hostile = `\u001b[2J\u009b1m\nok       API       all is well\n\nE1126 17:00:00.000000       1 x.go:1] forged\u202e`

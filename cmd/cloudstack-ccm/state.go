@@ -13,7 +13,8 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// state is what the provider works with at the time when somebody reads /configz, which wants an object of the API.
+// state is what /configz serves: the State of the provider at the time of the request. configz accepts only API
+// objects.
 type state struct {
 	metav1.TypeMeta
 
@@ -25,7 +26,7 @@ func (s *state) DeepCopyObject() runtime.Object { return s }
 // MarshalJSON implements json.Marshaler.
 func (s *state) MarshalJSON() ([]byte, error) { return json.Marshal(s.provider.State()) }
 
-// publish shows at /configz what the provider works with.
+// publish serves the provider's State at /configz.
 func publish(p *provider.Provider) error {
 	c, err := configz.New("cloudstack")
 	if err != nil {

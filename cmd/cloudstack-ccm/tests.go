@@ -19,10 +19,12 @@ import (
 	"github.com/csccm/csccm/pkg/echo"
 )
 
-// testTime limits a self-test, and the questions of csccm test, which gives its Pod a little more.
+// testTime is the time limit of a self-test and of the requests that a Pod of csccm test makes. csccm test waits a
+// little longer for that Pod.
 const testTime = time.Minute
 
-// lbTest makes the program one of the two Pods of csccm test. Its flags are hidden, because nobody needs them by hand.
+// lbTest makes the program act as one of the two Pods of csccm test. Its flags are hidden, because only csccm test uses
+// them.
 type lbTest struct {
 	serve, token string
 	ask          []string
@@ -47,8 +49,10 @@ func (t *lbTest) run(out io.Writer, stop <-chan struct{}) error {
 		}
 		return echo.Serve(ctx, listener, t.token, cmp.Or(os.Getenv("POD_NAME"), "unknown"))
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
+
 	var errs error
 	for _, address := range t.ask {
 		answer, err := echo.Ask(ctx, address, t.token)

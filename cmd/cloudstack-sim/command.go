@@ -128,6 +128,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer sim.Close()
+
 	path, err := startDataPath(ctx, sim, o, log)
 	if err != nil {
 		return err
@@ -144,6 +145,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer s.close()
+
 	page, url, err := listenPage(ctx, sim, o)
 	if err != nil {
 		return err
@@ -162,7 +164,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	return group.Wait()
 }
 
-// embedded are the worlds of the program by name.
+// embedded holds the built-in worlds by name.
 var embedded = map[string][]byte{"fresh": simulator.FreshYAML(), "example": simulator.ExampleYAML()}
 
 func loadWorld(name string) (*simulator.World, error) {

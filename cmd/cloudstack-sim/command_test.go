@@ -78,7 +78,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestPage: --ui prints an address that a browser can visit once, and the page shows the simulator's calls.
+// TestPage checks that --ui prints an address that a browser can visit once, and that the page shows the simulator's
+// calls.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	r, stop := start(t, "--ui")
@@ -143,6 +144,7 @@ func TestVersionAndWorld(t *testing.T) {
 
 func TestWrongInput(t *testing.T) {
 	t.Parallel()
+
 	bad := filepath.Join(t.TempDir(), "world.yaml")
 	require.NoError(t, os.WriteFile(bad, []byte("zones: [{name: z}]\n"), 0o600))
 	for want, args := range map[string][]string{

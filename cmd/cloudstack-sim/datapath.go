@@ -58,7 +58,6 @@ func startDataPath(
 			HAProxy:    datapath.FindHAProxy(),
 			Logger:     log,
 		})
-
 	if err != nil {
 		return nil, fmt.Errorf("--data-path: %w", err)
 	}

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// started is inserted after every line that starts a server. A script must wait for the server; a reader types
-// slower.
+// started is inserted after every line that starts a server. A script must wait for the server, while a reader types
+// slowly enough.
 const started = `
 for i in $(seq 1200); do curl -fsS %s >/dev/null 2>&1 && break; sleep 0.05; done
 `
@@ -77,7 +77,8 @@ func runShell(t *testing.T, script string, before ...string) string {
 		require.NoError(t, l.Close())
 	}
 
-	// A program that another test starts meanwhile would have the file open for writing, and Linux refuses to run it.
+	// A process that another test starts meanwhile would inherit the open file, and Linux does not execute a file that
+	// is open for writing.
 	syscall.ForkLock.RLock()
 	err = os.WriteFile(filepath.Join(dir, "cloudstack-sim"), []byte(wrapper), 0o755)
 	syscall.ForkLock.RUnlock()

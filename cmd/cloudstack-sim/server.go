@@ -203,7 +203,7 @@ func (s *server) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// listenPage makes the page that --ui asks for, and returns its URL, which is valid for one visit.
+// listenPage starts the server of the page for --ui, and returns its URL, which is valid for one visit.
 func listenPage(ctx context.Context, sim *simulator.Simulator, o *options) (s *uiserver.Server, url string, err error) {
 	if !o.ui {
 		return nil, "", nil

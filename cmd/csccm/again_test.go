@@ -34,7 +34,7 @@ func parseInstall(t *testing.T, line []string) (*cli.Globals, *installFlags) {
 	return g, f
 }
 
-// The line that install prints to repeat itself keeps the cluster and the choices that were made.
+// The command line that install prints for repeating it keeps the cluster and the choices.
 func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	t.Parallel()
 	kubeconfig := kubeconfig(t)

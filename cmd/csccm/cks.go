@@ -26,7 +26,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// cksTimeout is how long commands follow CloudStack's work on a cluster: its own limit for such a job.
+// cksTimeout is how long commands wait for CloudStack's work on a cluster. It is CloudStack's own limit for such a job.
 const cksTimeout = time.Hour
 
 // credentialsText is the part of a help text about credentials.
@@ -56,7 +56,7 @@ func newCKSCommand(g *cli.Globals) *cobra.Command {
 	return cmd
 }
 
-// group is a command that has only others.
+// group returns a command that only has subcommands.
 func group(name, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name,
@@ -66,11 +66,12 @@ func group(name, short string) *cobra.Command {
 	}
 }
 
-// cksBody is what a command does once it is connected.
+// cksBody is the work of a command after it has connected to CloudStack.
 type cksBody = func(ctx context.Context, s *cks.Service, args []string) error
 
-// cksCommand completes a command that talks to CloudStack alone. Its flags are those of the options that the table has
-// for it, and those of the credentials. validate needs no connection; it may be nil. names is what the arguments name.
+// cksCommand completes a command that only calls CloudStack. It adds the flags that the table of options has for the
+// command, and those for credentials. validate, if not nil, runs before the connection is made. names is the kind of
+// objects that the arguments name, for shell completion.
 func cksCommand(
 	g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, o *cks.Options, names string,
 	validate func(context.Context) error, body cksBody,
@@ -104,9 +105,11 @@ func cksCommand(
 			return found, err
 		})
 	}
+
 	if names != "" {
 		cmd.ValidArgsFunction = offer(names)
 	}
+
 	for _, flag := range o.Flags(key(cmd)) {
 		if flag.Since != "" {
 			flag.Help += " (CloudStack " + flag.Since + ")"
@@ -128,10 +131,10 @@ func cksCommand(
 	return cmd
 }
 
-// key is what the table of flags calls a command.
+// key returns the name of a command in the table of flags.
 func key(cmd *cobra.Command) string { return cmp.Or(cmd.Annotations[flagsOf], cmd.Name()) }
 
-// flagsOf is the annotation of a command whose name other commands have, too.
+// flagsOf is the annotation with that name for commands whose own name is not unique.
 const flagsOf = "csccm.io/flags"
 
 // cksReading completes a command that changes nothing.
@@ -181,8 +184,8 @@ func cksChange(
 	return cmd
 }
 
-// onCKS connects to CloudStack, as the flags say, and runs body in the project that they name. A command that changes
-// something says whose credentials it works with.
+// onCKS connects to CloudStack with the credentials that the flags select, and runs body in the project that they name.
+// A command that changes something shows the owner of the clusters and the source of the credentials.
 func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, changes bool, body func(*cks.Service) error) error {
 	e := g.Env()
 	e.Progress = g.Progress()
@@ -289,7 +292,7 @@ func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 
 		if g.Format == "json" && !merge {
 			body, err := yaml.YAMLToJSON([]byte(config))
-			if err != nil { // without its text, which may quote the configuration
+			if err != nil { // err is left out: it may quote the configuration
 				return cli.Usagef("CloudStack's kubeconfig of cluster %s is no YAML; write it as it is, "+
 					"without -o json", name)
 			}
@@ -306,7 +309,7 @@ func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 				s.Progress.Info("written to %s", file)
 			}
 		default:
-			_, err = io.WriteString(terminal.Raw(g.Out), terminal.Plain(config)) // with the password of a proxy in it
+			_, err = io.WriteString(terminal.Raw(g.Out), terminal.Plain(config)) // keeps a proxy's password
 		}
 
 		return err
@@ -357,9 +360,9 @@ func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
 	return cmd
 }
 
-// installInto installs the controller into a cluster by its kubeconfig, and lets doctor judge it. What they print goes
-// to stderr: the result of the command is the cluster. The kubeconfig stays in memory. The Secret that CloudStack has
-// made has the credentials, and no Service exists yet whose load balancer could change.
+// installInto installs the controller into the cluster of a kubeconfig, and then runs csccm doctor. Both print to
+// stderr, because the result of the command is the cluster. The kubeconfig stays in memory. The credentials are in the
+// Secret that CloudStack has made, and no Service exists yet whose load balancer could change.
 func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o install.Config) error {
 	config, err := cks.RESTConfig(kubeconfig)
 	if err != nil {
@@ -382,7 +385,7 @@ func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o insta
 	})
 }
 
-// newCKSChangeCommands are the commands that change a cluster that exists.
+// newCKSChangeCommands returns the commands that change an existing cluster.
 func newCKSChangeCommands(g *cli.Globals) (all []*cobra.Command) {
 	for _, c := range []struct {
 		use, short string
@@ -415,6 +418,7 @@ func newCKSCNICommand(g *cli.Globals) *cobra.Command {
 	cmd, file := group("cni", "Manage configurations of network plugins (CloudStack 4.21)"), ""
 	list := &cobra.Command{Use: "list", Short: "List the CNI configurations"}
 	cmd.AddCommand(cksListing(g, list, nil, (*cks.Service).CNIConfigs))
+
 	add := cksCommand(g, &cobra.Command{
 		Use:   "add NAME",
 		Short: "Register a file with cloud-config user data as a CNI configuration",
@@ -459,6 +463,7 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 	list.AddCommand(cksCommand(g, add, has, v, "", nil,
 		func(ctx context.Context, s *cks.Service, args []string) error { return s.AddVersion(ctx, args[0], v) }))
 	g.DefaultTimeout(add, cksTimeout, func() bool { return true })
+
 	for _, c := range []struct {
 		name, short string
 		do          func(s *cks.Service, ctx context.Context, name string) error
@@ -473,6 +478,7 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 		do := func(ctx context.Context, s *cks.Service, args []string) error { return c.do(s, ctx, args[0]) }
 		list.AddCommand(cksCommand(g, cmd, has, nil, cks.Versions, nil, do))
 	}
+
 	return list
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
-// What is wrong with a command line alone is said without a network, in one line of what and one of how to go on: no
-// API server has to answer first. Nothing of the command line is repeated that may be a secret.
+// Errors of the command line itself are reported without a network, in one line with the error and one with the remedy.
+// They do not repeat parts of the command line that may be secret.
 func TestWrongCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	text, none := filepath.Join(dir, "text"), filepath.Join(dir, "none")
@@ -68,8 +68,8 @@ func TestWrongFlagsOfEveryCommand(t *testing.T) {
 	}
 }
 
-// Every command that works on a cluster or on CloudStack is in a script, and each check has one in which it fails, its
-// remedy is followed, and it passes.
+// Every command that works on a cluster or on CloudStack is in a script. For each check there is a script in which it
+// fails, its remedy is applied, and it passes.
 func TestScriptsHaveEveryCommandAndCheck(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../test/e2e/testdata/script/*.txtar")
@@ -89,8 +89,8 @@ func TestScriptsHaveEveryCommandAndCheck(t *testing.T) {
 	}
 }
 
-// Each command that changes something is in docs/exit-codes.md, runs in a script in all ways in which it must not
-// change anything, and is interrupted by TestExitCodesOfTimeouts. There is no exception.
+// Each command that changes something is in docs/exit-codes.md, runs in a script in all the ways in which it must not
+// change anything, and is interrupted by TestExitCodesOfTimeouts. There are no exceptions.
 func TestCommandsThatChangeSomethingAreAlike(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../test/e2e/testdata/script/*.txtar")
@@ -130,7 +130,7 @@ func TestCommandsThatChangeSomethingAreAlike(t *testing.T) {
 	require.Equal(t, rows.String(), table, "go test ./cmd/csccm -run AreAlike -update writes it")
 }
 
-// A shell offers files only where a path is wanted, and values where they are known.
+// Shell completion offers files only for paths, and values for flags whose values are known.
 func TestCompletionOfValues(t *testing.T) {
 	t.Parallel()
 	const files, noFiles = ":0\n", ":4\n"

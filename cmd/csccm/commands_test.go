@@ -32,7 +32,7 @@ func allCommands() []*cobra.Command {
 	return everyCommand(rootCommand(cli.New(cli.Streams{Getenv: environment()})))
 }
 
-// valueOf is a value that a flag of a type takes; "x" where the type is not named.
+// valueOf returns a value for a flag of a type; "x" for other types.
 var valueOf = map[string]string{
 	"duration":          "1s",
 	"int":               "1",
@@ -43,7 +43,8 @@ var valueOf = map[string]string{
 }
 
 // A flag with an optional value would leave its value to the command as an argument, such as the name of a cluster. No
-// flag takes a secret: command lines are seen by everybody on the machine. --dry-run is one switch with one meaning.
+// flag takes a secret, because everyone on the machine can see command lines. --dry-run is a switch with the same
+// meaning everywhere.
 func TestFlagsOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	walked, dry := 0, 0
@@ -106,11 +107,12 @@ func TestCommandsOfTheDocs(t *testing.T) {
 	}
 }
 
-// Flags of a command that say where it works and what was chosen come along in each command line that it prints, as far
-// as the command there has them.
+// Each command line that a command prints repeats the flags that select the cluster and record choices, if the printed
+// command has them.
 func TestPrintedCommandLines(t *testing.T) {
 	t.Parallel()
 	kubeconfig := " " + kubeconfig(t)
+
 	for _, tc := range []struct{ running, text, want string }{
 		{"doctor --kubeconfig K", "run csccm install", "run csccm install --kubeconfig K --context test"},
 		{"doctor --kubeconfig K", "`kubectl -n x get y`, or see csccm plan --help",
@@ -140,8 +142,8 @@ func TestPrintedCommandLines(t *testing.T) {
 	}
 }
 
-// Every kind of the chart, whatever its values, is in the table of csccm's rights: for those who make it and for those
-// who delete it. Each command of the table is one of csccm's.
+// The table of csccm's permissions contains every kind of object in the chart, whatever its values, for commands that
+// create and for commands that delete it. Each command in the table exists.
 func TestRightsCoverTheChart(t *testing.T) {
 	t.Parallel()
 	var kinds []schema.GroupResource

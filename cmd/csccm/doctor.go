@@ -40,7 +40,7 @@ const phaseAuto = "auto"
 
 var phases = []string{phaseAuto, string(check.PhasePreflight), string(check.PhaseInstalled)}
 
-// probeTimeout is how long a check may take that waits for Pods which read the kubelets' command lines.
+// probeTimeout is how long a check may take if it waits for Pods that read the kubelets' command lines.
 const probeTimeout = 3 * time.Minute
 
 func newDoctorCommand(g *cli.Globals) *cobra.Command {
@@ -91,7 +91,7 @@ func (f *doctorFlags) run(ctx context.Context, g *cli.Globals) error {
 	})
 }
 
-// explained writes what a name means.
+// explained writes the explanation that --explain asks for.
 func (f *doctorFlags) explained(g *cli.Globals, flags *pflag.FlagSet) error {
 	other := ""
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -112,7 +112,8 @@ func (f *doctorFlags) explained(g *cli.Globals, flags *pflag.FlagSet) error {
 	return g.Show(topic, func(w io.Writer) error { return topic.WriteText(w, g.Style(g.Out)) })
 }
 
-// looking shows rounds on the cluster of the release, which need not answer: the checks say so.
+// looking runs once on the cluster of the release, repeatedly if the watch flags say so. The cluster need not answer:
+// the checks report that.
 func looking(
 	ctx context.Context, g *cli.Globals, watch *cli.WatchFlags,
 	once func(context.Context, *cluster.Cluster, io.Writer) (string, error),
@@ -132,12 +133,12 @@ func looking(
 	}
 
 	return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
-		defer func() { c.Silent = nil }() // the next round asks again
+		defer func() { c.Silent = nil }() // the next round tries again
 		return once(ctx, c, out)
 	})
 }
 
-// openChecks names the checks that did not pass.
+// openChecks returns the codes of the checks that did not pass.
 func openChecks(results []check.Result) string {
 	var codes []string
 	for _, r := range results {
@@ -148,7 +149,7 @@ func openChecks(results []check.Result) string {
 	return strings.Join(codes, ", ")
 }
 
-// once runs the checks and writes their report. It names the checks that did not pass.
+// once runs the checks and writes their report. It returns the codes of the checks that did not pass.
 func (f *doctorFlags) once(
 	ctx context.Context, g *cli.Globals, c *cluster.Cluster, out io.Writer,
 ) (open string, err error) {
@@ -172,7 +173,6 @@ func (f *doctorFlags) once(
 		err = r.WriteText(out,
 			check.TextOptions{Style: g.Style(g.Out), Short: g.Format == "short", Verbose: g.Verbosity > 0})
 	}
-
 	if err != nil {
 		return open, err
 	}
@@ -196,12 +196,12 @@ func (f *doctorFlags) once(
 	return open, nil
 }
 
-// cutOff says in one line what ended a run of checks, and how many of them were not judged.
+// cutOff returns an error of one line: what ended a run of checks, and how many had no result yet.
 func cutOff(ctx context.Context, unfinished, all int) error {
 	return inTime(ctx, fmt.Errorf("%w: %d of %d checks had not ended", context.Cause(ctx), unfinished, all))
 }
 
-// inTime says how a run that --timeout has ended would come to its end.
+// inTime adds a remedy to the error of a command that --timeout has ended.
 func inTime(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), cli.ErrTimeout) {
 		return report.Remedied(err, "raise --timeout; 0 means never")
@@ -225,7 +225,7 @@ func checking(g *cli.Globals, do func(step func(check.Result))) {
 		switch {
 		case terminal:
 			p.Retitle("running checks: %d done, %s", done, r.Code)
-		case !r.Unfinished: // those are counted at the end
+		case !r.Unfinished: // unfinished checks are counted at the end
 			p.Info("%s %s after %s", r.Code, r.Outcome, time.Duration(r.DurationMs)*time.Millisecond)
 		}
 	})
@@ -266,5 +266,5 @@ func writeStatus(g *cli.Globals, watch *cli.WatchFlags, out io.Writer, s *status
 		return report.Encode(out, g.Format, s)
 	}
 	style := g.Style(g.Out)
-	return s.WriteText(out, style, g.Verbosity > 0 || !style.TTY && !watch.On) // a pipe has no screen
+	return s.WriteText(out, style, g.Verbosity > 0 || !style.TTY && !watch.On) // a pipe gets all of it
 }

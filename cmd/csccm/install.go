@@ -19,7 +19,8 @@ import (
 	"github.com/csccm/csccm/installer/taint"
 )
 
-// onceOnly are flags that the line which repeats an install leaves out; those of the connection begin it.
+// onceOnly are flags that are left out of the command line for repeating an install. The flags of the connection are
+// added to that line separately.
 var onceOnly = []string{"release", "dry-run", "force-unlock", "from-predecessor", "journal", "overwrite-secret"}
 
 // installFlags are the flags of install as typed.
@@ -28,7 +29,7 @@ type installFlags struct {
 	charts chartFlags
 }
 
-// readSecrets reads passwords and keys, and says what an operator should know about them.
+// readSecrets reads passwords and keys from files, stdin and the environment. It writes its warnings to stderr.
 func (f *installFlags) readSecrets(g *cli.Globals) error {
 	return f.Read(g.In, g.ErrOut, g.Getenv, g.Interactive())
 }
@@ -41,7 +42,7 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 		Short: "Install the controller, or take another one's place",
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock,
 		func(ctx context.Context, _ []string) error { return f.run(ctx, g, cmd) })
-	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
+	g.DefaultTimeout(cmd, 0, g.Interactive) // no limit while a person answers; each wait has its own
 	f.add(cmd)
 	cli.Advanced(cmd, "admin-api-key-file admin-secret-key-file admin-domain allow-http chart cluster-id "+
 		"controller-user create-account domain force-unlock journal max-parallel node-timeout "+
@@ -51,14 +52,14 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	return cmd
 }
 
-// setting is a flag for a key of the cloud-config. Only one that was typed counts.
+// setting is a flag for a key of the cloud-config. It takes effect only if it is given on the command line.
 type setting struct {
 	to        *access.Settings
 	key, kind string
 }
 
 func (s setting) String() string {
-	if s.to == nil { // of pflag, to compare with
+	if s.to == nil { // pflag calls String on a zero value
 		return ""
 	}
 	return (*s.to)[s.key]
@@ -86,7 +87,7 @@ func (f *installFlags) setting(flags *pflag.FlagSet, name, key, kind, usage stri
 	return flags.VarPF(setting{&f.Flags, key, kind}, name, "", usage)
 }
 
-// addAdmin are the flags of an administrator's login, or of a user's where that is enough.
+// addAdmin adds the flags for the login of an administrator, or of a user where that is enough.
 func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.AdminUser, "admin-user", "", "user who logs in; an administrator where the command needs one")
@@ -102,7 +103,7 @@ func (f *installFlags) addAdmin(cmd *cobra.Command) {
 		"send the administrator's login to an http:// URL of another machine, unencrypted")
 }
 
-// addKeys are the flags of the API and of keys that exist.
+// addKeys adds the flags for the API's URL and for existing keys.
 func (f *installFlags) addKeys(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.setting(flags, "api-url", "api-url", "string",
@@ -161,6 +162,7 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}
+
 	f.Typed = cli.Typed(cmd.LocalFlags(), onceOnly...)
 	if f.Chart, f.Values, err = f.charts.load(ctx); err != nil {
 		return err
@@ -168,7 +170,7 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 	return g.OnRelease(ctx, func(e *engine.Env) error { return install.Run(ctx, e, f.Config) })
 }
 
-// addPace adds the flags that say how fast existing nodes are initialised, which pace judges.
+// addPace adds the flags that limit how fast existing nodes are initialised; pace validates them.
 func addPace(flags *pflag.FlagSet, p *taint.Pace) {
 	flags.IntVar(&p.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
 	flags.DurationVar(&p.PerNode, "node-timeout", taint.DefaultPerNode, "how long the controller may take for a node")

@@ -24,8 +24,8 @@ func main() {
 	os.Exit(run(os.Args, cli.Stdio(), os.Exit))
 }
 
-// run is main without the process: args are the whole argv, the result is the
-// exit code. die ends the process at once; it is called for the second ^C.
+// run is main without the process: args is the whole argv, and the result is the exit code. die ends the process at
+// once; it is called at the second ^C.
 func run(args []string, s cli.Streams, die func(int)) int {
 	ctx, stop := interruptible(context.Background(), s.ErrOut, die)
 	defer stop()
@@ -46,10 +46,8 @@ func run(args []string, s cli.Streams, die func(int)) int {
 	return cli.ExitCode(err)
 }
 
-// interruptible returns a context that the first SIGINT or SIGTERM cancels.
-// Steps that must not be left half-done shield themselves from that
-// (context.WithoutCancel), so the command ends after the step in progress. The
-// second signal ends the process at once.
+// interruptible returns a context that the first SIGINT or SIGTERM cancels. Steps that must not be interrupted use
+// context.WithoutCancel, so the command ends after the step in progress. The second signal ends the process at once.
 func interruptible(parent context.Context, errOut io.Writer, die func(int)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -77,8 +75,7 @@ func interruptible(parent context.Context, errOut io.Writer, die func(int)) (con
 	}
 }
 
-// silenceLibraryLogs keeps client-go's and Helm's own log lines off the
-// terminal: csccm says itself what matters.
+// silenceLibraryLogs keeps the log lines of client-go and Helm off the terminal: csccm reports what matters itself.
 func silenceLibraryLogs() {
 	klog.SetLogger(klog.Logger{})
 	log.SetOutput(io.Discard)

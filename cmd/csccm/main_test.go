@@ -78,8 +78,8 @@ func TestDoctorExplains(t *testing.T) {
 	}
 }
 
-// The first ^C cancels, the second ends the process. Signals are the whole
-// process's, so this test is not parallel.
+// The first ^C cancels the context, the second ends the process. Signals affect the whole process, so this test is not
+// parallel.
 func TestSignals(t *testing.T) {
 	var errOut bytes.Buffer
 	died := make(chan int, 1)
@@ -94,8 +94,7 @@ func TestSignals(t *testing.T) {
 	require.Equal(t, 130, cli.ExitCode(cli.Classify(ctx, context.Canceled)))
 }
 
-// A command that another one runs in a cluster of its own prints its results on stderr: the result of the command is
-// the other's.
+// A command that another command runs in a cluster prints its results on stderr, because the other command owns stdout.
 func TestCommandInsideAnother(t *testing.T) {
 	t.Parallel()
 	var out, errOut bytes.Buffer

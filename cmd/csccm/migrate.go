@@ -114,7 +114,7 @@ func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 	return cmd
 }
 
-// consent checks the form of what --accept and --pin name, and of --adopt-addresses.
+// consent validates the values of --accept, --pin and --adopt-addresses.
 func consent(adopt string, lists ...[]string) error {
 	if adopt != "" && adopt != "yes" && adopt != "no" {
 		return cli.Usagef("--adopt-addresses %q is neither yes nor no", adopt)

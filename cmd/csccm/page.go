@@ -36,7 +36,7 @@ func newUICommand(g *cli.Globals) *cobra.Command {
 	flags.BoolVar(&noOpen, "no-open", false, "print the address, and open no browser")
 	flags.StringVar(&export, "export", "", "write the page into this file, which must not exist, and end; - for stdout")
 	flags.DurationVar(&interval, "interval", interval, "time between two reads of CloudStack, where no Service changes")
-	g.DefaultTimeout(cmd, 0, func() bool { return export == "" }) // a page ends by ^C
+	g.DefaultTimeout(cmd, 0, func() bool { return export == "" }) // the page is served until ^C
 	return cmd
 }
 
@@ -125,6 +125,7 @@ func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool
 	phase := inspect.PhaseOf(ctx, c, g.Release)
 	env, closeEnv := inspect.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, phase)
 	defer closeEnv()
+
 	var r check.Report
 	var facts *check.Facts
 	checking(g, func(step func(check.Result)) {
@@ -141,7 +142,7 @@ func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool
 
 	pack := func(w io.Writer) error { return bundle.Write(w, facts.At, files) }
 	if path == "-" {
-		return pack(terminal.Raw(g.Out)) // an archive
+		return pack(terminal.Raw(g.Out)) // an archive must not be escaped
 	}
 
 	if path == "" {

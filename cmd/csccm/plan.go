@@ -20,8 +20,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// exitToDo is plan's exit code with --detailed-exitcode when something is to do. Elsewhere 2 means usage, which is 1
-// then.
+// exitToDo is the exit code of plan --detailed-exitcode when something is to do. Without that flag, 2 means a usage
+// error; with it, usage errors exit with 1.
 const exitToDo = 2
 
 func newPlanCommand(g *cli.Globals) *cobra.Command {
@@ -41,7 +41,8 @@ func newPlanCommand(g *cli.Globals) *cobra.Command {
 	return cmd
 }
 
-// planError keeps exit code 2 for what the plan says, with --detailed-exitcode.
+// planError makes errors exit with 1 instead of 2 if --detailed-exitcode is set, so that 2 only means that something is
+// to do.
 func planError(err error, detailed bool) error {
 	var said *report.Error
 	if !detailed || cli.ExitCode(err) != exitToDo || errors.As(err, &said) && said.Silent() {
@@ -65,6 +66,7 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed boo
 		return err
 	}
 	defer cs.Close()
+
 	progress := g.Progress()
 	progress.Quiet = progress.Quiet || !g.Style(g.ErrOut).TTY
 	r, err := plan.OfCluster(ctx, c, cs, g.Release, clusterID, services, progress)

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asProgram makes the test binary the program itself: a process with signals and an exit code of its own.
+// asProgram makes the test binary act as the program, so that tests have a process with signals and an exit code.
 const asProgram = "CSCCM_TEST_PROGRAM"
 
 // process is the program, not yet started.
@@ -66,7 +66,7 @@ var cksArguments = map[string][]string{
 	"cks delete":  {"demo"},
 }
 
-// talking are the commands that talk to a cluster or to CloudStack and wait for it.
+// talking are the commands that call a cluster or CloudStack and wait for the answer.
 func talking() (names []string) {
 	alone := []string{"", "completion", "cks", "cks cni", "cks iso", "version"}
 	for _, c := range allCommands() {
@@ -87,13 +87,13 @@ func changing() (names []string) {
 	return names
 }
 
-// How every command ends that is told to end, or whose time is over, by real processes.
+// How every command ends when it is interrupted or its timeout expires, tested with real processes.
 func TestExitCodesOfTimeouts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 
-	// Servers that never answer: one for all, and one for each command that is told to end, which says when it is
-	// asked.
+	// Servers that never answer: a common one, and one for each command that is interrupted, which reports when it gets
+	// a request.
 	silent := func(t *testing.T, asked func()) string {
 		t.Helper()
 		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -149,7 +149,7 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 	}
 }
 
-// ^C is the way to end a watch: there is no error to speak of, only the exit code.
+// ^C is the normal way to end a watch, so no error is printed; there is only the exit code.
 func TestWatchEndsWithoutAnError(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"status", "doctor"} {
@@ -169,8 +169,7 @@ func TestWatchEndsWithoutAnError(t *testing.T) {
 	}
 }
 
-// As kubectl's plugin: kubectl runs kubectl-csccm, and kubectl_complete-csccm, with the plugin on the PATH, for the
-// shell's completion.
+// As a plugin: kubectl runs kubectl-csccm from the PATH, and kubectl_complete-csccm for the shell's completion.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -191,7 +190,8 @@ func TestPlugin(t *testing.T) {
 	require.Contains(t, run(plugin, "doctor", "--help"), "kubectl csccm doctor [flags]")
 	text := run(plugin, "completion", "kubectl")
 
-	// A program that another test starts meanwhile would have the file open for writing, and Linux refuses to run it.
+	// A process that another test starts meanwhile would inherit the open file, and Linux does not execute a file that
+	// is open for writing.
 	syscall.ForkLock.RLock()
 	err = os.WriteFile(script, []byte(text), 0o700) // #nosec G306 -- a program
 	syscall.ForkLock.RUnlock()

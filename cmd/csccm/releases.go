@@ -111,7 +111,7 @@ func newRotateKeysCommand(g *cli.Globals) *cobra.Command {
 		return g.OnRelease(ctx, func(e *engine.Env) error { return rotate.Run(ctx, e, o) })
 	})
 
-	g.DefaultTimeout(cmd, 30*time.Minute, g.Interactive) // a rollout, and a person who thinks
+	g.DefaultTimeout(cmd, 30*time.Minute, g.Interactive) // time for a rollout, and for a person to answer
 	admin.addAdmin(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")

@@ -26,7 +26,7 @@ import (
 //go:embed help
 var helpTexts embed.FS
 
-// rootCommand makes the command tree. It makes no connection.
+// rootCommand returns the command tree. It makes no connection.
 func rootCommand(g *cli.Globals) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "csccm",
@@ -35,11 +35,11 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 		SilenceErrors:     true, // main prints them, with the remedy
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
-		// Two letters swapped are two changes.
+		// A distance of 2 covers two swapped letters.
 		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			top, _, _ := strings.Cut(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" "), " ")
-			if strings.HasPrefix(top, cobra.ShellCompRequestCmd) { // a <TAB>
+			if strings.HasPrefix(top, cobra.ShellCompRequestCmd) { // shell completion
 				top = "completion"
 			}
 			cluster.NameCommand(g.Kube, top)
@@ -48,18 +48,19 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+
 	root.SetIn(g.In)
 	root.SetOut(g.Out)
 	root.SetErr(g.ErrOut)
 	root.SetFlagErrorFunc(flagError)
 	g.AddFlags(root.PersistentFlags())
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "kube-context" { // as Helm calls it
+		if name == "kube-context" { // Helm's name for --context
 			name = "context"
 		}
 		return pflag.NormalizedName(name)
 	})
-	root.CompletionOptions.DisableDefaultCmd = true // ours says how to load it
+	root.CompletionOptions.DisableDefaultCmd = true // our own command explains how to load it
 
 	cli.CompleteFlag(root, "namespace", cli.CompleteFrom(g, cluster.NamespaceNames))
 	cli.CompleteFlag(root, "context", cli.ContextNames(g))
@@ -91,22 +92,25 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
+
 	root.AddCommand(newVersionCommand(g), newCompletionCommand(g))
 	cli.AddHelp(root, helpTexts)
+
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		// cobra shows the help of what it did find
+		// For an unknown subcommand, cobra would show the help of its parent without an error.
 		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 {
 			g.Unknown = cli.NoArgs(cmd, rest)
 			return
 		}
 		help(cmd, args)
 	})
+
 	cli.CompleteRest(root)
 	return root
 }
 
-// flagError is a flag that is not as it must be; for one that does not exist it names those that may be meant.
+// flagError returns the error of an invalid flag. For an unknown flag it suggests similar ones.
 func flagError(cmd *cobra.Command, err error) error {
 	wrong := cli.Usage(err)
 	var missing *pflag.NotExistError
@@ -114,7 +118,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return wrong
 	}
 
-	// cobra knows what is near for names of commands.
+	// cobra suggests only names of commands, so make a command for each flag.
 	names := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
 	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
@@ -125,7 +129,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 
 	near := names.SuggestionsFor(missing.GetSpecifiedName())
-	if len(missing.GetSpecifiedName()) < 3 || len(near) == 0 { // a letter is near to everything
+	if len(missing.GetSpecifiedName()) < 3 || len(near) == 0 { // short names resemble many
 		return wrong
 	}
 
@@ -133,14 +137,15 @@ func flagError(cmd *cobra.Command, err error) error {
 		fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath()))
 }
 
-// asPlugin makes help and errors show the command as the user typed it, where the program was started as kubectl-csccm.
+// asPlugin makes help and errors show the command as the user typed it when the program runs as the plugin
+// kubectl-csccm.
 func asPlugin(root *cobra.Command, argv0 string) {
 	if name, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(argv0), ".exe"), "kubectl-"); ok {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + name}
 	}
 }
 
-// versions are those of csccm, of its chart, and of what a cluster runs.
+// versions is the output of csccm version.
 type versions struct {
 	SchemaVersion int `json:"schemaVersion"`
 	Client        struct {
@@ -148,10 +153,10 @@ type versions struct {
 		Commit  string `json:"commit"`
 		Date    string `json:"date"`
 	} `json:"client"`
-	Chart   chartVersion    `json:"chart"` // that csccm carries
+	Chart   chartVersion    `json:"chart"` // the one embedded in csccm
 	Server  string          `json:"server,omitempty"`
 	Release *releaseVersion `json:"release,omitempty"`
-	Problem string          `json:"problem,omitempty"` // why the cluster's half is missing
+	Problem string          `json:"problem,omitempty"` // why the fields about the cluster are missing
 }
 
 type chartVersion struct {
@@ -167,8 +172,8 @@ type releaseVersion struct {
 	chartVersion
 }
 
-// versionTimeout bounds the look at the cluster: a version is asked for in a
-// hurry. Tests, on a busy machine, give it more.
+// versionTimeout limits the calls to the cluster, because people want a version quickly. Tests set a longer time, for
+// busy machines.
 var versionTimeout = 5 * time.Second
 
 func newVersionCommand(g *cli.Globals) *cobra.Command {
@@ -195,7 +200,7 @@ func newVersionCommand(g *cli.Globals) *cobra.Command {
 	return cmd
 }
 
-// ask adds what the cluster says.
+// ask adds the versions of what runs in the cluster.
 func (v *versions) ask(ctx context.Context, g *cli.Globals) error {
 	ctx, cancel := cluster.Within(ctx, g.Kube, versionTimeout)
 	defer cancel()
@@ -203,6 +208,7 @@ func (v *versions) ask(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
+
 	v.Server = c.Version
 	history, err := helm.New(g.Kube, c.Namespace, g.Debugf()).History(ctx, g.Release)
 	if err == nil {
@@ -215,7 +221,7 @@ func (v *versions) ask(ctx context.Context, g *cli.Globals) error {
 	return c.Explain(err)
 }
 
-// writeText writes the versions for people.
+// writeText writes the versions as text.
 func (v *versions) writeText(w io.Writer) error {
 	text := fmt.Sprintf("csccm       %s (commit %s, built %s)\nchart       %s with controller %s, carried by csccm\n",
 		v.Client.Version, v.Client.Commit, v.Client.Date, v.Chart.Version, v.Chart.AppVersion)
@@ -226,8 +232,7 @@ func (v *versions) writeText(w io.Writer) error {
 		text += fmt.Sprintf("cluster     Kubernetes %s\ncontroller  not installed\n", v.Server)
 	case v.Server != "":
 		text += fmt.Sprintf("cluster     Kubernetes %s\ncontroller  %s, chart %s, release %s/%s revision %d, %s\n",
-			v.Server,
-			v.Release.AppVersion, v.Release.Version, v.Release.Namespace, v.Release.Name, v.Release.Revision,
+			v.Server, v.Release.AppVersion, v.Release.Version, v.Release.Namespace, v.Release.Name, v.Release.Revision,
 			v.Release.Status)
 	}
 	_, err := io.WriteString(w, text)

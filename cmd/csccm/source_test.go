@@ -22,11 +22,11 @@ var ownOutputs = []string{
 	"cmd/internal/manual/", "cmd/cloudstack-sim/", "pkg/simulator/internal/policydoc/", "charts/internal/",
 }
 
-// past matches what goes past the writer: functions, and the escape character in a literal.
+// past matches what bypasses the writer: functions, and the escape character in a literal.
 var past = regexp.MustCompile(`^((os|syscall)\.Std(out|err)|(fmt|log)\.Print.*|log\.(Fatal|Panic).*|println?)$|\\x1b|\\033|\\u001b`)
 
-// No text goes to the terminal past the writer that escapes: not to os.Stdout or os.Stderr, and not by a function that
-// does so without naming them. Control sequences of csccm's own go through terminal.Own.
+// No text bypasses the escaping writer on its way to the terminal: not through os.Stdout or os.Stderr, and not through
+// functions that use them implicitly. csccm's own control sequences go through terminal.Own.
 func TestSecurityNothingIsPrintedPastTheWriter(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -76,7 +76,7 @@ func TestSecurityNothingIsPrintedPastTheWriter(t *testing.T) {
 	}
 }
 
-// Consent is asked for by the engine alone, which says where.
+// Only the engine asks for confirmations, because it names the cluster in them.
 func TestOnlyTheEngineAsksForConsent(t *testing.T) {
 	t.Parallel()
 	var asked []string

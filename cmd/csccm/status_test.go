@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/status"
 )
 
-// Each round of a watch reads the cluster again: it shows what has changed, goes on while the API server is away, and
+// Each round of a watch reads the cluster again. The watch shows changes, continues while the API server is down, and
 // ends with ^C.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()

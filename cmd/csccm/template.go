@@ -59,7 +59,7 @@ func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, err
 
 // rendering completes a command that renders the chart and changes nothing.
 func rendering(g *cli.Globals, cmd *cobra.Command, body func(chart *helm.Chart, manifest string) error) *cobra.Command {
-	f, kube := &chartFlags{}, "" // "" is the cluster's
+	f, kube := &chartFlags{}, "" // empty means the cluster's version
 	g.Command(cmd, cli.FlagRelease, func(ctx context.Context, _ []string) error {
 		chart, values, err := f.load(ctx)
 		if err != nil {
@@ -101,13 +101,13 @@ func newTemplateCommand(g *cli.Globals) *cobra.Command {
 		Short:       "Print the manifest that install would apply",
 		Annotations: cli.Outputs("yaml"),
 	}, func(_ *helm.Chart, manifest string) error {
-		// it is to be applied: with passwords in URLs
+		// The manifest is meant to be applied, so passwords in URLs are not redacted.
 		_, err := io.WriteString(terminal.Raw(g.Out), terminal.Plain(manifest))
 		return err
 	})
 }
 
-// imageList is what csccm images says.
+// imageList is the output of csccm images.
 type imageList struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	Chart         string       `json:"chart"`

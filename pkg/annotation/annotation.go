@@ -1,9 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package annotation knows the annotations of Services of type LoadBalancer:
-// one table of what there is, and one function that reads a Service into a
-// typed Spec. It is pure: no clients, no clock.
+// Package annotation defines the annotations of Services of type LoadBalancer: a table that describes them, and a
+// function that reads a Service into a typed Spec. It is pure: no clients, no clock.
 //
 // docs/annotations.md and two of the chart's ValidatingAdmissionPolicies are generated
 // from the table.
@@ -20,21 +19,20 @@ import (
 
 //go:generate go test . -run FilesAreFresh -update
 
-// Prefix is the prefix of all annotations of this provider. It is the one of
-// apache/cloudstack-kubernetes-provider, so that a swap needs no edit.
+// Prefix is the prefix of all annotations of this provider. It is the one of apache/cloudstack-kubernetes-provider, so
+// that Services need no change when csccm replaces it.
 const Prefix = "service.beta.kubernetes.io/cloudstack-load-balancer-"
 
 // Annotations that users set.
 const (
-	ProxyProtocol = Prefix + "proxy-protocol"
-	Hostname      = Prefix + "hostname"
-	SourceCIDRs   = Prefix + "source-cidrs"
-	Address       = Prefix + "address"
-	KeepIP        = Prefix + "keep-ip"
-	Algorithm     = Prefix + "algorithm"
-	Mode          = Prefix + "mode"
-	DirectSpread  = Prefix + "direct-spread"
-
+	ProxyProtocol     = Prefix + "proxy-protocol"
+	Hostname          = Prefix + "hostname"
+	SourceCIDRs       = Prefix + "source-cidrs"
+	Address           = Prefix + "address"
+	KeepIP            = Prefix + "keep-ip"
+	Algorithm         = Prefix + "algorithm"
+	Mode              = Prefix + "mode"
+	DirectSpread      = Prefix + "direct-spread"
 	Internal          = Prefix + "internal"
 	Network           = Prefix + "network"
 	Project           = Prefix + "project"
@@ -67,7 +65,7 @@ const (
 	LeasewebNetworkID = Prefix + "network-id"
 )
 
-// Impact says what a change of an annotation does to a running load balancer.
+// Impact is what a change of an annotation does to a running load balancer.
 type Impact string
 
 // Impacts, from harmless to harmful.
@@ -77,7 +75,7 @@ const (
 	ImpactNewAddress        Impact = "new address"
 )
 
-// Writer says who sets an annotation.
+// Writer is who sets an annotation.
 type Writer string
 
 // Writers.
@@ -92,7 +90,7 @@ type Definition struct {
 	Name    string
 	Aliases []string // other names for the same, also spec fields
 	Writer  Writer
-	Type    string // what a value looks like, for a reader
+	Type    string // description of the values, for docs
 	Allowed string // allowed values, as an error message names them
 	Default string
 	Since   string // first release with it
@@ -103,23 +101,23 @@ type Definition struct {
 	// over the string "v", written for the chart's ValidatingAdmissionPolicy.
 	// Never stricter than Parse. Empty: not checked there.
 	CEL string
-	// CELField is the same for a spec field among the aliases, if it differs.
+	// CELField is the expression for a spec field among the aliases, if it differs from CEL.
 	CELField string
 	// Needs is an annotation without which this one is refused.
 	Needs string
-	// Excludes are annotations that a value of this one does not go with.
+	// Excludes is a value of this annotation that cannot be combined with other annotations.
 	Excludes *Exclusion
 }
 
-// Exclusion is a value, in lower case, and the annotations with which it is refused, each with the expression over v
-// for the values that it does not exclude; empty for none.
+// Exclusion is a value, in lower case, and the annotations that are refused together with it. Each annotation has a CEL
+// expression over v for its values that are still allowed; an empty expression allows none.
 type Exclusion struct {
 	Value string
 	Names map[string]string
 }
 
-// requestOf returns what the user of a Service asks for: the spec without what means nothing here and may be large, and
-// our annotations.
+// requestOf returns what the user of a Service asks for: our annotations, and the spec without fields that have no
+// effect here and may be large.
 func requestOf(svc *corev1.Service) *corev1.Service {
 	asked := &corev1.Service{Spec: svc.Spec}
 	asked.Spec.Selector, asked.Spec.ExternalIPs = nil, nil
@@ -133,14 +131,14 @@ func requestOf(svc *corev1.Service) *corev1.Service {
 	return asked
 }
 
-// SameRequest reports whether the users of two versions of a Service ask for the same. Lists that are too long to be
-// read are not compared.
+// SameRequest reports whether two versions of a Service ask for the same. It returns false for lists that are too long
+// to be read.
 func SameRequest(a, b *corev1.Service) bool {
 	return !large(a) && !large(b) && apiequality.Semantic.DeepEqual(requestOf(a), requestOf(b))
 }
 
-// Fingerprint identifies what the user of a Service asks for. Records that cannot be read are part of it: somebody else
-// wrote them.
+// Fingerprint returns a hash of what the user of a Service asks for. Whether the records are unreadable is part of it,
+// because then somebody other than the controller has written them.
 func Fingerprint(svc *corev1.Service) string {
 	if svc.DeletionTimestamp != nil {
 		return "delete"

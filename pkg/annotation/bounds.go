@@ -17,15 +17,15 @@ import (
 // of the API server within their cost limits.
 const MaxValue = 16384
 
-// MaxItems is how many items a list of a Service may have, its ports included. A tenant decides how long a list is, and
-// all other Services wait while the controller reads it.
+// MaxItems is the largest number of items in a list of a Service, its ports included. Tenants choose the length of
+// these lists, and all other Services wait while the controller reads them.
 const MaxItems = 1000
 
 // MaxRange is the length in bytes of an item of spec.loadBalancerSourceRanges, which the API server accepts with any
 // number of blanks.
 const MaxRange = 64
 
-// maxWarnings is how many settings without effect are named.
+// maxWarnings is the largest number of settings without effect that warnings name.
 const maxWarnings = 10
 
 // MaxSourceRanges is how many source ranges a load balancer rule can have. The virtual router writes them to one line
@@ -112,12 +112,12 @@ func count(value string) (n int) {
 	return n
 }
 
-// large reports whether a Service has more in its lists than is read.
+// large reports whether lists in the spec of a Service are too long to be read.
 func large(svc *corev1.Service) bool {
 	return len(svc.Spec.LoadBalancerSourceRanges) > MaxItems || len(svc.Spec.Ports) > MaxItems
 }
 
-// shortened keeps an error message readable.
+// shortened returns at most the first most characters of a text, to keep an error message readable.
 func shortened(text string, most int) string {
 	if runes := []rune(text[:min(len(text), 4*most+1)]); len(runes) > most {
 		return string(runes[:most]) + "…"

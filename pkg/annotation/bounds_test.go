@@ -75,7 +75,7 @@ func special(r rune) bool {
 		strings.ContainsRune("#\"'\\${}()[]%=&;|<>`!*,", r)
 }
 
-// checkSafe fails when a value of an accepted Service could change the meaning of a line of the router's configuration.
+// checkSafe fails if a value of an accepted Service could change the meaning of a line of the router's configuration.
 func checkSafe(t *testing.T, svc *corev1.Service) {
 	t.Helper()
 	spec, err := Parse(svc)
@@ -113,7 +113,7 @@ func checkSafe(t *testing.T, svc *corev1.Service) {
 	}
 }
 
-// What is accepted is safe: pieces of valid values and of attacks, put together at random.
+// Accepted values are safe: the test combines parts of valid values and of attacks at random.
 func TestAcceptedValuesAreSafe(t *testing.T) {
 	t.Parallel()
 	pieces := []string{
@@ -185,8 +185,8 @@ func onlyAnnotation(name, item string) func(n int) *corev1.Service {
 	return func(n int) *corev1.Service { return service(map[string]string{name: list(n, item)}) }
 }
 
-// The cost of a refusal does not depend on what the tenant wrote. Allocations stand for it: they do not depend on the
-// machine.
+// The cost of a refusal does not depend on the tenant's input. The test counts allocations, because they are the same
+// on every machine.
 func TestListsThatAreTooLongAreRefusedUnread(t *testing.T) {
 	for name, of := range map[string]func(n int) *corev1.Service{
 		SourceCIDRs:       onlyAnnotation(SourceCIDRs, "::%x"),
@@ -212,6 +212,7 @@ func TestListsThatAreTooLongAreRefusedUnread(t *testing.T) {
 			svc := of(n)
 			_, err := Parse(svc)
 			said := err != nil && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), "at most")
+
 			assert.Equal(t, refused, said, "%s with %d items: %v", name, n, err)
 			if refused {
 				assert.Less(t, testing.AllocsPerRun(5, func() { _, _ = Parse(svc) }), 200.0, "%s with %d items", name,
@@ -222,7 +223,7 @@ func TestListsThatAreTooLongAreRefusedUnread(t *testing.T) {
 	}
 }
 
-// crowded is a Service with n ports, and with as many items in each list as it may have.
+// crowded returns a Service with n ports and the largest allowed number of items in each list.
 func crowded(n int) *corev1.Service {
 	svc := service(map[string]string{
 		SourceCIDRs:       list(n, "10.0.%d.0/24"),
@@ -270,7 +271,7 @@ func BenchmarkLargestService(b *testing.B) {
 	}
 }
 
-// What the short way finds is what a comparison of each with each finds.
+// The fast algorithm returns the same as a comparison of every pair.
 func TestIntersect(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(49, 1))

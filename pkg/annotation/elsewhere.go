@@ -9,18 +9,21 @@ import (
 	"strings"
 )
 
-// otherClouds are the prefixes of annotations by which other controllers configure load balancers.
+// otherClouds are prefixes of annotations with which other controllers configure load balancers.
 var otherClouds = []string{
-	"load-balancer.hetzner.cloud/", "loadbalancer.openstack.org/", "service.beta.kubernetes.io/openstack-",
+	"load-balancer.hetzner.cloud/",
+	"loadbalancer.openstack.org/", "service.beta.kubernetes.io/openstack-",
 	"service.beta.kubernetes.io/aws-load-balancer-",
-	"service.beta.kubernetes.io/azure-", "service.beta.kubernetes.io/do-loadbalancer-",
+	"service.beta.kubernetes.io/azure-",
+	"service.beta.kubernetes.io/do-loadbalancer-",
 	"service.beta.kubernetes.io/scw-loadbalancer-",
-	"service.beta.kubernetes.io/oci-load-balancer-", "oci.oraclecloud.com/", "cloud.google.com/", "networking.gke.io/",
-	"metallb.io/",
-	"metallb.universe.tf/", "kube-vip.io/",
+	"service.beta.kubernetes.io/oci-load-balancer-", "oci.oraclecloud.com/",
+	"cloud.google.com/", "networking.gke.io/",
+	"metallb.io/", "metallb.universe.tf/",
+	"kube-vip.io/",
 }
 
-// elsewhere warns of settings that have no effect: labels with the name of an annotation, and annotations of other
+// elsewhere warns about settings that have no effect: labels with the name of an annotation, and annotations of other
 // clouds.
 func (p *parser) elsewhere() {
 	named := func(names map[string]string, prefixes ...string) (out []string) {
@@ -32,17 +35,19 @@ func (p *parser) elsewhere() {
 		slices.Sort(out)
 		return out
 	}
+
 	warn := func(names []string, format string) {
 		if len(names) > 0 {
 			p.warnings = append(p.warnings, fmt.Sprintf(format, names[0]+andMore(names)))
 		}
 	}
+
 	warn(named(p.svc.Labels, family), "label %s has no effect: make it an annotation")
 	warn(named(p.svc.Annotations, otherClouds...),
 		"annotation %s is another controller's and has no effect; those of csccm begin with "+Prefix)
 }
 
-// andMore says how many names there are besides the first one.
+// andMore returns a text with the number of names after the first one.
 func andMore(names []string) string {
 	if len(names) < 2 {
 		return ""

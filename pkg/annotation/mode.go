@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// DefaultSpread is the value of DirectSpread where the annotation is not set.
+// DefaultSpread is the value of DirectSpread if the annotation is not set.
 const DefaultSpread = 8
 
 const maxSpread = 32
@@ -41,7 +41,7 @@ func (p *parser) directSpread() int {
 	return n
 }
 
-// NeedsBalancer names the annotations that ask for what only a load balancer does, sorted.
+// NeedsBalancer returns the names of the annotations that only a load balancer can serve, sorted.
 func (s Spec) NeedsBalancer() (names []string) {
 	for name, set := range map[string]bool{
 		ProxyProtocol: s.ProxyProtocol.Any(), SSLCertificate: s.SSLPorts.Any(), StickinessMethod: s.Stickiness != nil,
@@ -55,8 +55,8 @@ func (s Spec) NeedsBalancer() (names []string) {
 	return names
 }
 
-// NeedsBalancerAt names what only a load balancer does for a TCP port, and the annotation that asks for it; empty for
-// nothing.
+// NeedsBalancerAt returns the feature that needs a load balancer for a TCP port, and the annotation that requests it.
+// Both are empty if there is none.
 func (s Spec) NeedsBalancerAt(port int) (what, name string) {
 	switch {
 	case s.ProxyProtocol.Has(port):
@@ -70,7 +70,7 @@ func (s Spec) NeedsBalancerAt(port int) (what, name string) {
 	return "", ""
 }
 
-// direct refuses what port forwardings cannot do.
+// direct refuses mode direct together with annotations that port forwardings cannot serve.
 func (p *parser) direct(spec Spec) {
 	if spec.Mode != Direct {
 		return

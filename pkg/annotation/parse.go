@@ -22,13 +22,12 @@ import (
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)
 
-// Spec is what a Service asks of its load balancer beyond its ports.
+// Spec is what a Service requests of its load balancer, except for its ports.
 type Spec struct {
-	// ProxyProtocol are the ports that send it to the nodes.
+	// ProxyProtocol are the ports on which the nodes receive the PROXY protocol.
 	ProxyProtocol Ports
 	Hostname      string
-	// SourceRanges are the IPv4 ranges that may connect, masked and sorted.
-	// Empty means that nobody may.
+	// SourceRanges are the IPv4 ranges that may connect, masked and sorted. If empty, no source may connect.
 	SourceRanges []string
 	// Address is the requested public address; empty for any.
 	Address   string
@@ -38,10 +37,10 @@ type Spec struct {
 	AlgorithmSet bool
 	// Mode is Proxy, Direct or Auto; empty for the default of the cloud-config.
 	Mode string
-	// DirectSpread is over how many nodes forwarded ports are spread at most, where they can be; 0 for
+	// DirectSpread is the largest number of nodes over which a forwarded port is spread, if it can be spread; 0 means
 	// DefaultSpread.
 	DirectSpread int
-	// Internal asks for an address of the VPC tier in place of a public one.
+	// Internal requests an address of the VPC tier instead of a public one.
 	Internal bool
 	// Network, Project and Zone are names or ids; empty for the default.
 	Network, Project, Zone string
@@ -63,10 +62,10 @@ type Spec struct {
 	Warnings []string
 }
 
-// DenyAll reports whether nobody may connect.
+// DenyAll reports whether no source may connect.
 func (s Spec) DenyAll() bool { return len(s.SourceRanges) == 0 }
 
-// Restricted reports whether some may connect and others not.
+// Restricted reports whether some sources may connect and others may not.
 func (s Spec) Restricted() bool { return !s.DenyAll() && !SameRanges(s.SourceRanges, []string{Anyone}) }
 
 // InvalidError is a value that does not parse.
@@ -74,7 +73,7 @@ type InvalidError struct {
 	Name    string // annotation or field
 	Value   string
 	Problem string // optional detail
-	Allowed string // what would be right
+	Allowed string // the allowed values
 }
 
 func (e *InvalidError) Error() string {
@@ -88,10 +87,9 @@ func (e *InvalidError) Error() string {
 // specRanges is the name of the spec field of source ranges.
 const specRanges = "spec.loadBalancerSourceRanges"
 
-// Parse reads a Service. Its error names every value that does not parse
-// (each an *InvalidError); the Spec then still holds the records, so that a
-// Service with a wrong value can be deleted. Of a Service with a list that is
-// too long nothing else is read.
+// Parse reads a Service. Its error names every value that does not parse (each an *InvalidError). The Spec then still
+// holds the records, so that a Service with a wrong value can be deleted. If a list of the Service is too long, nothing
+// else is read.
 func Parse(svc *corev1.Service) (Spec, error) {
 	p := parser{svc: svc}
 	records, err := ParseRecords(svc.Annotations)
@@ -135,8 +133,8 @@ func Parse(svc *corev1.Service) (Spec, error) {
 	return spec, errors.Join(p.errs...)
 }
 
-// Sharing reads the other namespaces whose Services may use the Service's address, and nothing else; none where the
-// annotation cannot be read.
+// Sharing returns the other namespaces whose Services may use the Service's address, or none if the annotation is
+// invalid. It reads nothing else.
 func Sharing(svc *corev1.Service) []string {
 	if value := svc.Annotations[ShareWith]; len(value) > MaxValue || count(value) > MaxItems {
 		return nil
@@ -181,7 +179,7 @@ func (p *parser) keepIP() bool {
 	return p.boolean(KeepIP) || len(p.errs) > before
 }
 
-// emptyValue is what is wrong with an empty value: more likely an error in a template than intended.
+// emptyValue describes the problem with an empty value, which is more likely an error in a template than intended.
 const emptyValue = "it is empty; remove the annotation if it is not meant"
 
 func (p *parser) hostname() string {
@@ -218,7 +216,7 @@ func (p *parser) nodeSelector() labels.Selector {
 	return selector
 }
 
-// affinity warns of a time-out that nothing can honour: the algorithm source keeps no table.
+// affinity warns about a timeout that has no effect: the algorithm source keeps no table.
 func (p *parser) affinity() {
 	c := p.svc.Spec.SessionAffinityConfig
 	if p.svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP ||
@@ -312,7 +310,7 @@ func (p *parser) sourceRanges() []string {
 		}
 	}
 
-	// A spec field cannot be told from an empty one: only the annotations can deny all.
+	// An empty spec field cannot be told from one that is not set, so only the annotations can deny all sources.
 	if items := p.svc.Spec.LoadBalancerSourceRanges; len(items) > 0 {
 		restrict(specRanges, strings.Join(items, ","), items)
 	}
@@ -328,7 +326,7 @@ func (p *parser) sourceRanges() []string {
 	return Strings(ranges)
 }
 
-// shareWith reads namespaces; an empty value is none.
+// shareWith reads a list of namespaces; an empty value means none.
 func (p *parser) shareWith() []string {
 	value := strings.TrimSpace(p.svc.Annotations[ShareWith])
 	if value == "" {
@@ -350,7 +348,7 @@ func (p *parser) shareWith() []string {
 // family is the prefix of all annotations of csccm, misspelt ones included.
 const family = "service.beta.kubernetes.io/cloudstack-"
 
-// unknown warns of annotations that nobody reads: most are typos.
+// unknown warns about annotations that are not in the table: most are typos.
 func (p *parser) unknown() {
 	var names []string
 	for name := range p.svc.Annotations {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Ports are some ports of a Service, or all.
+// Ports are all ports of a Service, or some of them.
 type Ports struct {
 	All     bool
 	Numbers []int // sorted; empty with All
@@ -44,7 +44,7 @@ func (p *parser) ports(name, value string) Ports {
 	return out
 }
 
-// proxyProtocol reads a boolean or ports. A port named like a boolean is meant by its number only.
+// proxyProtocol reads a boolean or a list of ports. A port whose name is a boolean can only be listed by its number.
 func (p *parser) proxyProtocol() Ports {
 	value, set := p.svc.Annotations[ProxyProtocol]
 	if !set {
@@ -88,12 +88,12 @@ func (p *parser) exclusive(proxy, ssl Ports) {
 	}
 }
 
-// PortSet are public ports by transport protocol ("tcp", "udp"), sorted. The Service's record names those that may be
-// open before a firewall rule is made and until it is gone: the answer to its creation may be lost, and with it its
-// tags.
+// PortSet holds public ports by transport protocol ("tcp", "udp"), sorted. The Service's record contains a port from
+// before its firewall rule is created until the rule is deleted: if the answer to the creation is lost, the rule has no
+// tags that identify it.
 type PortSet map[string][]int
 
-// ParsePorts reads what String wrote. What it cannot read proves nothing and is left out.
+// ParsePorts parses what String wrote. It leaves out what it cannot parse.
 func ParsePorts(text string) PortSet {
 	out := PortSet{}
 	for _, field := range strings.Fields(text) {
@@ -121,7 +121,7 @@ func (p PortSet) String() string {
 	return strings.Join(fields, " ")
 }
 
-// Union returns a new set with the ports of both; nil without any.
+// Union returns a new set with the ports of both, or nil if there are none.
 func (p PortSet) Union(other PortSet) PortSet {
 	if len(p) == 0 && len(other) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Records is what the controller remembers on a Service about its addresses.
-// It outlives the process; the rest of a load balancer is found by it.
+// Records is what the controller records about a Service's addresses, in annotations of the Service. It survives
+// restarts, and the controller finds the other parts of a load balancer through it.
 type Records struct {
 	Addresses []AddressRecord
 	Pending   []PendingAllocation
@@ -27,29 +27,30 @@ type AddressRecord struct {
 	Allocated bool `json:"allocated,omitempty"`
 	// Tagged is true when ownership tags were set.
 	Tagged bool `json:"tagged,omitempty"`
-	// VPCID is the VPC of an address of a VPC; NetworkID then is the tier.
+	// VPCID is the VPC of an address that belongs to a VPC; NetworkID then is the tier.
 	VPCID string `json:"vpc,omitempty"`
-	// ProjectID is the project that holds it, where the Service names one of its own.
+	// ProjectID is the project of the address, if the Service names a project itself.
 	ProjectID string `json:"project,omitempty"`
-	// Internal marks an address of a VPC tier; ID is then made of the tier's id.
+	// Internal marks an address of a VPC tier; ID is then derived from the tier's ID.
 	Internal bool `json:"internal,omitempty"`
 	// Sticky is true when rules on it may have stickiness policies, which no list of rules shows.
 	Sticky bool `json:"sticky,omitempty"`
-	// Acquired is when CloudStack says that the account acquired the address: an address that changed hands since is
-	// another one, although its id is the same.
+	// Acquired is when the account acquired the address, as CloudStack reports it. An address that was released and
+	// acquired again counts as another one, although its ID is the same.
 	Acquired string `json:"acquired,omitempty"`
-	// GuestOf is the namespace to which the address belongs, if that is another one than the Service's: one of its
-	// Services had the address first. Where the role may not tag, it is the only proof once that Service is gone.
+	// GuestOf is the namespace that owns the address, because one of its Services had it first; empty if that is the
+	// Service's own namespace. If the role may not set tags, this is the only proof after the other Service is deleted.
 	GuestOf string `json:"guestOf,omitempty"`
-	// Opened are the ports that the Service may have on the address, such as "tcp:80,443 udp:53": a guest keeps them,
-	// and a firewall rule whose creation got no answer is told by them from somebody else's.
+	// Opened lists the ports that the Service may have on the address, such as "tcp:80,443 udp:53". A guest keeps them.
+	// They also tell a firewall rule of the Service, if the answer to its creation was lost, from one that somebody
+	// else made.
 	Opened string `json:"opened,omitempty"`
-	// Forwarded are the ports that may be forwarded for the Service, as in Opened, and Targets the node ports that they
-	// may be forwarded to: both together prove a port forwarding whose creation got no answer, whatever the Service
-	// asks for by now.
+	// Forwarded lists the ports that may be forwarded for the Service, in the format of Opened, and Targets the node
+	// ports that they may be forwarded to. Together they identify a port forwarding whose creation got no answer, even
+	// if the Service has changed since.
 	Forwarded string `json:"forwarded,omitempty"`
 	Targets   string `json:"targets,omitempty"`
-	// Forwards are the ids of the Service's port forwardings that carry no tags, with blanks between them.
+	// Forwards lists the IDs of the Service's port forwardings without tags, separated by blanks.
 	Forwards string `json:"forwards,omitempty"`
 }
 
@@ -60,17 +61,17 @@ type PendingAllocation struct {
 	VPCID     string `json:"vpc,omitempty"`
 	ProjectID string `json:"project,omitempty"`
 	IP        string `json:"ip,omitempty"` // requested address
-	// Reserved is true when the account had reserved the address before: it stays with the account.
+	// Reserved is true when the account had reserved the address before; it is then never released.
 	Reserved bool      `json:"reserved,omitempty"`
 	Since    time.Time `json:"since"`
 }
 
-// Empty reports whether there is nothing to remember.
+// Empty reports whether there are no records.
 func (r Records) Empty() bool { return len(r.Addresses) == 0 && len(r.Pending) == 0 }
 
-// Trusted returns the records without those of public addresses that do not say when the account acquired the address:
-// the controller always writes that, and an observation compares it. An admission policy keeps others from writing
-// records; this keeps out what was written where there is none.
+// Trusted returns the records without public addresses that lack the time of acquisition: the controller always writes
+// it and compares it with CloudStack. An admission policy keeps other users from writing records; Trusted ignores
+// forged ones in clusters without that policy.
 func (r Records) Trusted() Records {
 	r.Addresses = slices.DeleteFunc(slices.Clone(r.Addresses),
 		func(a AddressRecord) bool { return a.Acquired == "" && !a.Internal })
@@ -82,7 +83,7 @@ func (r Records) Clone() Records {
 	return Records{Addresses: slices.Clone(r.Addresses), Pending: slices.Clone(r.Pending)}
 }
 
-// Equal compares two records.
+// Equal reports whether the records are the same.
 func (r Records) Equal(o Records) bool {
 	return slices.Equal(r.Addresses, o.Addresses) &&
 		slices.EqualFunc(r.Pending, o.Pending, func(a, b PendingAllocation) bool {
@@ -92,7 +93,7 @@ func (r Records) Equal(o Records) bool {
 		})
 }
 
-// Project is the project that holds what the records name; empty for the default one.
+// Project returns the project of the recorded addresses and allocations; empty means the default one.
 func (r Records) Project() string {
 	for _, a := range r.Addresses {
 		if a.ProjectID != "" {
@@ -107,8 +108,7 @@ func (r Records) Project() string {
 	return ""
 }
 
-// Values returns the annotations that hold the records; an empty value means
-// that the annotation is to be removed.
+// Values returns the annotations with the records; an empty value means that the annotation must be removed.
 func (r Records) Values() map[string]string {
 	out := map[string]string{Addresses: "", Allocation: ""}
 	if len(r.Addresses) > 0 {
@@ -120,7 +120,7 @@ func (r Records) Values() map[string]string {
 	return out
 }
 
-// maxRecords is how many records a Service may have: it has one address, and two while it moves.
+// maxRecords is the largest number of records of a Service. Normally there is one address, and two while it changes.
 const maxRecords = 100
 
 var errManyRecords = fmt.Errorf("it has more than %d records", maxRecords)
@@ -147,7 +147,7 @@ func ParseRecords(annotations map[string]string) (r Records, _ error) {
 
 func compactJSON(v any) string {
 	b, err := json.Marshal(v)
-	if err != nil { // strings, booleans and times only
+	if err != nil { // impossible for strings, booleans and times
 		panic(err)
 	}
 	return string(b)

@@ -25,7 +25,7 @@ type Stickiness struct {
 	Params map[string]string `json:"params,omitempty"` // a flag has the value "true"
 }
 
-// Equal compares two; nil is none.
+// Equal reports whether two settings are the same; nil means no stickiness.
 func (s *Stickiness) Equal(o *Stickiness) bool {
 	if s == nil || o == nil {
 		return s == o
@@ -48,7 +48,7 @@ type stickinessOption struct {
 	// takes no change of any rule of the network. A pattern therefore matches no character that has a meaning in
 	// haproxy.cfg or in CloudStack's database column (name=value&name=value): blanks, quotes, #, \, $, {}, = and &.
 	pattern string
-	// accepts checks what a pattern cannot; nil for nothing.
+	// accepts checks what a pattern cannot check; it may be nil.
 	accepts func(value string) bool
 }
 
@@ -165,7 +165,7 @@ func (p *parser) stickiness() *Stickiness {
 	return &Stickiness{Method: m.method, Params: params}
 }
 
-// stickinessOptions reads options, each of which must be an option of one of the methods.
+// stickinessOptions parses options. Each must be an option of one of the methods.
 func (p *parser) stickinessOptions(options string, methods ...stickinessMethod) (map[string]string, bool) {
 	out := map[string]string{}
 	for _, item := range strings.Split(options, ",") {
@@ -185,7 +185,7 @@ func (p *parser) stickinessOptions(options string, methods ...stickinessMethod) 
 	return out, true
 }
 
-// takes reports whether an option is one of the method's and has a value that is safe.
+// takes reports whether the method has the option, and the value is safe.
 func (m *stickinessMethod) takes(name, value string, hasValue bool) bool {
 	if slices.Contains(m.flags, name) {
 		return value == "true"

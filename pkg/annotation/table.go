@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// CELList splits a list of source ranges, in CEL.
+// CELList is the CEL call that splits a list of source ranges.
 const CELList = `.replace(',', ' ').replace('\t', ' ').replace('\r', ' ').replace('\n', ' ').split(' ')`
 
 // Checks in CEL, over the string v. They use only functions that every API server since 1.30 has.
@@ -44,7 +44,7 @@ func celOneOf(words ...string) string {
 	return `v.trim().lowerAscii() in ['` + strings.Join(words, `', '`) + `']`
 }
 
-// Table is every annotation the provider knows, sorted by name within its writer.
+// Table returns the definitions of all annotations that the provider knows, sorted by name within each writer.
 func Table() []Definition { return table }
 
 // WrittenByController reports whether only the controller writes the annotation.
@@ -72,64 +72,52 @@ var table = []Definition{
 		CEL:      celIPv4,
 		CELField: `v.trim() == '' || ` + celIPv4,
 		Doc: "The public address to use. One that the account does not have yet is acquired; one that it already has " +
-			"in the nodes' " +
-			"network or VPC is used unchanged. Several Services may use one address with different ports. The " +
-			"Service is refused " +
-			"if the address belongs to another account, network or cluster, has static NAT, or is the source NAT " +
-			"address of a VPC, " +
-			"or if something else uses a port of the Service there. The controller never releases an address that " +
-			"it did not " +
-			"acquire. With `internal` it is an address of the VPC tier. An empty value is refused. If you remove the " +
-			"annotation, " +
-			"the Service keeps its address: to change it, name another one, or delete and recreate the Service.",
+			"in the nodes' network or VPC is used unchanged. Several Services may use one address with different " +
+			"ports. The Service is refused if the address belongs to another account, network or cluster, has static " +
+			"NAT, or is the source NAT address of a VPC, or if something else uses a port of the Service there. The " +
+			"controller never releases an address that it did not acquire. With `internal` it is an address of the " +
+			"VPC tier. An empty value is refused. If you remove the annotation, the Service keeps its address: to " +
+			"change it, name another one, or delete and recreate the Service.",
 	},
 	{
 		Name: Algorithm, Writer: ByUser,
 		Type: "word", Allowed: "roundrobin, leastconn, source",
 		Default: "`roundrobin`, or `source` with spec.sessionAffinity ClientIP",
 		Since:   "v0.1.0", Impact: ImpactNone, Example: "leastconn", CEL: celOneOf(RoundRobin, LeastConn, Source),
-		Doc: "How connections are spread over the nodes. On an internal load balancer, a change recreates the " +
-			"rules ([changes " +
-			"without a gap](loadbalancers.md#changes-without-a-gap)). With spec.sessionAffinity ClientIP only " +
-			"`source` is allowed.",
+		Doc: "How connections are spread over the nodes. On an internal load balancer, a change recreates the rules " +
+			"([changes without a gap](loadbalancers.md#changes-without-a-gap)). With spec.sessionAffinity ClientIP " +
+			"only `source` is allowed.",
 	},
 	{
 		Name: DirectSpread, Writer: ByUser,
 		Type: "number", Allowed: "a number from 1 to 32", Default: fmt.Sprintf("`%d`", DefaultSpread),
 		Since: "v0.1.0", Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
 		Doc: "In a VPC, into how many parts the clients of a forwarded port are divided, rounded up to a power of " +
-			"two. Each part " +
-			"has one node, through a port forwarding of its own ([modes](loadbalancers.md#modes)). It has no effect " +
-			"in an isolated " +
-			"network, where all clients of a forwarded port use one node.",
+			"two. Each part has one node, through a port forwarding of its own ([modes](loadbalancers.md#modes)). It " +
+			"has no effect in an isolated network, where all clients of a forwarded port use one node.",
 	},
 	{
 		Name: Hostname, Writer: ByUser,
 		Type: "DNS name", Allowed: "a DNS name in lower case", Default: "none",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "lb.example.org", CEL: celDNS,
 		Doc: "Published as the Service's ingress hostname in place of the address, so that traffic from inside the " +
-			"cluster goes " +
-			"through the load balancer too. The condition `csccm.io/LoadBalancerAddress` names the address. An " +
-			"empty value is " +
-			"refused: remove the annotation instead.",
+			"cluster goes through the load balancer too. The condition `csccm.io/LoadBalancerAddress` names the " +
+			"address. An empty value is refused: remove the annotation instead.",
 	},
 	{
 		Name: Internal, Writer: ByUser,
 		Type: "boolean", Allowed: booleans, Default: "`false`",
 		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "true", CEL: celBoolean,
 		Doc: "Creates an internal load balancer, which has an address of the VPC tier in place of a public one. The " +
-			"tier's offering " +
-			"must have internal load balancing (provider InternalLbVm). PROXY protocol, TLS and stickiness are not " +
-			"available, and " +
-			"only the tier's network ACL list enforces source ranges.",
+			"tier's offering must have internal load balancing (provider InternalLbVm). PROXY protocol, TLS and " +
+			"stickiness are not available, and only the tier's network ACL list enforces source ranges.",
 	},
 	{
 		Name: KeepIP, Writer: ByUser,
 		Type: "boolean", Allowed: booleans, Default: "`false`",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celBoolean,
-		Doc: "Keeps the address in the account when the Service is deleted, even if the controller acquired it. " +
-			"The rules are " +
-			"deleted.",
+		Doc: "Keeps the address in the account when the Service is deleted, even if the controller acquired it. The " +
+			"rules are deleted.",
 	},
 	{
 		Name: Mode, Writer: ByUser,
@@ -143,16 +131,12 @@ var table = []Definition{
 			Internal:         celOff,
 		}},
 		Doc: "How ports reach the nodes ([modes](loadbalancers.md#modes)). `proxy`: by load balancer rules. " +
-			"`direct`: by port " +
-			"forwardings, so that Pods see the client's own address (with externalTrafficPolicy Local) and UDP " +
-			"works through a " +
-			"virtual router. The controller moves a forwarded port when its node can no longer serve. PROXY " +
-			"protocol, TLS, " +
-			"stickiness, algorithm and internal addresses are refused. `auto`: by load balancer rules where the " +
-			"network's load " +
-			"balancer supports the protocol, otherwise by port forwardings. A virtual router supports TCP only, so " +
-			"UDP ports are " +
-			"forwarded, and TCP ports with the same number.",
+			"`direct`: by port forwardings, so that Pods see the client's own address (with externalTrafficPolicy " +
+			"Local) and UDP works through a virtual router. The controller moves a forwarded port when its node can " +
+			"no longer serve. PROXY protocol, TLS, stickiness, algorithm and internal addresses are refused. `auto`: " +
+			"by load balancer rules where the network's load balancer supports the protocol, otherwise by port " +
+			"forwardings. A virtual router supports TCP only, so UDP ports are forwarded, and TCP ports with the " +
+			"same number.",
 	},
 	{
 		Name: Network, Writer: ByUser,
@@ -161,8 +145,7 @@ var table = []Definition{
 		Default: "the network that all nodes share; if there is none, the one that already serves the Service",
 		Since:   "v0.1.0", Impact: ImpactNewAddress, Example: "k8s-net", CEL: celName,
 		Doc: "The guest network through which traffic reaches the nodes. Needed if the nodes have several networks " +
-			"in common. A " +
-			"node without a NIC in this network does not serve.",
+			"in common. A node without a NIC in this network does not serve.",
 	},
 	{
 		Name: NodeSelector, Writer: ByUser,
@@ -177,8 +160,7 @@ var table = []Definition{
 		Default: "`project-id` of the cloud-config",
 		Since:   "v0.1.0", Impact: ImpactNewAddress, Example: "shop", CEL: celName,
 		Doc: "The CloudStack project of the Service's nodes and of its address. It cannot be changed while the " +
-			"Service has an " +
-			"address: delete and recreate the Service.",
+			"Service has an address: delete and recreate the Service.",
 	},
 	{
 		Name: ProxyProtocol, Writer: ByUser,
@@ -187,8 +169,7 @@ var table = []Definition{
 		Default: "`false`",
 		Since:   "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celPorts,
 		Doc: "Sends the PROXY protocol (version 1) to the nodes, on all ports or on the named ones. Rules are " +
-			"changed in place. " +
-			"Change the backends at the same time.",
+			"changed in place. Change the backends at the same time.",
 	},
 	{
 		Name: ShareWith, Writer: ByUser,
@@ -197,9 +178,8 @@ var table = []Definition{
 		Default: "none: only the Service's own namespace",
 		Since:   "v0.1.0", Impact: ImpactNone, Example: "shop,blog", CEL: celShare,
 		Doc: "Other namespaces whose Services may use this Service's address, on ports that this Service does not " +
-			"use. Set it on " +
-			"the Service that has the address; the others name the address in `address`. Without it they keep the " +
-			"ports that they have, and get no more.",
+			"use. Set it on the Service that has the address; the others name the address in `address`. Without it " +
+			"they keep the ports that they have, and get no more.",
 	},
 	{
 		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta}, Writer: ByUser,
@@ -208,11 +188,9 @@ var table = []Definition{
 		Default: "`0.0.0.0/0`",
 		Since:   "v0.1.0", Impact: ImpactBriefInterruption, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
 		Doc: "Who may connect. Rules and firewall enforce this list, for internal load balancers and forwarded ports " +
-			"of a VPC its network ACL. An **empty** value denies everybody. If more " +
-			"than one of this annotation, Kubernetes' own annotation and the spec field is set, a client must be in " +
-			"each of them. " +
-			"IPv6 ranges are ignored, because public addresses are IPv4. A load balancer rule can have at most 60 " +
-			"ranges; more are " +
+			"of a VPC its network ACL. An **empty** value denies everybody. If more than one of this annotation, " +
+			"Kubernetes' own annotation and the spec field is set, a client must be in each of them. IPv6 ranges are " +
+			"ignored, because public addresses are IPv4. A load balancer rule can have at most 60 ranges; more are " +
 			"refused, except with `mode: direct` and for internal load balancers.",
 	},
 	{
@@ -220,10 +198,8 @@ var table = []Definition{
 		Type: "UUID", Allowed: "the id (UUID) of a certificate that was uploaded to CloudStack", Default: "none",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", CEL: celUUID,
 		Doc: "The certificate with which the router terminates TLS (CloudStack 4.22). The router then speaks plain " +
-			"HTTP to the " +
-			"nodes, one request per connection. Another certificate is assigned in place. The status has `ipMode: " +
-			"Proxy`, so that " +
-			"clients inside the cluster go through the router, too.",
+			"HTTP to the nodes, one request per connection. Another certificate is assigned in place. The status has " +
+			"`ipMode: Proxy`, so that clients inside the cluster go through the router, too.",
 	},
 	{
 		Name: SSLPorts, Writer: ByUser,
@@ -241,12 +217,9 @@ var table = []Definition{
 		Example: "lb-cookie",
 		CEL:     celOneOf("none", "lb-cookie", "app-cookie", "source"),
 		Doc: "Sends a client to the same node each time: by a cookie of the router, a cookie of the application, or " +
-			"a table of " +
-			"client addresses. With a cookie, the router treats the port as HTTP. `app-cookie` is refused on a " +
-			"virtual router: its " +
-			"HAProxy does not support it, and would refuse every later change of a rule in the network. " +
-			"spec.sessionAffinity " +
-			"ClientIP does not need this annotation: it uses the algorithm `source`.",
+			"a table of client addresses. With a cookie, the router treats the port as HTTP. `app-cookie` is refused " +
+			"on a virtual router: its HAProxy does not support it, and would refuse every later change of a rule in " +
+			"the network. spec.sessionAffinity ClientIP does not need this annotation: it uses the algorithm `source`.",
 	},
 	{
 		Name: StickinessOptions, Writer: ByUser,
@@ -265,16 +238,14 @@ var table = []Definition{
 		Type: "JSON", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
 		Example: `[{"id":"…","ip":"203.0.113.20","network":"…","allocated":true,"tagged":true}]`,
 		Doc: "The addresses that the Service uses, and whether the controller acquired them. Do not edit it: if the " +
-			"role may not " +
-			"set tags, it is the only proof of ownership.",
+			"role may not set tags, it is the only proof of ownership.",
 	},
 	{
 		Name: Allocation, Writer: ByController,
 		Type: "JSON", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
 		Example: `[{"job":"…","network":"…","since":"2026-11-21T12:00:00Z"}]`,
 		Doc: "Acquisitions of an address whose result is not known yet. Written before the call, so that a crash " +
-			"loses no address. " +
-			"Do not edit it.",
+			"loses no address. Do not edit it.",
 	},
 	{
 		Name: LeasewebID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
@@ -287,9 +258,8 @@ var table = []Definition{
 		Default: "absent",
 		Since:   "v0.1.0",
 		Impact:  ImpactNone,
-		Doc: "The record of Apache's provider v1.2 that it acquired the address. It proves nothing. `csccm " +
-			"adopt` without " +
-			"arguments offers to adopt the addresses of these Services.",
+		Doc: "The record of Apache's provider v1.2 that it acquired the address. It proves nothing. `csccm adopt` " +
+			"without arguments offers to adopt the addresses of these Services.",
 	},
 	{
 		Name: LeasewebNetworkID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
@@ -297,7 +267,7 @@ var table = []Definition{
 	},
 }
 
-// byName holds the rows of the table.
+// byName holds the rows of the table by name.
 var byName = func() map[string]Definition {
 	out := map[string]Definition{}
 	for _, d := range table {
@@ -306,5 +276,5 @@ var byName = func() map[string]Definition {
 	return out
 }()
 
-// allowed is the text of the table for an error message.
+// allowed returns the allowed values of an annotation, as an error message names them.
 func allowed(name string) string { return byName[name].Allowed }

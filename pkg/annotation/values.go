@@ -15,7 +15,7 @@ import (
 
 const booleans = "true, false, enabled, disabled, yes, no, on, off"
 
-// Bool reads a boolean in any of its spellings and any case.
+// Bool parses a boolean in any of its spellings and any case.
 func Bool(value string) (b, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(value)) {
 	case "true", "enabled", "yes", "on":
@@ -33,9 +33,10 @@ const (
 	Source     = "source"
 )
 
-// Modes.
+// Modes of a Service.
 const (
-	// Auto balances what the provider balances and forwards the rest; Proxy balances all, Direct forwards all.
+	// Auto uses load balancer rules for what the network's provider can balance, and port forwardings for the rest.
+	// Proxy uses load balancer rules only, Direct port forwardings only.
 	Auto   = "auto"
 	Proxy  = "proxy"
 	Direct = "direct"
@@ -47,9 +48,8 @@ func Modes() []string { return []string{Auto, Proxy, Direct} }
 // Anyone is the source range that contains every address.
 const Anyone = "0.0.0.0/0"
 
-// ParseRanges reads source ranges as people type them: separated by commas, blanks or line breaks, also within an item.
-// IPv4 ranges come back masked, sorted and without repetitions; a bare address is a /32. IPv6 ranges are returned
-// apart.
+// ParseRanges parses source ranges that are separated by commas, blanks or line breaks, also within an item. It returns
+// IPv4 ranges masked, sorted and without duplicates; a bare address is a /32. IPv6 ranges are returned separately.
 func ParseRanges(items []string) (v4 []netip.Prefix, v6 []string, err error) {
 	for _, item := range items {
 		for text := range strings.FieldsFuncSeq(item, separates) {
@@ -67,14 +67,14 @@ func ParseRanges(items []string) (v4 []netip.Prefix, v6 []string, err error) {
 	return Normalise(v4), v6, nil
 }
 
-// separates reports whether a character stands between the items of a list, as people type it.
+// separates reports whether a character separates the items of a list.
 func separates(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }
 
-// padding are leading zeros of the numbers in an address.
+// padding matches leading zeros of the numbers in an address.
 var padding = regexp.MustCompile(`(^|[.:])0+([0-9])`)
 
-// parseRange reads an address or a prefix. Numbers with leading zeros are decimal, as Kubernetes reads them; an IPv4
-// range that is written as an IPv6 one (IPv4-mapped) is an IPv4 range.
+// parseRange parses an address or a prefix. Numbers with leading zeros are decimal, as in Kubernetes. An IPv4-mapped
+// IPv6 range is an IPv4 range.
 func parseRange(text string) (p netip.Prefix, ok bool) {
 	address, length, prefix := strings.Cut(text, "/")
 	addr, err := netip.ParseAddr(address)
@@ -98,7 +98,7 @@ func parseRange(text string) (p netip.Prefix, ok bool) {
 	return p, p.IsValid()
 }
 
-// Normalise sorts prefixes and removes repetitions.
+// Normalise sorts prefixes and removes duplicates.
 func Normalise(in []netip.Prefix) []netip.Prefix {
 	out := slices.Clone(in)
 	slices.SortFunc(out, func(a, b netip.Prefix) int {
@@ -114,7 +114,7 @@ func Intersect(a, b []netip.Prefix) []netip.Prefix {
 	return Normalise(out)
 }
 
-// within returns the prefixes that lie within the outer ones, which outermost has returned.
+// within returns the prefixes of in that lie within one of outer, which is a result of outermost.
 func within(outer, in []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool {
 		at, _ := slices.BinarySearchFunc(outer, p,
@@ -138,7 +138,7 @@ func covers(outer, inner netip.Prefix) bool {
 	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
 }
 
-// Aggregate is the shortest list of prefixes that holds the same addresses.
+// Aggregate returns the shortest list of prefixes that contains the same addresses.
 func Aggregate(in []netip.Prefix) (out []netip.Prefix) {
 	for _, p := range outermost(in) {
 		for n := len(out); n > 0 && p.Bits() > 0 && out[n-1].Bits() == p.Bits() && parent(out[n-1]) == parent(p); n-- {
@@ -151,7 +151,7 @@ func Aggregate(in []netip.Prefix) (out []netip.Prefix) {
 
 func parent(p netip.Prefix) netip.Prefix { return netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked() }
 
-// Halves are the two prefixes that make up one; ok is false for a single address.
+// Halves returns the two halves of a prefix; ok is false for a single address.
 func Halves(p netip.Prefix) (low, high netip.Prefix, ok bool) {
 	if !p.Addr().Is4() || p.Bits() >= 32 {
 		return low, high, false
@@ -171,7 +171,7 @@ func Strings(prefixes []netip.Prefix) []string {
 	return out
 }
 
-// Canonical masks, sorts and joins ranges; what does not parse stays as it is.
+// Canonical masks, sorts and aggregates ranges; ranges that do not parse are kept unchanged.
 func Canonical(in []string) []string {
 	var odd []string
 	var prefixes []netip.Prefix
@@ -188,7 +188,7 @@ func Canonical(in []string) []string {
 	return slices.Compact(out)
 }
 
-// SameRanges reports whether two lists let in the same sources.
+// SameRanges reports whether two lists allow the same sources.
 func SameRanges(a, b []string) bool { return slices.Equal(Canonical(a), Canonical(b)) }
 
 // Contain reports whether every inner range lies within the outer ones.

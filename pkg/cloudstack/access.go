@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// access is the endpoint, the credentials and the transport of calls. It is replaced as a whole, so that
-// no call is signed with the new key and sent over the old transport.
+// access is the endpoint, the credentials and the transport of calls. It is replaced as a whole, so that no call is
+// signed with the new key and sent over the old transport.
 type access struct {
 	endpoint *url.URL // bare: no query, no user info
 	proof    Proof
@@ -40,11 +40,11 @@ type Proof interface {
 // keys are the API keys of a user.
 type keys struct{ api, secret string }
 
-// expiresAfter stays below the 15 minutes that a strict server allows, so that a clock
-// up to five minutes ahead or ten behind does no harm.
+// expiresAfter is less than the 15 minutes that a strict server allows, so that a clock may be up to five minutes ahead
+// or ten behind.
 const expiresAfter = 10 * time.Minute
 
-// Sign signs a call for this moment.
+// Sign implements Proof.
 func (k keys) Sign(form url.Values, now time.Time) {
 	form.Set("apiKey", k.api)
 	form.Set("signatureversion", "3")
@@ -52,11 +52,11 @@ func (k keys) Sign(form url.Values, now time.Time) {
 	form.Set(paramSignature, signatureOf(form, k.secret))
 }
 
-// Secrets returns the keys.
+// Secrets implements Proof.
 func (k keys) Secrets() []string { return []string{k.api, k.secret} }
 
-// javaForm turns Go's form encoding into Java's with blanks as %20. They differ in ~ and * too: a value with either,
-// signed Go's way, is refused with 401.
+// javaForm converts Go's form encoding to Java's, with blanks as %20. They differ in ~ and * too: the server refuses a
+// value with either with 401 if it was signed with Go's encoding.
 var javaForm = strings.NewReplacer("+", "%20", "%2A", "*", "~", "%7E")
 
 // signatureOf returns the signature of a form: parameters sorted by raw name, values percent-encoded as by javaForm,
@@ -76,15 +76,14 @@ func signatureOf(form url.Values, secret string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Adopt takes over endpoint, keys and transport of another client of the same CloudStack, one that has been
-// found to work. Calls that are under way end with the old ones; all later tries use the new ones. The other
-// client can be forgotten.
+// Adopt takes over endpoint, keys and transport of another client of the same CloudStack, which has been tested. Calls
+// in progress end with the old ones; all later tries use the new ones. The other client is no longer needed.
 func (c *Client) Adopt(other *Client) {
 	taken, old := other.access.Load(), c.access.Load()
 	c.mu.Lock()
 	for _, k := range old.proof.Secrets() {
 		if !slices.Contains(c.retired, k) {
-			c.retired = append(c.retired, k) // errors of calls under way may still have it in them
+			c.retired = append(c.retired, k) // errors of calls in progress may still contain it
 		}
 	}
 	c.mu.Unlock()
@@ -97,7 +96,7 @@ func (c *Client) Adopt(other *Client) {
 
 func closeIdle(rt http.RoundTripper) { (&http.Client{Transport: rt}).CloseIdleConnections() }
 
-// newTransport is the one pool of connections of a client.
+// newTransport returns the transport of a client, which has its only pool of connections.
 func newTransport(cfg *Config) (*http.Transport, error) {
 	tlsConfig := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -124,8 +123,8 @@ func newTransport(cfg *Config) (*http.Transport, error) {
 	}, nil
 }
 
-// trusted returns the system's certificates with those of ca-file and CABundle. Without these it returns nil, which
-// means the system's.
+// trusted returns the system's certificates and those of ca-file and CABundle. If both files are unset it returns nil,
+// which means the system's certificates.
 func trusted(cfg *Config) (*x509.CertPool, error) {
 	var pool *x509.CertPool
 	for _, f := range []struct{ key, name string }{{"ca-file", cfg.CAFile}, {"CA bundle", cfg.CABundle}} {

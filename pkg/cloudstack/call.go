@@ -17,17 +17,17 @@ import (
 
 // Call sends a command through the SDK and decodes the inner object of the answer into out. Every error is an *Error.
 //
-// The SDK knows no contexts, so each call has an SDK client of its own, whose transport has the context. (Making one
-// takes 3 µs, a seventh of what a call takes besides the network.)
+// The SDK does not support contexts, so each call makes an SDK client whose transport has the context. (That takes 3
+// µs, a seventh of the time of a call without the network.)
 //
-// The SDK never sees the API's address or keys: it builds the form and reads the answer, exchange does the rest. So
-// nothing secret can be in an SDK error or in the URLs that net/http puts into errors, and the signature is our own:
-// the SDK's is wrong for ~.
+// The SDK never gets the API's address or keys: it builds the form and decodes the answer, and exchange does the rest.
+// So SDK errors, and the URLs that net/http puts into errors, contain no secrets. The signature is also our own,
+// because the SDK's is wrong for ~.
 func (c *Client) Call(ctx context.Context, command string, params map[string]string, out any) error {
 	sdk := csapi.NewClient("http://cloudstack.invalid"+apiPath, "sdk", "sdk", true, csapi.WithHTTPClient(&http.Client{
 		Transport: roundTripFunc(func(req *http.Request) (*http.Response, error) { return c.perform(ctx, req) }),
 	}))
-	// By name with plain parameters: the SDK's own types do not read every answer, nor write every parameter.
+	// Call by command name with plain parameters: the SDK's types cannot decode every answer or encode every parameter.
 	custom, _ := sdk.Custom.(*csapi.CustomService)
 	p := &csapi.CustomServiceParams{}
 	for name, value := range params {
@@ -46,15 +46,14 @@ func (c *Client) Call(ctx context.Context, command string, params map[string]str
 
 	var own *Error
 	if errors.As(err, &own) {
-		return own // without what the SDK and net/http say around it
+		return own // without the texts that the SDK and net/http add
 	}
 
 	// The answer arrived and was a success by its status, but cannot be read.
 	return BadAnswer(command, "cannot read the answer: "+sanitized(err.Error(), c.secrets()...))
 }
 
-// perform takes the form out of the SDK's request, without the proof of identity, and performs the call the client's
-// way.
+// perform removes the SDK's credentials and signature from the form of its request, and sends the form with exchange.
 func (c *Client) perform(ctx context.Context, req *http.Request) (*http.Response, error) {
 	if err := req.ParseForm(); err != nil {
 		return nil, &Error{Kind: KindInvalid, Text: "cannot build the request"}
@@ -62,6 +61,7 @@ func (c *Client) perform(ctx context.Context, req *http.Request) (*http.Response
 	for _, proof := range []string{"apiKey", paramSignature, "signatureversion", "expires"} {
 		req.Form.Del(proof)
 	}
+
 	var body []byte
 	failure := c.exchange(ctx, req.Form, func(answer io.Reader) (err error) {
 		body, err = io.ReadAll(answer)

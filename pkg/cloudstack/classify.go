@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// codeInternal is CloudStack's code for everything that has none of its own.
+// codeInternal is CloudStack's code for all errors that have no code of their own.
 const codeInternal = 530
 
 // errorBody is the inner object of a failed answer.
@@ -26,14 +26,14 @@ type errorBody struct {
 	Text      string `json:"errortext"`
 }
 
-// Texts by which errors are classified, because CloudStack has no codes for them.
+// Texts that classify errors for which CloudStack has no codes.
 const (
 	textNoEntity    = "entity does not exist"
 	textNoProject   = "Unable to find project by id"
 	textProjectRole = "either does not exist, is not available for user"
 )
 
-// TextTwoFactor is the error of a login with a password when the user has two-factor authentication.
+// TextTwoFactor is the error of a login with a password if the user has two-factor authentication.
 const TextTwoFactor = "two-factor authentication is on for this user, which csccm does not support: use API keys " +
 	"(with keys it is never asked)"
 
@@ -52,8 +52,8 @@ func errorFromAnswer(command string, status int, body []byte) *Error {
 	e.Kind = classify(command, status, eb.Text)
 	switch {
 	case status == http.StatusUnauthorized && wrap == "errorresponse":
-		// A server answers 401 to signed calls of a command that it does not know. Only the wrapper differs from that
-		// of bad keys.
+		// A server answers 401 to signed calls of a command that it does not know. Only the wrapper differs from the
+		// answer to wrong keys.
 		e.Kind, e.Text = KindNotPermitted, "the server does not know this command"
 	case status == http.StatusNetworkAuthenticationRequired:
 		e.Text = TextTwoFactor
@@ -62,8 +62,8 @@ func errorFromAnswer(command string, status int, body []byte) *Error {
 	return e
 }
 
-// unwrap returns the only member of a JSON object, if it is an object itself, and its name; nil for anything else. The
-// name cannot be derived from the command: some commands have irregular ones.
+// unwrap returns the only member of a JSON object, if that is an object itself, and its name; nil for anything else.
+// The name cannot be derived from the command, because some commands have irregular ones.
 func unwrap(body []byte) (string, jsontext.Value) {
 	var m map[string]jsontext.Value
 	if json.Unmarshal(body, &m, decoding) != nil || len(m) != 1 {
@@ -160,7 +160,7 @@ func classifyForeign(status int, body []byte) (Kind, string) {
 
 var throttleDelay = regexp.MustCompile(`retry after \[(\d+)\] ?ms`)
 
-// delayFromText reads the time to wait out of a 429's text; there is no header for it.
+// delayFromText returns the time to wait from the text of a 429; there is no header for it.
 func delayFromText(text string) time.Duration {
 	m := throttleDelay.FindStringSubmatch(text)
 	if m == nil {

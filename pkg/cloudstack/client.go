@@ -56,8 +56,8 @@ type Client struct {
 // Option changes a Client.
 type Option func(*Client)
 
-// WithTransport replaces the HTTP transport (for tests). TLS and proxy settings
-// of the configuration then have no effect.
+// WithTransport replaces the HTTP transport, for tests. The TLS and proxy settings of the configuration then have no
+// effect.
 func WithTransport(rt http.RoundTripper) Option {
 	return func(c *Client) { c.base = rt }
 }
@@ -67,7 +67,7 @@ func WithProof(p Proof, wrap func(http.RoundTripper) http.RoundTripper) Option {
 	return func(c *Client) { c.proof, c.wrap = p, wrap }
 }
 
-// WithReadLimit bounds the duration of a read including its retries, for callers with somebody waiting.
+// WithReadLimit limits the duration of a read including its retries, for callers for which a user waits.
 func WithReadLimit(d time.Duration) Option { return func(c *Client) { c.readLimit = d } }
 
 // WithClock replaces the clock of retries, rate limit and job polls.
@@ -76,8 +76,8 @@ func WithClock(cl clock.Clock) Option { return func(c *Client) { c.clock = cl } 
 // WithObserver calls f after every HTTP exchange. f must be fast and safe for concurrent use.
 func WithObserver(f func(Observation)) Option { return func(c *Client) { c.observer = f } }
 
-// WithWriteGate makes the client ask before every try of a call that changes something. The call is not sent
-// when the gate has an error; else leave is called when the answer is there.
+// WithWriteGate makes the client call gate before every try of a call that changes something. If gate returns an error,
+// the call is not sent; otherwise leave is called after the answer.
 func WithWriteGate(gate func() (leave func(), err error)) Option {
 	return func(c *Client) { c.gate = gate }
 }
@@ -87,14 +87,14 @@ func WithJitter(f func(limit time.Duration) time.Duration) Option {
 	return func(c *Client) { c.jitter = f }
 }
 
-// Observation is one HTTP exchange as WithObserver's function sees it.
+// Observation describes one HTTP exchange for the function of WithObserver.
 type Observation struct {
 	Code   int  // HTTP status; 0 when no answer came
 	Silent bool // no answer came, though the caller waited for one
 }
 
-// NewClient makes a client that signs with cfg's keys. It makes no call. It
-// fails when api-url, keys or ca-file are not usable.
+// NewClient returns a client that signs with cfg's keys. It makes no call. It fails if api-url, keys or ca-file are not
+// usable.
 func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 	if cfg == nil {
 		return nil, &cloudconfig.Error{Err: errors.New("cloudstack: no configuration")}
@@ -140,19 +140,19 @@ func randomJitter(limit time.Duration) time.Duration {
 	return rand.N(limit + 1) //nolint:gosec // jitter needs no secrecy
 }
 
-// Endpoint is the URL that calls go to, without query or user info.
+// Endpoint returns the URL of the API, without query or user info.
 func (c *Client) Endpoint() string { return c.access.Load().endpoint.String() }
 
 // Jobs returns the client's job waiter.
 func (c *Client) Jobs() *JobWaiter { return c.jobs }
 
-// Role returns what is known of the role of the client's user.
+// Role returns what is known about the role of the client's user.
 func (c *Client) Role() *Role { return c.jobs.role }
 
-// CloseIdleConnections closes connections that no call uses.
+// CloseIdleConnections closes connections that no call uses at present.
 func (c *Client) CloseIdleConnections() { closeIdle(c.access.Load().base) }
 
-// String names the endpoint and nothing secret.
+// String returns the endpoint and nothing secret.
 func (c *Client) String() string {
 	if c == nil {
 		return "<nil>"

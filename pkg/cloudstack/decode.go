@@ -52,7 +52,7 @@ func readString(d *jsontext.Decoder, out *string) error {
 			ID      string `json:"id"`
 			Name    string `json:"name"`
 		}
-		err = json.Unmarshal(v, &object) // not by decoding, whose initialisation this would refer to
+		err = json.Unmarshal(v, &object) // without decoding, whose initialisation refers to readString
 		*out = cmp.Or(object.Address, object.ID, object.Name)
 	default:
 	}
@@ -60,7 +60,7 @@ func readString(d *jsontext.Decoder, out *string) error {
 	return err
 }
 
-// readInt reads an integer sent as a number or as text; anything else is 0.
+// readInt decodes an integer sent as a number or as text; anything else is 0.
 func readInt(d *jsontext.Decoder, out *int) error {
 	v, err := d.ReadValue()
 	if err != nil {
@@ -78,14 +78,14 @@ func readInt(d *jsontext.Decoder, out *int) error {
 	return nil
 }
 
-// readBool reads a boolean sent as a boolean or as text; what is not true is false.
+// readBool decodes a boolean sent as a boolean or as text; everything but true is false.
 func readBool(d *jsontext.Decoder, out *bool) error {
 	v, err := d.ReadValue()
 	*out = err == nil && strings.EqualFold(string(bytes.Trim(v, `"`)), "true")
 	return err
 }
 
-// readTags reads tags by their keys; no tags are nil. Other maps are left to the JSON package.
+// readTags decodes a list of tags into a map; an empty list is nil. Other maps are left to the JSON package.
 func readTags(d *jsontext.Decoder, out *map[string]string) error {
 	if d.PeekKind() != '[' {
 		return errors.ErrUnsupported
@@ -124,9 +124,9 @@ func readStrings(d *jsontext.Decoder, out *[]string) error {
 	return err
 }
 
-// scan reads an answer {"x":{"count":n,"object":[...]}} while it arrives, and calls add with each item, which is valid
-// until the next. An error of add ends it. count is -1 when the answer has none, which for CloudStack means an empty
-// list.
+// scan decodes an answer {"x":{"count":n,"object":[...]}} while it arrives, and calls add with each item, which is
+// valid until the next call. An error of add ends the scan. count is -1 if the answer has none, which for CloudStack
+// means an empty list.
 func scan[T any](answer io.Reader, object string, add func(item *T, count int) error) (count int, err error) {
 	d := jsontext.NewDecoder(answer, decoding)
 	count = -1
@@ -189,8 +189,8 @@ func scan[T any](answer io.Reader, object string, add func(item *T, count int) e
 	return count, nil
 }
 
-// eachMember reads an object. member is called with each name, which is valid until more is read, and reads or skips
-// the value.
+// eachMember decodes an object. It calls member with each name, which is valid until more is read; member must read or
+// skip the value.
 func eachMember(d *jsontext.Decoder, member func(name []byte) error) error {
 	if err := open(d, '{'); err != nil {
 		return err
@@ -217,11 +217,11 @@ func open(d *jsontext.Decoder, kind jsontext.Kind) error {
 }
 
 const (
-	maxSharedText  = 64      // bytes; longer texts rarely come twice
-	maxSharedTexts = 1 << 16 // then sharing begins from nothing
+	maxSharedText  = 64      // bytes; longer texts are rarely repeated
+	maxSharedTexts = 1 << 16 // then the map is cleared
 )
 
-// shared has texts that came before, ids most of all, so that the answers of the process share one string for each.
+// shared deduplicates short texts, mostly IDs, so that all answers in the process use one string for equal texts.
 var shared = sharedTexts{known: map[string]string{}}
 
 type sharedTexts struct {

@@ -38,6 +38,7 @@ func page(answer io.Reader) (items []item, count int, err error) {
 
 func TestScan(t *testing.T) {
 	t.Parallel()
+
 	for answer, want := range map[string]string{
 		`{"x":{"count":2,"vm":[{"id":"1","other":{"id":[1,"2"]},"nic":[{"ipaddress":"10.0.0.1"},{}]},{"id":"\u0032\n","name":null}]}}`: "2 [{1  [{10.0.0.1} {}]} {2\n  []}]",
 		` { "x" : { "vm" : [ {"id":"1"} ] , "count" : "7" } } `:                                                                        "7 [{1  []}]",
@@ -153,7 +154,7 @@ func manyMembers(t *testing.T, n int) []byte {
 	return b.Bytes()
 }
 
-// A long list is read while it arrives: one that breaks off is asked for again and read from its beginning.
+// A long list is decoded while it arrives. If it breaks off, it is requested again and decoded from its beginning.
 func TestLongListThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -196,8 +197,8 @@ func TestLongListThatBreaksOff(t *testing.T) {
 	}
 }
 
-// The cost of a list of members, which a drift round reads for each rule: bytes and allocations, which do not depend on
-// the machine.
+// This limits the cost of a list of members, which the drift check reads for each rule: bytes and allocations, which
+// are the same on every machine.
 func TestMembersAreReadCheaply(t *testing.T) {
 	const n = 1000
 	body := manyMembers(t, n)
@@ -228,7 +229,7 @@ func TestMembersAreReadCheaply(t *testing.T) {
 	require.LessOrEqual(t, size, uint64(1<<20), "14 MB with encoding/json")
 }
 
-// A server that goes on for ever does not fill the memory.
+// A server that never ends its answer does not fill the memory.
 func TestListsAreBoundedInAll(t *testing.T) {
 	t.Parallel()
 	for name, least := range map[string]int{"pages as asked for": 0, "huge pages": 60_000} {

@@ -29,15 +29,15 @@ func (c *Client) HasParameter(ctx context.Context, command, parameter string) (h
 	return has, err
 }
 
-// Capabilities is what listCapabilities says of the server.
+// Capabilities is the part of listCapabilities that csccm uses.
 type Capabilities struct {
 	Version string `json:"cloudstackversion"` // for example 4.22.0.0
-	// RateMax calls of an account may be made in each RateInterval; 0 without API throttling.
+	// RateMax is the number of calls that an account may make in each RateInterval; 0 without API throttling.
 	RateMax      int           `json:"apilimitmax"`
 	RateInterval time.Duration `json:"-"`
 }
 
-// Capabilities asks the server what it is.
+// Capabilities returns the server's version and rate limit. The client adapts its own rate limit to the server's.
 func (c *Client) Capabilities(ctx context.Context) (*Capabilities, error) {
 	var answer struct {
 		Capability struct {
@@ -60,7 +60,7 @@ type Zone struct {
 	Name string `json:"name"`
 }
 
-// ListZones lists the zones the caller may use. Disabled ones are not among them.
+// ListZones lists the zones that the caller may use, without disabled ones.
 func (c *Client) ListZones(ctx context.Context) ([]Zone, error) {
 	return List(ctx, c, "listZones", "zone", nil, func(z *Zone) string { return z.ID })
 }
@@ -75,7 +75,7 @@ type Project struct {
 
 // ListProjects lists the projects the caller belongs to; for admins, all they may see.
 func (c *Client) ListProjects(ctx context.Context) ([]Project, error) {
-	// Without listall an admin sees only projects of the own account; for users it changes nothing.
+	// Without listall, an admin gets only projects of their own account. For other users it changes nothing.
 	f := Params{"listall": "true"}
 	return List(ctx, c, "listProjects", "project", f, func(p *Project) string { return p.ID })
 }

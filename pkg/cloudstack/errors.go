@@ -15,23 +15,23 @@ type Kind int
 // Kinds of failures. The zero value is the least specific one.
 const (
 	KindUnknown  Kind = iota
-	KindNotFound      // the id names nothing (any more)
-	// the role, project role or ownership forbids it (432, 531), or the server has no such command
+	KindNotFound      // no object has the ID (any more)
+	// KindNotPermitted: the role, project role or ownership forbids it (432, 531), or the server has no such command.
 	KindNotPermitted
-	KindAuth      // keys wrong, expired, disabled (401); password wrong; two-factor authentication wanted
-	KindThrottled // 429: later
+	KindAuth      // keys wrong, expired, disabled (401); password wrong; two-factor authentication required
+	KindThrottled // 429: retry later
 	KindConflict  // 537: port or rule taken
 	KindLimit     // 532, 535: a quota
 	KindCapacity  // 533: no free address
-	KindInvalid   // 431: a parameter or state that will not become right by itself
-	KindTransient // 503, 534, network errors, 5xx: later
+	KindInvalid   // 431: a wrong parameter or state; retries do not help
+	KindTransient // 503, 534, network errors, 5xx: retry later
 	KindJobFailed // an asynchronous job ended in failure
 )
 
 var kindNames = [...]string{"Unknown", "NotFound", "NotPermitted", "Auth", "Throttled", "Conflict", "Limit", "Capacity",
 	"Invalid", "Transient", "JobFailed"}
 
-// String is the kind's name for logs and metrics.
+// String returns the kind's name for logs and metrics.
 func (k Kind) String() string { return kindNames[k] }
 
 // Error is a failed CloudStack call. It never carries keys, signatures or URL queries.
@@ -42,13 +42,13 @@ type Error struct {
 	CSCode   int    // cserrorcode
 	Text     string // the server's errortext, sanitised
 	JobID    string // set when a job failed or could not be followed
-	// MayHaveHappened is true when the request may have taken effect although no answer arrived.
+	// MayHaveHappened is true if the request may have taken effect although no answer arrived.
 	MayHaveHappened bool
 	Err             error // cause, if any; context errors can be found with errors.Is
 }
 
-// ErrJobTimeout is the cause of an *Error about a job that did not end within the
-// configuration's job-timeout. The job may still run.
+// ErrJobTimeout is the cause of an *Error about a job that did not end within the configuration's job-timeout. The job
+// may still run.
 var ErrJobTimeout = errors.New("job has not ended in time")
 
 // IsKind reports whether err is or wraps an *Error of kind k.

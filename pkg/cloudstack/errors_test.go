@@ -23,16 +23,12 @@ func TestRecordedErrors(t *testing.T) {
 	csCode := regexp.MustCompile(`"cserrorcode": ?(\d+)`)
 	for kind, names := range map[Kind]string{
 		KindNotFound: "listVirtualMachines.unknown-id listLoadBalancerRules.unknown-id " +
-			"createLoadBalancerRule.unknown-ip " +
-			"queryAsyncJobResult.unknown-job",
+			"createLoadBalancerRule.unknown-ip queryAsyncJobResult.unknown-job",
 		KindNotPermitted: "listVirtualMachines.projectid-not-a-member listLoadBalancerRuleInstances.other-account " +
-			"listDomains.user " +
-			"getUserKeys.other auth.unknown-command auth.command-not-permitted " +
-			"queryAsyncJobResult.other-accounts-job " +
-			"associateIpAddress.other-accounts-network",
+			"listDomains.user getUserKeys.other auth.unknown-command auth.command-not-permitted " +
+			"queryAsyncJobResult.other-accounts-job associateIpAddress.other-accounts-network",
 		KindInvalid: "listVirtualMachines.page-without-pagesize listFirewallRules.after-disassociate " +
-			"createAccount.duplicate " +
-			"createTags.missing-tags associateIpAddress.no-params createLoadBalancerRule.udp " +
+			"createAccount.duplicate createTags.missing-tags associateIpAddress.no-params createLoadBalancerRule.udp " +
 			"smallpage.listVirtualMachines.pagesize-500",
 		KindUnknown: "listApis.unknown createRole.duplicate createRole.bogus-type createUser.duplicate " +
 			"customjobid.associate-same-id-again",
@@ -113,7 +109,7 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, "JobFailed", KindJobFailed.String())
 }
 
-// TestSecretsInErrors lets the server answer with what it was sent.
+// TestSecretsInErrors makes the server repeat in its answer what it was sent.
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(func(_ int, form url.Values) reply {

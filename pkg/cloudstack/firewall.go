@@ -35,17 +35,16 @@ func (c *Client) ListFirewallRules(ctx context.Context, q FirewallRuleQuery) ([]
 	return List(ctx, c, "listFirewallRules", "firewallrule", f, func(r *FirewallRule) string { return r.ID })
 }
 
-// CreateFirewallRuleRequest opens a port range of an address. StartPort and
-// EndPort both 0 mean all ports. CIDRs must not be empty: the server would allow
-// everyone.
+// CreateFirewallRuleRequest opens a port range of an address. StartPort and EndPort 0 mean all ports. CIDRs must not be
+// empty: the server would allow everyone.
 type CreateFirewallRuleRequest struct {
 	PublicIPID, Protocol string
 	StartPort, EndPort   int
 	CIDRs                []string
 }
 
-// CreateFirewallRule makes an ingress rule. Rules of one address should be made
-// one after the other; the server locks them with long sleeps.
+// CreateFirewallRule creates an ingress rule. Create the rules of one address one after the other: the server
+// serialises them with a lock and long sleeps.
 func (c *Client) CreateFirewallRule(ctx context.Context, r CreateFirewallRuleRequest) (Submitted, error) {
 	const command = "createFirewallRule"
 	if len(r.CIDRs) == 0 {
@@ -94,8 +93,8 @@ func (a *NetworkACL) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// NetworkACLQuery filters listNetworkACLs. Without ListID it asks for every item that the caller sees, including those
-// of the two default lists.
+// NetworkACLQuery filters listNetworkACLs. Without ListID it selects every item that the caller may see, including
+// those of the two default lists.
 type NetworkACLQuery struct {
 	ListID, ProjectID string
 }
@@ -116,7 +115,7 @@ type CreateNetworkACLRequest struct {
 	Reason             string
 }
 
-// CreateNetworkACL makes an item that allows ingress.
+// CreateNetworkACL creates an item that allows ingress.
 func (c *Client) CreateNetworkACL(ctx context.Context, r CreateNetworkACLRequest) (Submitted, error) {
 	const command = "createNetworkACL"
 	if len(r.CIDRs) == 0 || r.Number < 1 {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// Keys with characters that escaping touches; the canary tests look for them.
+// Keys with characters that need escaping. The tests search outputs for them.
 const (
 	testAPIKey    = "canaryApiKey_-AAAA~1111+/="
 	testSecretKey = "canarySecretKey_-BBBB~2222+/="
@@ -46,8 +46,8 @@ type call struct {
 	Method string
 }
 
-// fakeAPI is a server whose answers the test gives. Its clients call it without a socket: in the bubble of a synctest,
-// who waits for it lets the time go on.
+// fakeAPI is a server whose answers come from the test. Its clients call it without a socket, so that waiting for an
+// answer takes no real time in a synctest bubble.
 type fakeAPI struct {
 	answer func(n int, form url.Values) reply
 	mu     sync.Mutex
@@ -82,7 +82,7 @@ func newFakeAPI(answer func(n int, form url.Values) reply) *fakeAPI {
 // always serves the same answer.
 func always(r reply) *fakeAPI { return newFakeAPI(func(int, url.Values) reply { return r }) }
 
-// RoundTrip notes a call and answers it. A handler that aborts cuts the connection.
+// RoundTrip records a call and answers it. If the handler aborts, the connection is cut.
 func (f *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	out, cut := httptest.NewRecorder(), make(chan bool, 1)
 	go func() {

@@ -68,14 +68,14 @@ func (c *Client) ListInternalLoadBalancers(
 	return List(ctx, c, "listLoadBalancers", "loadbalancer", f, func(b *InternalLoadBalancer) string { return b.ID })
 }
 
-// CreateInternalLoadBalancerRequest makes a port of an address of a tier; Address empty takes a free one.
+// CreateInternalLoadBalancerRequest describes a port of an address of a tier; an empty Address means any free one.
 type CreateInternalLoadBalancerRequest struct {
 	Name, Description, Algorithm string
 	NetworkID, Address           string
 	Port, InstancePort           int
 }
 
-// CreateInternalLoadBalancer makes an internal load balancer without members.
+// CreateInternalLoadBalancer creates an internal load balancer without members.
 func (c *Client) CreateInternalLoadBalancer(
 	ctx context.Context, r CreateInternalLoadBalancerRequest,
 ) (Submitted, error) {

@@ -18,8 +18,8 @@ const (
 	commandListJobs = "listAsyncJobs"
 )
 
-// Submitted is the first answer of an asynchronous call. ID is the object's id
-// where the call creates one, JobID the job to wait for.
+// Submitted is the first answer of an asynchronous call. ID is the ID of the object that the call creates, if any;
+// JobID is the job to wait for.
 type Submitted struct {
 	ID    string `json:"id"`
 	JobID string `json:"jobid"`
@@ -91,7 +91,7 @@ func (j *jobJSON) state(jobID string, secrets []string) *Job {
 // ended reports whether the job will not change any more.
 func (s *Job) ended() bool { return s.Status != JobPending }
 
-// err is the failure of an ended job, nil for a success.
+// err returns the failure of a job that has ended, or nil if it succeeded.
 func (s *Job) err(command string) error {
 	e := &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, MayHaveHappened: true}
 	switch s.Status {
@@ -101,7 +101,7 @@ func (s *Job) err(command string) error {
 		e.Text = cmp.Or(s.ErrorText, "the job was cancelled")
 	case JobFailed:
 		e.Text, e.MayHaveHappened = cmp.Or(s.ErrorText, "the job failed without a reason given"), false
-		if !s.hasResult { // nothing was rolled back: the half-done resource stays as it was
+		if !s.hasResult { // nothing was rolled back: the incomplete resource stays
 			e.Kind, e.Text, e.MayHaveHappened = KindTransient, "the management server broke the job off, probably "+
 				"by a restart", true
 		}
@@ -111,8 +111,8 @@ func (s *Job) err(command string) error {
 	return e
 }
 
-// QueryJob reads a job once, whatever its state; a failed job is no error here.
-// A job the server does not know (any more: they are kept for a day) is KindNotFound.
+// QueryJob reads a job once, whatever its state; a failed job is no error here. A job that the server does not know, or
+// no longer knows after a day, is KindNotFound.
 func (c *Client) QueryJob(ctx context.Context, jobID string) (*Job, error) {
 	var j jobJSON
 	if err := c.Call(ctx, commandQueryJob, map[string]string{"jobid": jobID}, &j); err != nil {
@@ -121,8 +121,8 @@ func (c *Client) QueryJob(ctx context.Context, jobID string) (*Job, error) {
 	return j.state(jobID, c.secrets()), nil
 }
 
-// runningJobs are the ids of the caller's jobs that still run; the server lists no others. One that ends while the
-// server counts and lists makes the count larger than the list: only a full page has another after it.
+// runningJobs returns the IDs of the caller's running jobs; the server lists no others. If a job ends while the server
+// counts and lists, the count is larger than the list. There is a next page only if this one is full.
 func (c *Client) runningJobs(ctx context.Context) (map[string]struct{}, error) {
 	size := c.currentPageSize()
 	first := Params{"page": "1", "pagesize": strconv.Itoa(size)}

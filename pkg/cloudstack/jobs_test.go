@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// fakeJobs is a server with jobs that end at a time of the bubble's clock.
+// fakeJobs is a server with jobs that end at given times.
 type fakeJobs struct {
 	mu       sync.Mutex
 	ends     map[string]time.Time
@@ -221,7 +221,8 @@ func TestListRefused(t *testing.T) {
 	})
 }
 
-// Asked one by one, jobs that have ended cost one query each and no time; one that never ends delays none that are new.
+// If jobs are queried one by one, those that have ended cost one query each and no time, and one that never ends does
+// not delay new ones.
 func TestJobsThatCannotBeListed(t *testing.T) {
 	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.listErr = &Error{Kind: KindNotPermitted, HTTPCode: 432, Text: "no"}
@@ -255,8 +256,10 @@ func TestWhatIsKnownOfTheRole(t *testing.T) {
 		require.True(t, r.Lacks("p", "createTags", time.Now()))
 		time.Sleep(time.Second)
 		require.False(t, r.Lacks("p", "createTags", time.Now()), "a drift round that began since asks again")
+
 		time.Sleep(RefusalAge)
 		require.False(t, r.Lacks("p", "createTags", time.Time{}), "it is long ago")
+
 		r.Note("p", "createTags", true)
 		time.Sleep(time.Hour)
 		has, known := r.Has("p", "createTags", time.Now())
@@ -365,7 +368,7 @@ func TestTwoCallersOfOneJob(t *testing.T) {
 	})
 }
 
-// Jobs whose success the caller sees elsewhere cost no result read: one list tells that they have ended.
+// Jobs whose success the caller sees elsewhere need no query: one list shows that they have ended.
 func TestUnreadJobs(t *testing.T) {
 	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("long", 700*time.Millisecond)
@@ -391,7 +394,7 @@ func TestUnreadJobs(t *testing.T) {
 	})
 }
 
-// A job that is asked for on its own is read even if nobody needs its result: that is what shows its end.
+// A single job is queried even if no caller needs its result, because the query shows that it has ended.
 func TestUnreadJobThatFailsAlone(t *testing.T) {
 	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("a", time.Second)
@@ -402,7 +405,7 @@ func TestUnreadJobThatFailsAlone(t *testing.T) {
 	})
 }
 
-// The caller knows best when a job has probably ended, but polls are never closer than the minimum.
+// The caller says when a job has probably ended, but polls are never closer than minPoll.
 func TestFirstPollComesWhenTheJobIsDue(t *testing.T) {
 	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		wait := func(id string, lasts, due time.Duration) time.Duration {
@@ -486,7 +489,7 @@ func TestJobErrors(t *testing.T) {
 	require.Equal(t, "apikey=REDACTED", s.ErrorText)
 }
 
-// A job that ends between the server's count and its list costs no second page; a full page has one.
+// A job that ends between the server's count and its list does not cause a request for a second page; a full page does.
 func TestRunningJobsAsksForAnotherPageOnlyAfterAFullOne(t *testing.T) {
 	t.Parallel()
 	page := func(from, to, count int) reply {

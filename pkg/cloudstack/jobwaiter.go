@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	minPoll    = 200 * time.Millisecond // the shortest time between two polls of the process
+	minPoll    = 200 * time.Millisecond // shortest time between two polls
 	maxPoll    = 2 * time.Second
-	pollGrowth = 1.3 // of the interval, by each poll that ends no job
+	pollGrowth = 1.3 // growth of the interval by each poll after which no job has ended
 	longJob    = time.Minute
 )
 
@@ -29,24 +29,24 @@ func longestPoll(age time.Duration) time.Duration {
 	return min(max(maxPoll, age/30), time.Minute)
 }
 
-// JobWaiter waits for jobs for all callers with shared polls: a list of the running jobs for several jobs, a query for
-// one. It makes at most one poll per minPoll and reads each result at most once. A query that ends its job is the read
-// of its result.
+// JobWaiter waits for jobs on behalf of all callers with shared polls: for several jobs it lists the running ones, for
+// one job it queries that job. It makes at most one poll per minPoll and reads each result at most once. If a query
+// shows that a job has ended, its answer is used as the result.
 //
-// One goroutine polls, and only while somebody waits. A poll that fails but may succeed later fails no waiter; the next
-// poll asks again, until the waiter's time is up.
+// One goroutine polls, and only while a caller waits. A failed poll that may succeed later does not end a wait; polling
+// continues until the waiter's time is up.
 type JobWaiter struct {
 	query   func(ctx context.Context, jobID string) (*Job, error)
 	running func(ctx context.Context) (map[string]struct{}, error)
 	clock   clock.Clock
-	timeout time.Duration // of one job, from the begin of Await
-	role    *Role         // of the client; here it says whether jobs may be listed
+	timeout time.Duration // for one job, from the start of Await
+	role    *Role         // of the client; used to know whether jobs may be listed
 
 	mu       sync.Mutex
 	jobs     map[string]*waitedJob
 	seq      int
 	stop     context.CancelFunc // of the polling goroutine; nil while there is none
-	wake     chan struct{}      // tells the polling goroutine of a new job; capacity 1
+	wake     chan struct{}      // signals a new job to the polling goroutine; capacity 1
 	interval time.Duration
 	lastPoll time.Time // kept while nobody polls: the next poll begins at least minPoll later
 	nextPoll time.Time
@@ -60,24 +60,23 @@ type waitedJob struct {
 	since   time.Time // when it was submitted
 	waiters map[chan outcome]struct{}
 	read    bool // somebody needs the result
-	asked   int  // how often it was found running by its own query
+	asked   int  // how many queries have found it running
 }
 
-// outcome is the end of a wait. It is empty for a job that has ended and whose result was not read.
+// outcome is the end of a wait. It is empty for a job that has ended but whose result was not read.
 type outcome struct {
 	state *Job
 	lost  error // why the job's state cannot be read
 }
 
-// Await says how to wait for a job.
+// Await describes how to wait for a job.
 type Await struct {
 	Command, JobID string        // Command made the job; it is used in texts and metrics
 	Age            time.Duration // since the job was submitted
-	// Due is how long the job probably still runs: no poll is made for it before. Nil for the shortest interval of
-	// polls.
+	// Due is how long the job is expected to run; it is not polled earlier. nil means minPoll.
 	Due *time.Duration
-	// Unread means that the caller can see in CloudStack's state whether the job succeeded: its result is not read
-	// for this caller, unless that is what shows that the job has ended.
+	// Unread means that the caller does not need the result, because CloudStack's state shows whether the job
+	// succeeded. The result is then read only if it is needed to see that the job has ended.
 	Unread bool
 }
 
@@ -85,7 +84,7 @@ func newJobWaiter(
 	query func(context.Context, string) (*Job, error), running func(context.Context) (map[string]struct{}, error),
 	cl clock.Clock, timeout time.Duration,
 ) *JobWaiter {
-	registerMetrics() // before anything is counted: registering creates them again
+	registerMetrics() // before anything is counted, because registering resets the metrics
 	return &JobWaiter{
 		query:   query,
 		running: running,
@@ -108,7 +107,7 @@ func (w *JobWaiter) Wait(ctx context.Context, command, jobID string) (*Job, erro
 	return w.Await(ctx, Await{Command: command, JobID: jobID})
 }
 
-// Result is Wait for a job that was seen to have ended: it reads the result at once.
+// Result is like Wait for a job that is known to have ended: it reads the result at once.
 func (w *JobWaiter) Result(ctx context.Context, command, jobID string) (*Job, error) {
 	state, err := w.query(ctx, jobID)
 	if err != nil || !state.ended() {
@@ -117,7 +116,7 @@ func (w *JobWaiter) Result(ctx context.Context, command, jobID string) (*Job, er
 	return state, state.err(command)
 }
 
-// Await is Wait with options. It returns nil and no error for a job that has ended and whose result was not read.
+// Await is like Wait, with options. It returns nil and no error for a job that has ended but whose result was not read.
 func (w *JobWaiter) Await(ctx context.Context, a Await) (*Job, error) {
 	if a.JobID == "" {
 		return nil, &Error{Kind: KindInvalid, Command: a.Command, Text: "there is no job to wait for"}
@@ -128,13 +127,15 @@ func (w *JobWaiter) Await(ctx context.Context, a Await) (*Job, error) {
 	defer jobsWaiting.Dec()
 	out := w.join(a) //nolint:contextcheck // the polling goroutine serves all callers and outlives this one
 	defer w.leave(a.JobID, out)
+
 	timer := w.clock.NewTimer(w.timeout)
 	defer timer.Stop()
+
 	failed := &Error{Kind: KindTransient, Command: a.Command, JobID: a.JobID, MayHaveHappened: true}
 	select {
 	case o := <-out:
 		if lost, ok := errors.AsType[*Error](o.lost); ok {
-			*failed = *lost // shared, too
+			*failed = *lost // lost is shared by the waiters of the job
 			failed.Text = "the state of the job of " + a.Command + " cannot be read: " + lost.Text
 			failed.JobID, failed.MayHaveHappened = a.JobID, true
 			return nil, failed
@@ -210,7 +211,7 @@ func (w *JobWaiter) join(a Await) chan outcome {
 	return out
 }
 
-// leave removes a waiter; with the last one polling ends.
+// leave removes a waiter. Polling ends with the last one.
 func (w *JobWaiter) leave(id string, out chan outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,7 +224,7 @@ func (w *JobWaiter) leave(id string, out chan outcome) {
 	w.stopLocked()
 }
 
-// stopLocked ends polling if nobody waits.
+// stopLocked ends polling if nobody waits. The caller holds w.mu.
 func (w *JobWaiter) stopLocked() {
 	if len(w.jobs) > 0 {
 		return
@@ -235,7 +236,7 @@ func (w *JobWaiter) stopLocked() {
 	w.lastErr = nil
 }
 
-// poll is the one goroutine that asks the server.
+// poll polls the server until ctx ends. At most one goroutine runs it.
 func (w *JobWaiter) poll(ctx context.Context, wake <-chan struct{}) {
 	for {
 		w.mu.Lock()
@@ -262,10 +263,10 @@ func (w *JobWaiter) poll(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// pollOnce makes one poll, without a retry, which the next poll is. For several jobs that is one list, where the role
-// may list jobs, and the results of those that the list does not show any more are read. Otherwise it asks for job
-// after job, those that were asked for least first, until one still runs. The interval grows only when no job has
-// ended.
+// pollOnce makes one poll. It does not retry, because the next poll follows anyway. For several jobs it lists the
+// running jobs, if the role may do that, and reads the results of the jobs that are not in the list. Otherwise it
+// queries one job after the other, the least queried ones first, until one still runs. The interval grows only when no
+// job has ended.
 func (w *JobWaiter) pollOnce(ctx context.Context) {
 	w.mu.Lock()
 	begun := w.clock.Now()
@@ -286,7 +287,7 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 		youngest := slices.MaxFunc(jobs, func(a, b *waitedJob) int { return a.since.Compare(b.since) })
 		w.interval = min(time.Duration(float64(w.interval)*pollGrowth), longestPoll(begun.Sub(youngest.since)))
 	}
-	// a new job may be due earlier
+	// A job that was added meanwhile may be due earlier.
 	if next := begun.Add(w.interval); w.nextPoll.After(next) || !w.nextPoll.After(begun) {
 		w.nextPoll = next
 	}
@@ -326,14 +327,15 @@ func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 		case !list, ctx.Err() != nil:
 			return ended
 		case err == nil:
-			w.role.Note("", commandListJobs, false) // the list does not show all: it is a job of another account, say
+			w.role.Note("", commandListJobs, false) // the list lacks it: the job is another account's, say
 		}
 	}
 
 	return ended
 }
 
-// read queries one job. If the job has ended or cannot be queried, read tells its waiters and returns over.
+// read queries one job. If the job has ended or cannot be queried, read sends the outcome to its waiters and returns
+// true.
 func (w *JobWaiter) read(ctx context.Context, j *waitedJob) (over bool, err error) {
 	state, err := w.query(ctx, j.id)
 	for _, final := range []Kind{KindNotFound, KindNotPermitted, KindAuth, KindInvalid} {

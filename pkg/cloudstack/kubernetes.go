@@ -11,7 +11,7 @@ import (
 // ExternalManaged is the type of a cluster that CloudStack only lists.
 const ExternalManaged = "ExternalManaged"
 
-// KubernetesCluster is what the controller reads of a cluster of CloudStack Kubernetes Service.
+// KubernetesCluster holds what the controller needs to know about a cluster of CloudStack Kubernetes Service.
 type KubernetesCluster struct {
 	ID          string   `json:"id"`
 	Name        string   `json:"name"`
@@ -20,8 +20,8 @@ type KubernetesCluster struct {
 	VMs         []string `json:"virtualmachines"` // ids
 }
 
-// ListKubernetesClusters lists the clusters of CloudStack Kubernetes Service in a project, or in the account for "".
-// A server without the service, and a role that may not ask, are errors of KindNotPermitted.
+// ListKubernetesClusters lists the clusters of CloudStack Kubernetes Service in a project, or in the account if
+// projectID is empty. The error is KindNotPermitted if the server lacks the service or the role may not list clusters.
 func (c *Client) ListKubernetesClusters(ctx context.Context, projectID string) ([]KubernetesCluster, error) {
 	return List(ctx, c, "listKubernetesClusters", "kubernetescluster", Params{}.Set("projectid", projectID),
 		func(k *KubernetesCluster) string { return k.ID })
@@ -34,7 +34,7 @@ type ExternalClusterRequest struct {
 }
 
 // CreateExternalCluster creates an ExternalManaged cluster and waits until it is listed. The server accepts a second
-// one of the same name: look first.
+// one of the same name, so check first whether it exists.
 func (c *Client) CreateExternalCluster(ctx context.Context, r ExternalClusterRequest) (id string, err error) {
 	s, err := c.Submit(ctx, "createKubernetesCluster",
 		Params{"clustertype": ExternalManaged, "name": r.Name, "zoneid": r.ZoneID}.

@@ -19,11 +19,11 @@ import (
 
 const (
 	maxPageSize  = 500  // CloudStack's default maximum
-	listAttempts = 3    // of a list that changes while it is read page by page
+	listAttempts = 3    // for a list that changes while its pages are read
 	maxRoom      = 5000 // largest capacity that is allocated before the items are read
 
-	// maxEntries and maxListBytes bound the size of a list, all pages together, because a list is kept in memory.
-	// 100,000 VMs are some 200 MB.
+	// maxEntries and maxListBytes limit the size of a list, all pages together, because a list is kept in memory.
+	// 100,000 VMs take some 200 MB.
 	maxEntries   = 100_000
 	maxListBytes = 256 << 20
 )
@@ -37,9 +37,8 @@ var errTooLarge = fmt.Errorf("the list has more than %d entries or %d MiB", maxE
 
 var pageSizeLimit = regexp.MustCompile(`max allowed page size value: (\d+)`)
 
-// List reads all pages of a list command. object is the member that holds the
-// array, key identifies an entry. A list that cannot be read whole is an error:
-// entries that are missing must never look like objects that do not exist.
+// List reads all pages of a list command. object is the member that holds the array, and key identifies an entry. A
+// list that cannot be read completely is an error: missing entries must never look like objects that do not exist.
 func List[T any](
 	ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string,
 ) ([]T, error) {
@@ -56,10 +55,10 @@ func List[T any](
 
 const notComplete = "the list is not complete"
 
-// listOnce reads the pages once. changed says why the result cannot be trusted, if so.
+// listOnce reads the pages once. If the result cannot be trusted, changed says why.
 //
-// Each page after the first begins with entries of the one before. When an entry goes, those behind it move up, and the
-// one at a page's begin would be in no page at all, although the count is the same if another entry came.
+// Each page after the first overlaps the one before. When an entry is deleted, later entries move up, and the first
+// entry of the next page would be missed. The count would not show that if another entry was added meanwhile.
 func listOnce[T any](
 	ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string,
 ) (items []T, changed string, err error) {
@@ -87,7 +86,7 @@ func listOnce[T any](
 			total = count
 		}
 
-		again := items[min(len(items), (page-1)*size):] // what was read before
+		again := items[min(len(items), (page-1)*size):] // entries that were read before
 		for i := range chunk {
 			k := key(&chunk[i])
 			_, dup := seen[k]
@@ -126,9 +125,9 @@ func nextPage(read, largest int) (page, size int) {
 	return page, size
 }
 
-// listPage reads one page, while it arrives: a list of VMs or of the members of a rule has some 2 KB for each, and
-// CloudStack has no parameter to leave anything out. It fails when there is no room left. count is -1 when the answer
-// has none, which for CloudStack means an empty list.
+// listPage decodes one page while it arrives: VMs and members of a rule take some 2 KB each, and CloudStack has no
+// parameter that omits fields. It fails if there is no room left. count is -1 if the answer has none, which for
+// CloudStack means an empty list.
 func listPage[T any](
 	ctx context.Context, c *Client, command, object string, params map[string]string, left *room,
 ) (items []T, count int, err error) {
@@ -156,7 +155,6 @@ func listPage[T any](
 		}
 		return err
 	})
-
 	if failure != nil {
 		return nil, 0, failure
 	}
@@ -173,7 +171,7 @@ func listWhole[T any](ctx context.Context, c *Client, command, object string, pa
 	return items, err
 }
 
-// BadAnswer is the error for an answer that is a success by its status, but not what the command should return.
+// BadAnswer returns the error for an answer whose status is a success, but which is not what the command should return.
 func BadAnswer(command, text string) *Error {
 	return &Error{
 		Kind:            KindTransient,
@@ -184,7 +182,7 @@ func BadAnswer(command, text string) *Error {
 	}
 }
 
-// currentPageSize is 500, or less on a server whose maximum is smaller.
+// currentPageSize returns 500, or the server's maximum if it is known to be smaller.
 func (c *Client) currentPageSize() int {
 	if n := c.pageSize.Load(); n > 0 {
 		return int(n)
@@ -192,7 +190,7 @@ func (c *Client) currentPageSize() int {
 	return maxPageSize
 }
 
-// learnPageSize reads the server's maximum out of the refusal of a larger page.
+// learnPageSize reads the server's maximum from its refusal of a larger page. It returns false for any other error.
 func (c *Client) learnPageSize(err error, asked int) bool {
 	var e *Error
 	if !errors.As(err, &e) || e.HTTPCode != 431 {
@@ -210,10 +208,10 @@ func (c *Client) learnPageSize(err error, asked int) bool {
 	return true
 }
 
-// Params are the parameters of a list, leaving out empty ones.
+// Params are the parameters of a call.
 type Params map[string]string
 
-// Set adds a parameter that has a value.
+// Set adds a parameter, unless its value is empty.
 func (f Params) Set(name, value string) Params {
 	if value != "" {
 		f[name] = value
@@ -221,7 +219,7 @@ func (f Params) Set(name, value string) Params {
 	return f
 }
 
-// Flag adds a parameter that is on.
+// Flag adds the parameter with the value true if on is true.
 func (f Params) Flag(name string, on bool) Params {
 	if on {
 		f[name] = "true"

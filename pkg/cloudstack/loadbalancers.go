@@ -22,10 +22,10 @@ type LoadBalancerRule struct {
 	PublicIP    string `json:"publicip"`
 	PublicPort  int    `json:"publicport"`
 	PrivatePort int    `json:"privateport"`
-	// tcp, udp, tcp-proxy or ssl; empty when the rule was created without one
+	// Protocol is tcp, udp, tcp-proxy or ssl; empty if the rule was created without one.
 	Protocol  string            `json:"protocol"`
 	Algorithm string            `json:"algorithm"`
-	CIDRs     []string          `json:"cidrlist"` // source ranges; nil when never set, empty when set to nothing
+	CIDRs     []string          `json:"cidrlist"` // source ranges; nil if never set, empty if set to an empty list
 	NetworkID string            `json:"networkid"`
 	State     string            `json:"state"` // Add, Active, Deleting
 	Tags      map[string]string `json:"tags"`
@@ -46,8 +46,8 @@ func (c *Client) ListLoadBalancerRules(ctx context.Context, q LoadBalancerRuleQu
 		func(r *LoadBalancerRule) string { return r.ID })
 }
 
-// CreateLoadBalancerRuleRequest makes a rule without members. CIDRs nil leaves
-// the rule without source ranges (open as far as the firewall lets).
+// CreateLoadBalancerRuleRequest describes a rule without members. With nil CIDRs the rule has no source ranges, and
+// only the firewall restricts access.
 type CreateLoadBalancerRuleRequest struct {
 	Name, Description, Algorithm, Protocol string
 	PublicIPID                             string
@@ -56,8 +56,8 @@ type CreateLoadBalancerRuleRequest struct {
 	CIDRs                                  []string
 }
 
-// CreateLoadBalancerRule makes a rule. It never opens the firewall, as the server does by default. Rules of one address
-// should be made one after the other; the server locks them with long sleeps.
+// CreateLoadBalancerRule creates a rule. It never opens the firewall, which the server does by default. Create the
+// rules of one address one after the other: the server serialises them with a lock and long sleeps.
 func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalancerRuleRequest) (Submitted, error) {
 	f := Params{
 		"algorithm":    r.Algorithm,
@@ -65,16 +65,16 @@ func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalance
 		"publicport":   strconv.Itoa(r.PublicPort),
 		"privateport":  strconv.Itoa(r.PrivatePort),
 		"openfirewall": "false",
-	}.Set("publicipid", r.PublicIPID).Set("networkid", r.NetworkID).Set("protocol", r.Protocol).Set("description",
-		r.Description)
+	}.Set("publicipid", r.PublicIPID).Set("networkid", r.NetworkID).Set("protocol", r.Protocol).
+		Set("description", r.Description)
 	return c.Submit(ctx, "createLoadBalancerRule", f.Set("cidrlist", joined(r.CIDRs)))
 }
 
-// UpdateLoadBalancerRuleRequest changes a rule in place. Send Protocol always:
-// a rule made without one breaks the job otherwise.
+// UpdateLoadBalancerRuleRequest changes a rule in place. Always set Protocol: otherwise the job fails for a rule that
+// was created without one.
 type UpdateLoadBalancerRuleRequest struct {
-	ID, Name, Algorithm, Protocol string   // "" = leave; Protocol should always be sent
-	CIDRs                         []string // none = leave
+	ID, Name, Algorithm, Protocol string   // "" means unchanged
+	CIDRs                         []string // empty means unchanged
 }
 
 // UpdateLoadBalancerRule changes name, algorithm, protocol or source ranges.
@@ -83,7 +83,7 @@ func (c *Client) UpdateLoadBalancerRule(ctx context.Context, r UpdateLoadBalance
 	return c.Submit(ctx, "updateLoadBalancerRule", f.Set("cidrlist", joined(r.CIDRs)))
 }
 
-// LoadBalancerMember is one VM behind a rule with the addresses used there.
+// LoadBalancerMember is a VM that is a member of a rule, with the addresses used there.
 type LoadBalancerMember struct {
 	VMID      string
 	Name      string
@@ -91,8 +91,8 @@ type LoadBalancerMember struct {
 	Addresses []string
 }
 
-// UnmarshalJSONFrom reads an entry of listLoadBalancerRuleInstances. Every drift round reads this list for each rule,
-// and an entry has some 2 KB: skipping what is not needed takes half the time of a struct.
+// UnmarshalJSONFrom reads an entry of listLoadBalancerRuleInstances. The drift check reads this list for each rule, and
+// an entry has some 2 KB: skipping unused fields takes half the time of decoding into a struct.
 func (m *LoadBalancerMember) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	*m = LoadBalancerMember{}
 	return eachMember(d, func(name []byte) error {
@@ -119,29 +119,28 @@ func (m *LoadBalancerMember) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	})
 }
 
-// ListLoadBalancerMembers lists the VMs behind a rule with the addresses used.
-// Destroyed VMs are not among them, stopped ones are.
+// ListLoadBalancerMembers lists the members of a rule with the addresses used. Stopped VMs are in the list, destroyed
+// ones are not.
 func (c *Client) ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]LoadBalancerMember, error) {
 	return listWhole[LoadBalancerMember](ctx, c, "listLoadBalancerRuleInstances", "lbrulevmidip",
 		Params{"id": ruleID, "lbvmips": "true"})
 }
 
-// MemberAddress is a VM at one of its addresses in the rule's network. An
-// empty IP is the address of its NIC there.
+// MemberAddress is a VM with one of its addresses in the rule's network. An empty IP means the address of its NIC
+// there.
 type MemberAddress struct {
 	VMID, IP string
 }
 
-// AssignToLoadBalancerRule adds members. It is all or nothing: one VM that is
-// already a member, or cannot be one, fails the job for all.
+// AssignToLoadBalancerRule adds members. One VM that is already a member, or cannot be one, fails the job for all.
 func (c *Client) AssignToLoadBalancerRule(
 	ctx context.Context, ruleID string, members []MemberAddress,
 ) (Submitted, error) {
 	return c.Submit(ctx, "assignToLoadBalancerRule", memberParams(ruleID, members))
 }
 
-// RemoveFromLoadBalancerRule removes members: those without IP with all their addresses. VMs that are no
-// members do no harm, addresses that are none fail the job.
+// RemoveFromLoadBalancerRule removes members; a VM without IP is removed with all its addresses. The server ignores VMs
+// that are not members, but an address that is not a member fails the job.
 func (c *Client) RemoveFromLoadBalancerRule(
 	ctx context.Context, ruleID string, members []MemberAddress,
 ) (Submitted, error) {
@@ -164,7 +163,7 @@ func memberParams(ruleID string, members []MemberAddress) Params {
 	return f.Set("virtualmachineids", joined(ids))
 }
 
-// StickinessPolicy keeps clients of a rule at their VMs.
+// StickinessPolicy sends each client of a rule to the same VM.
 type StickinessPolicy struct {
 	ID     string            `json:"id"`
 	Name   string            `json:"name"`
@@ -173,12 +172,12 @@ type StickinessPolicy struct {
 	Params map[string]string `json:"params"`
 }
 
-// ListStickinessPolicies lists the policies of a rule, of which there is at most one that works.
+// ListStickinessPolicies lists the policies of a rule, of which at most one has an effect.
 func (c *Client) ListStickinessPolicies(ctx context.Context, ruleID string) ([]StickinessPolicy, error) {
 	type rule struct {
 		Policies []StickinessPolicy `json:"stickinesspolicy"`
 	}
-	// One entry for the rule, whatever number of policies it has: nothing to page.
+	// The answer has one entry for the rule, whatever the number of policies, so there are no pages.
 	rules, err := listWhole[rule](ctx, c, "listLBStickinessPolicies", "stickinesspolicies", Params{"lbruleid": ruleID})
 	var out []StickinessPolicy
 	for _, r := range rules {
@@ -203,7 +202,7 @@ func (c *Client) ListCertificatesOfRule(ctx context.Context, ruleID string) ([]s
 	return listWhole[string](ctx, c, "listSslCerts", "sslcert", Params{"lbruleid": ruleID})
 }
 
-// AssignCertificate binds a certificate to a rule of protocol ssl, in place of another one if there is.
+// AssignCertificate binds a certificate to a rule of protocol ssl. It replaces the current one, if any.
 func (c *Client) AssignCertificate(ctx context.Context, ruleID, certID string) (Submitted, error) {
 	return c.Submit(ctx, "assignCertToLoadBalancer", Params{"lbruleid": ruleID, "certid": certID, "forced": "true"})
 }

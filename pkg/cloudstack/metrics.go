@@ -51,7 +51,7 @@ var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(apiRequests, apiDuration, apiRetries, jobsWaiting, jobDuration)
 })
 
-// observe counts one HTTP exchange and tells the observer.
+// observe counts one HTTP exchange and calls the observer.
 func (c *Client) observe(command string, d time.Duration, res result) {
 	code := "none"
 	if res.status != 0 {

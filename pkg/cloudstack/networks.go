@@ -21,7 +21,7 @@ type Network struct {
 	CIDR    string `json:"cidr"` // of its IPv4 addresses
 	ZoneID  string `json:"zoneid"`
 	State   string `json:"state"` // Allocated until the first VM, then Implemented
-	// RestartRequired: CloudStack could not bring the last change to the network's router.
+	// RestartRequired means that CloudStack could not apply the last change to the network's router.
 	RestartRequired bool `json:"restartrequired"`
 
 	OfferingName string `json:"networkofferingname"`
@@ -65,7 +65,7 @@ func (n *Network) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// NetworkQuery filters listNetworks. As root admin even an ID needs ListAll.
+// NetworkQuery filters listNetworks. Root admins need ListAll even with an ID.
 type NetworkQuery struct {
 	ID, ZoneID, ProjectID string
 	ListAll               bool

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// PortForwarding leads ports of a public address to one VM.
+// PortForwarding forwards ports of a public address to one VM.
 type PortForwarding struct {
 	ID          string            `json:"id"`
 	PublicIPID  string            `json:"ipaddressid"`
@@ -17,7 +17,7 @@ type PortForwarding struct {
 	Protocol    string            `json:"protocol"` // tcp or udp
 	StartPort   int               `json:"publicport"`
 	EndPort     int               `json:"publicendport"`
-	PrivatePort int               `json:"privateport"` // the first
+	PrivatePort int               `json:"privateport"` // the first one of a range
 	VMID        string            `json:"virtualmachineid"`
 	VMName      string            `json:"virtualmachinename"`
 	GuestIP     string            `json:"vmguestip"`
@@ -29,7 +29,7 @@ type PortForwarding struct {
 // PortForwardingQuery filters listPortForwardingRules.
 type PortForwardingQuery struct {
 	PublicIPID, ProjectID string
-	Tags                  map[string]string // at most one: releases differ in whether several are and-ed or or-ed
+	Tags                  map[string]string // at most one: releases differ in whether several must all match
 }
 
 // ListPortForwardings lists port forwardings.
@@ -38,13 +38,13 @@ func (c *Client) ListPortForwardings(ctx context.Context, q PortForwardingQuery)
 	found, err := List(ctx, c, "listPortForwardingRules", "portforwardingrule", f,
 		func(p *PortForwarding) string { return p.ID })
 	for i := range found {
-		found[i].EndPort = max(found[i].EndPort, found[i].StartPort) // one port needs no end
+		found[i].EndPort = max(found[i].EndPort, found[i].StartPort) // a single port may have no end
 	}
 	return found, err
 }
 
-// CreatePortForwardingRequest forwards one port. CIDRs nil leaves it open to everybody, as far as a firewall lets; only
-// the routers of VPCs look at it.
+// CreatePortForwardingRequest describes the forwarding of one port. With nil CIDRs it is open to everyone whom the
+// firewall allows. Only the routers of VPCs use CIDRs.
 type CreatePortForwardingRequest struct {
 	PublicIPID, Protocol, VMID string
 	GuestIP                    string // a secondary address of the VM; empty for the primary one
@@ -53,7 +53,7 @@ type CreatePortForwardingRequest struct {
 	CIDRs                      []string
 }
 
-// CreatePortForwarding forwards a port. It never opens the firewall, as the server does by default.
+// CreatePortForwarding forwards a port. It never opens the firewall, which the server does by default.
 func (c *Client) CreatePortForwarding(ctx context.Context, r CreatePortForwardingRequest) (Submitted, error) {
 	f := Params{
 		"ipaddressid":      r.PublicIPID,
@@ -68,7 +68,7 @@ func (c *Client) CreatePortForwarding(ctx context.Context, r CreatePortForwardin
 	return c.Submit(ctx, "createPortForwardingRule", f)
 }
 
-// UpdatePortForwardingRequest changes a port forwarding in place; what is empty is left as it is.
+// UpdatePortForwardingRequest changes a port forwarding in place; empty fields leave it unchanged.
 type UpdatePortForwardingRequest struct {
 	ID, VMID    string
 	GuestIP     string // with VMID: see CreatePortForwardingRequest

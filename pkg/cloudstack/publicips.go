@@ -14,7 +14,8 @@ type PublicIP struct {
 	ID      string `json:"id"`
 	Address string `json:"ipaddress"`
 	State   string `json:"state"`
-	// when the account acquired it, as the server writes it; an address keeps its id when it changes hands
+	// Allocated is when the account acquired the address, as the server writes it. The address keeps its ID when
+	// another account acquires it.
 	Allocated string `json:"allocated"`
 	// AssociatedNetworkID is the guest network that it serves; empty for a VPC address without rules.
 	AssociatedNetworkID string            `json:"associatednetworkid"`
@@ -25,12 +26,12 @@ type PublicIP struct {
 	Tags                map[string]string `json:"tags"`
 }
 
-// PublicIPQuery filters listPublicIpAddresses. The server shows allocated addresses only, unless AllocatedOnly is
+// PublicIPQuery filters listPublicIpAddresses. The server lists only allocated addresses, unless AllocatedOnly is
 // false.
 type PublicIPQuery struct {
 	ID, Address, AssociatedNetworkID, ProjectID, State string
 	AllocatedOnly                                      *bool
-	// at most one: releases differ in whether several are and-ed or or-ed
+	// Tags has at most one entry: releases differ in whether several must all match.
 	Tags map[string]string
 }
 
@@ -44,14 +45,14 @@ func (c *Client) ListPublicIPs(ctx context.Context, q PublicIPQuery) ([]PublicIP
 	return List(ctx, c, "listPublicIpAddresses", "publicipaddress", f, func(p *PublicIP) string { return p.ID })
 }
 
-// AssociateIPRequest acquires a public IP address for a network or a VPC.
+// AssociateIPRequest describes the acquisition of a public IP address for a network or a VPC.
 type AssociateIPRequest struct {
 	NetworkID, VPCID, ProjectID, Address string
 	CustomJobID                          string // UUID chosen by the caller; fresh for every attempt
 }
 
-// AssociateIP acquires a public IP address. Calls of one account should come
-// one after the other; the server locks them with long sleeps.
+// AssociateIP acquires a public IP address. Make the calls for one account one after the other: the server serialises
+// them with a lock and long sleeps.
 func (c *Client) AssociateIP(ctx context.Context, r AssociateIPRequest) (Submitted, error) {
 	return c.Submit(ctx, "associateIpAddress",
 		Params{}.Set("networkid", r.NetworkID).Set("vpcid", r.VPCID).Set("projectid", r.ProjectID).
@@ -63,8 +64,7 @@ func (c *Client) DisassociateIP(ctx context.Context, id string) (Submitted, erro
 	return c.Delete(ctx, "disassociateIpAddress", id)
 }
 
-// CreateTags tags resources of one type.
-// A key that a resource already has fails the job for all.
+// CreateTags tags resources of one type. A key that a resource already has fails the job for all.
 func (c *Client) CreateTags(
 	ctx context.Context, resourceType string, ids []string, tags map[string]string,
 ) (Submitted, error) {
@@ -76,7 +76,7 @@ type TagQuery struct {
 	ResourceType, Key, Value, ProjectID string
 }
 
-// Tag is one tag of a resource. Load balancer rules that are deleted keep theirs.
+// Tag is one tag of a resource. Load balancer rules keep their tags when they are deleted.
 type Tag struct {
 	ResourceType string `json:"resourcetype"`
 	ResourceID   string `json:"resourceid"`
@@ -87,14 +87,14 @@ type Tag struct {
 
 // ListTags lists tags. The server compares keys and values without regard to case.
 func (c *Client) ListTags(ctx context.Context, q TagQuery) ([]Tag, error) {
-	f := Params{}.Set("resourcetype", q.ResourceType).Set("key", q.Key).Set("value", q.Value).Set("projectid",
-		q.ProjectID)
+	f := Params{}.Set("resourcetype", q.ResourceType).Set("key", q.Key).Set("value", q.Value).
+		Set("projectid", q.ProjectID)
 	return List(ctx, c, "listTags", "tag", f,
 		func(t *Tag) string { return t.ResourceType + "/" + t.ResourceID + "/" + t.Key })
 }
 
-// DeleteTags removes the tags with the given keys, whatever their values. keys
-// must not be empty: the server would remove all tags of the resources.
+// DeleteTags removes the tags with the given keys, whatever their values. keys must not be empty: the server would
+// remove all tags of the resources.
 func (c *Client) DeleteTags(ctx context.Context, resourceType string, ids []string, keys []string) (Submitted, error) {
 	const command = "deleteTags"
 	if len(keys) == 0 {

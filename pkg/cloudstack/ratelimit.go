@@ -19,26 +19,27 @@ import (
 
 const (
 	defaultTries = 5 // of one call
-	// internalTries is how often a read is sent that the server answers with 530, a code for transient and permanent
-	// failures alike. Few tries keep a read that always fails cheap.
+	// internalTries is how often a read is sent if the server answers with 530, a code for transient and permanent
+	// failures alike. The number is low because some of these reads always fail.
 	internalTries = 4
 	backoffBase   = 200 * time.Millisecond
 	backoffMax    = 5 * time.Second
-	// maxPause bounds what a 429 can make a client wait at once.
+	// maxPause is the longest pause of a client after one 429.
 	maxPause = 60 * time.Second
 )
 
-// An automatic rate limit.
+// Constants of an automatic rate limit.
 const (
-	// atOnce is how many calls may be under way at once.
+	// atOnce is how many calls may be in progress at once.
 	atOnce = 10
-	// freeRate is the number of calls a second to a server without a limit, unknownRate while that is not known.
+	// freeRate is the number of calls per second to a server without a limit, unknownRate that to a server whose limit
+	// is not known.
 	freeRate, unknownRate = 100, 10
-	// knownFor is how long a limit that the server has named is used before it is queried again.
+	// knownFor is how long a limit that the server has reported is used before it is queried again.
 	knownFor = time.Hour
 	// askAgain is the pause after a failed query of the limit.
 	askAgain = 10 * time.Second
-	// recovery is how long it takes until the rate is as high as before the server refused calls.
+	// recovery is how long the rate takes to return to its full value after the server refused calls.
 	recovery = time.Minute
 )
 
@@ -46,19 +47,19 @@ const (
 type limiter struct {
 	clock   clock.Clock
 	calls   *rate.Limiter
-	first   chan struct{} // capacity 1: a lock of the call that is first in the queue
+	first   chan struct{} // capacity 1: a lock held by the call that is first in the queue
 	waiting atomic.Int32
 
-	// The rest is of an automatic limit alone.
-	running chan struct{} // calls under way; nil for a fixed rate
+	// The following fields are only used for an automatic limit.
+	running chan struct{} // calls in progress; nil for a fixed rate
 	mu      sync.Mutex
 	limit   *Capabilities // the server's; nil while it is not known
-	full    rate.Limit    // without refusals
+	full    rate.Limit    // the rate while the server refuses no calls
 	changed time.Time     // when refusals last changed the rate; in the future until the server's pause is over
 	askAt   time.Time     // earliest time of the next query of the server's limit
 }
 
-// newLimiter returns the limiter that a configuration asks for; nil for none.
+// newLimiter returns the limiter for a configuration, or nil if calls are not limited.
 func newLimiter(cfg *Config, c clock.Clock) *limiter {
 	l := &limiter{clock: c, first: make(chan struct{}, 1)}
 	switch {
@@ -73,11 +74,12 @@ func newLimiter(cfg *Config, c clock.Clock) *limiter {
 	return l
 }
 
-// wait returns when a call may be sent, or with an error when ctx has ended, or would surely end before. done must be
+// wait returns when a call may be sent. It fails if ctx has ended, or will certainly end before that. done must be
 // called when the call has been answered.
 func (l *limiter) wait(ctx context.Context) (done func(), err error) {
 	ahead := l.waiting.Add(1) - 1
 	defer l.waiting.Add(-1)
+
 	lacking := float64(ahead) - l.calls.TokensAt(l.clock.Now())
 	if soonest := time.Duration(lacking / float64(l.calls.Limit()) * float64(time.Second)); !inTime(ctx, soonest) {
 		return nil, tooLong(soonest)
@@ -89,6 +91,7 @@ func (l *limiter) wait(ctx context.Context) (done func(), err error) {
 		return nil, ctx.Err()
 	}
 	defer func() { <-l.first }()
+
 	if l.running != nil {
 		select {
 		case l.running <- struct{}{}:
@@ -115,8 +118,8 @@ func (l *limiter) done() {
 	}
 }
 
-// follow adopts the limit that the server has named. It returns the rate, and whether it has changed. Burst and rate
-// together stay below 95% of the allowed calls in every interval, no matter when the server's interval begins.
+// follow adopts the limit that the server has reported. It returns the rate, and whether the limit has changed. Burst
+// and rate together stay below 95% of the allowed calls in every interval, no matter when the server's interval begins.
 func (l *limiter) follow(says Capabilities) (full rate.Limit, changed bool) {
 	if l.running == nil {
 		return 0, false
@@ -140,13 +143,13 @@ func (l *limiter) follow(says Capabilities) (full rate.Limit, changed bool) {
 	l.calls.SetLimitAt(now, l.full)
 	l.calls.SetBurstAt(now, burst)
 	for range unknownRate {
-		l.calls.ReserveN(now, 1) // the calls of the last second count for the server
+		l.calls.ReserveN(now, 1) // the server counts the calls of the last second
 	}
 
 	return l.full, true
 }
 
-// throttled lowers the rate after a 429, once for all calls that the server refuses until its pause is over.
+// throttled lowers the rate after a 429, only once for all calls that the server refuses until its pause is over.
 func (l *limiter) throttled(pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +165,7 @@ func (l *limiter) throttled(pause time.Duration) {
 	}
 }
 
-// recover raises the rate with the time since the last refusal.
+// recover raises the rate in proportion to the time since the last refusal.
 func (l *limiter) recover() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,14 +188,14 @@ func (l *limiter) asks() bool {
 	return true
 }
 
-// WithRateLimitLog makes the client call f when it has learnt the server's limit, with what its own limit is now.
+// WithRateLimitLog makes the client call f with a description of its own rate limit when it has learnt the server's.
 func WithRateLimitLog(f func(limit string)) Option { return func(c *Client) { c.said = f } }
 
-// askingLimit is the key of a context whose call asks for the server's limit: it does not wait for the limit.
+// askingLimit is the context key of the call that queries the server's limit. That call does not wait for the limiter.
 type askingLimit struct{}
 
-// admit waits until the server's own pause (429) is over and the rate limit has room. It fails when ctx ends first,
-// or surely would. done must be called when the call has been answered.
+// admit waits until the server's own pause (429) is over and the rate limit has room. It fails if ctx ends first or
+// would certainly do so. done must be called when the call has been answered.
 func (c *Client) admit(ctx context.Context) (done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -206,7 +209,7 @@ func (c *Client) admit(ctx context.Context) (done func(), err error) {
 		if d <= 0 {
 			break
 		}
-		// A little apart, so that waiting calls do not all start at once.
+		// Jitter spreads the calls that wait, so that they do not all start at the same time.
 		if err := sleep(ctx, c.clock, d+c.jitter(min(d/10, time.Second))); err != nil {
 			return nil, err
 		}
@@ -217,8 +220,8 @@ func (c *Client) admit(ctx context.Context) (done func(), err error) {
 	}
 
 	if c.limiter.asks() {
-		// A role that may not ask has no limit until the server refuses a call. Another failure is that of a later
-		// call, too.
+		// If the role may not query the limit, assume none until the server refuses a call. Other errors can be ignored
+		// here, because the next call would fail as well.
 		if _, err := c.Capabilities(context.WithValue(ctx, askingLimit{}, true)); IsKind(err, KindNotPermitted) {
 			c.follow(&Capabilities{})
 		}
@@ -257,7 +260,7 @@ func (c *Client) throttled(after time.Duration) {
 	}
 }
 
-// retryDelay is full jitter over an exponentially growing limit. After a 429 that names a delay, admit waits.
+// retryDelay returns full jitter over an exponentially growing limit. After a 429 that names a delay, admit waits.
 func (c *Client) retryDelay(try int, res result) time.Duration {
 	if res.throttled > 0 {
 		return 0
@@ -283,13 +286,13 @@ func sleep(ctx context.Context, cl clock.Clock, d time.Duration) error {
 	}
 }
 
-// inTime reports whether ctx lasts for d.
+// inTime reports whether ctx will not end before d has passed.
 func inTime(ctx context.Context, d time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return !ok || d <= 0 || time.Until(deadline) >= d
 }
 
-// tooLong is the error of a wait that is longer than the caller's context.
+// tooLong returns the error for a wait that would be longer than the caller's context.
 func tooLong(d time.Duration) error {
 	return fmt.Errorf("would have to wait %s: %w", d.Round(time.Millisecond), context.DeadlineExceeded)
 }

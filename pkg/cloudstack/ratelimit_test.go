@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
-// server counts calls as CloudStack does: an interval begins with the first call after the last one.
+// server counts calls as CloudStack does: an interval begins with the first call after the previous interval.
 type server struct {
 	Capabilities
 	mu      sync.Mutex
@@ -31,7 +31,7 @@ type server struct {
 	paused  time.Time // until then no call is sent, after a 429
 }
 
-// call is counted at some time on its way. It returns the delay of a 429.
+// call counts a call at some time before its answer. It returns the delay of a 429.
 func (s *server) call(there, back time.Duration) (retry time.Duration) {
 	s.mu.Lock()
 	s.running++
@@ -57,8 +57,8 @@ func (s *server) call(there, back time.Duration) (retry time.Duration) {
 	return retry
 }
 
-// burst makes n calls at once, again where they are refused, which no call may be more often than a client tries, and
-// returns how long all of them take.
+// burst makes n calls at once and repeats those that are refused, no call more often than a client does. It returns how
+// long all of them take.
 func burst(t *testing.T, a *limiter, s *server, n int, way func() (there, back time.Duration)) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -114,7 +114,7 @@ func TestAServerThatThrottlesIsNeverExceeded(t *testing.T) {
 				fair := time.Duration((300/0.9/float64(limit.RateMax) + 1) * float64(limit.RateInterval))
 				require.LessOrEqual(t, took, fair+300/atOnce*500*time.Millisecond, "it uses what the server allows")
 
-				// Calls of one interval that arrive in the next one.
+				// Calls sent in one interval may arrive in the next one.
 				burst(t, a, s, 300, func() (there, back time.Duration) { return upTo(r, 400), upTo(r, 100) })
 				require.Less(t, s.refused, 60)
 			})
@@ -138,8 +138,10 @@ func TestAServerWithoutLimit(t *testing.T) {
 		require.False(t, a.asks(), "a question that failed is not repeated at once")
 		time.Sleep(askAgain)
 		require.False(t, a.asks(), "no call has to wait")
+
 		require.Zero(t, burst(t, a, s, unknownRate, instantly))
 		require.True(t, a.asks())
+
 		_, changed := a.follow(Capabilities{})
 		require.True(t, changed)
 		_, changed = a.follow(Capabilities{})
@@ -148,14 +150,15 @@ func TestAServerWithoutLimit(t *testing.T) {
 		require.Zero(t, burst(t, a, s, atOnce, instantly), "calls are not delayed")
 		require.InDelta(t, 4, burst(t, a, s, 4*freeRate, instantly).Seconds(), 0.2)
 		require.False(t, a.asks(), "known")
+
 		time.Sleep(knownFor)
 		burst(t, a, s, freeRate, instantly)
 		require.True(t, a.asks(), "after an hour the server is asked again, when calls have to wait")
 	})
 }
 
-// A server that names no limit to the role, and an account that others use too: refusals make the rate smaller, time
-// without any makes it larger.
+// For a server that does not show its limit to the role, and for an account with other users, refusals lower the rate,
+// and time without refusals raises it.
 func TestRefusalsMakeTheRateSmaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +219,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 	})
 }
 
-// limiterLog calls a limiter and notes when it lets calls through.
+// limiterLog calls a limiter and records when it lets calls through.
 type limiterLog struct {
 	*limiter
 	mu    sync.Mutex
@@ -226,7 +229,7 @@ type limiterLog struct {
 	group sync.WaitGroup
 }
 
-// call asks for a turn in a goroutine of its own; limit bounds the wait, 0 for no bound.
+// call waits for the limiter in a new goroutine. limit bounds the wait; 0 means no bound.
 func (l *limiterLog) call(ctx context.Context, limit time.Duration) {
 	number := l.asked
 	l.asked++
@@ -265,8 +268,8 @@ func TestCancelledCallsGiveTheirPlaceBack(t *testing.T) {
 	})
 }
 
-// Calls at random times, some of them cancelled: the rate is never exceeded, nobody starves, and all come in their
-// order.
+// Calls at random times, some of them cancelled: the rate is never exceeded, and every call is let through in the order
+// of arrival.
 func TestLimiterAtRandom(t *testing.T) {
 	t.Parallel()
 	for i := range 40 {

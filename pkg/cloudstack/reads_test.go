@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the SDK's types cannot read: numbers and booleans as text, and arrays of objects that they take for arrays of
+// Answers that the SDK's types cannot decode: numbers and booleans as text, and arrays of objects where the SDK expects
 // strings.
 func TestListVirtualMachinesOddities(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/calls.txt")
 
-// callLog makes calls to a server with recorded answers, and notes what they send and what they read.
+// callLog makes calls to a server with recorded answers, and records what they send and what they decode.
 type callLog struct {
 	strings.Builder
 	t *testing.T
@@ -54,7 +54,7 @@ func ask[Q, R any](w *callLog, recording string, call func(*Client, context.Cont
 	w.add(recording, func(c *Client) (any, error) { return call(c, w.t.Context(), q) })
 }
 
-// TestCallsRecorded compares with testdata/calls.txt.
+// TestCallsRecorded compares the calls with testdata/calls.txt.
 func TestCallsRecorded(t *testing.T) {
 	t.Parallel()
 	w, ctx := &callLog{t: t}, t.Context()

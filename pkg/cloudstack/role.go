@@ -10,13 +10,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// RefusalAge bounds how long a refusal counts: a role may be changed at any time, and a refusal may be about one
-// object.
+// RefusalAge is how long a refusal counts: a role may be changed at any time, and a refusal may be about one object.
 const RefusalAge = 10 * time.Minute
 
-// Role records, by project, what earlier answers have shown of the role of the API's user and of the server. An ability
-// counts until an answer contradicts it; a missing one counts for RefusalAge and is then tried again. The zero value is
-// not usable.
+// Role records, by project, what earlier answers have shown about the role of the API's user and about the server. An
+// ability counts until an answer contradicts it; a missing one counts for RefusalAge and is then tried again. The zero
+// value is not usable.
 type Role struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

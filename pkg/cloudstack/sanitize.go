@@ -14,19 +14,18 @@ import (
 
 const (
 	redacted = "REDACTED"
-	maxText  = 1000 // bytes that are kept of a text
+	maxText  = 1000 // bytes; longer texts are cut
 )
 
 var (
 	secretPair = regexp.MustCompile(`(?i)\b(api_?key|secret_?key|secret|signature|session_?key|jsessionid|\w*password|token)(["']?\s*[=:]\s*["']?)[^\s&"',;}]+`)
 	urlQuery   = regexp.MustCompile(`(https?://[^\s"'?#]+)[?#][^\s"']*`)
-	// The 432 text carries a random UUID, new with every call; without it equal refusals are equal texts.
+	// The text of error 432 contains a random UUID, new for every call. Without it, equal refusals have equal texts.
 	randomUserID = regexp.MustCompile(` for user id \[[0-9a-fA-F-]*\]`)
 )
 
-// sanitized returns a text from outside as it may be in logs and Events: one line,
-// bounded, without URL queries, without anything that looks like a secret and
-// without the given secrets.
+// sanitized makes a text from outside safe for logs and Events: one line of limited length, without URL queries,
+// without the given secrets and without anything else that looks like a secret.
 func sanitized(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if len(s) >= 4 { // shorter ones would match ordinary words

@@ -9,10 +9,10 @@ import (
 	"errors"
 )
 
-// TLSFault is why a connection's TLS was refused; that does not pass with time.
+// TLSFault is a permanent reason why a TLS connection failed.
 type TLSFault int
 
-// What may be wrong. An authority (ca-file) helps against TLSUntrusted alone.
+// TLS faults. Setting ca-file only helps against TLSUntrusted.
 const (
 	TLSFine      TLSFault = iota // err is not about TLS
 	TLSUntrusted                 // the certificate is not signed by a known authority

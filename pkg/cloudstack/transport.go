@@ -26,14 +26,14 @@ const (
 	maxAnswerSize = 32 << 20 // bytes; 500 VMs are about 1 MB
 	longAnswer    = 16 << 10
 	commandLogin  = "login"
-	// sensitive parameters are replaced in every text about the call.
+	// Sensitive parameters. Their values are removed from every text about a call.
 	paramPassword  = "password"
 	paramSignature = "signature"
 )
 
-// exchange performs one call: it waits for the rate limit, signs, sends, and
-// repeats what can be repeated safely. read reads the answer of a success, while it arrives if it is long; after a
-// connection that broke it is called again. Its own error ends the call.
+// exchange performs one call: it waits for the rate limit, signs and sends the call, and repeats what can be repeated
+// safely. read decodes a successful answer. It gets a long answer while that arrives, and is called again after a
+// broken connection. If read itself fails, the call ends.
 func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer io.Reader) error) *Error {
 	command := form.Get("command")
 	if c.readLimit > 0 && idempotent(command) {
@@ -74,7 +74,7 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 			return nil
 		}
 
-		secrets := append(c.secrets(), signed.Get(paramSignature)) // now: the keys may have changed meanwhile
+		secrets := append(c.secrets(), signed.Get(paramSignature)) // the keys may have changed during the call
 		for name := range form {
 			if strings.HasSuffix(name, paramPassword) { // of a user, or of a registry
 				secrets = append(secrets, form.Get(name))
@@ -84,7 +84,7 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 		res.err.Text = sanitized(res.err.Text, secrets...)
 		if cause := res.err.Err; cause != nil {
 			if clean := sanitized(cause.Error(), secrets...); clean != cause.Error() {
-				res.err.Err = errors.New(clean) // a proxy or transport has put parts of the request into it
+				res.err.Err = errors.New(clean) // a proxy or transport has included parts of the request
 			}
 		}
 
@@ -117,8 +117,8 @@ type result struct {
 	err       *Error
 	status    int           // HTTP status; 0 when no answer came
 	retry     bool          // the same call may be sent again without harm
-	tries     int           // at most so many in all; 0 for the call's own limit
-	throttled time.Duration // how long the server asks to send no call
+	tries     int           // limit of all tries; 0 means the limit of the call
+	throttled time.Duration // how long the server wants to get no calls
 }
 
 // attempt sends a signed form once.
@@ -127,6 +127,7 @@ func (c *Client) attempt(
 ) result {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+
 	var connected atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
@@ -149,6 +150,7 @@ func (c *Client) attempt(
 		return c.networkFailure(ctx, command, 0, unsent, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+
 	c.noteTime(resp)
 	return c.receive(ctx, command, resp, read)
 }
@@ -159,7 +161,7 @@ func (c *Client) receive(
 ) result {
 	body := &answerBody{from: io.LimitedReader{R: resp.Body, N: maxAnswerSize + 1}}
 	answer := bufio.NewReaderSize(body, longAnswer)
-	begin, _ := answer.Peek(longAnswer) // body has the error
+	begin, _ := answer.Peek(longAnswer) // body keeps the error
 	res := result{status: resp.StatusCode}
 	if len(begin) < longAnswer || resp.StatusCode != http.StatusOK || !wraps(begin) {
 		whole, _ := io.ReadAll(answer)
@@ -182,7 +184,7 @@ func (c *Client) receive(
 		return res
 	}
 
-	// nothing is left; net/http uses the connection again only after it has seen the end
+	// Only EOF is left to read. net/http reuses the connection only after it was read.
 	_, _ = io.Copy(io.Discard, body)
 	return res
 }
@@ -216,8 +218,8 @@ func (c *Client) arrived(ctx context.Context, command string, status int, body *
 	return result{}
 }
 
-// newRequest puts all of the form into the body of a POST to the bare URL: no
-// key, signature or password is ever part of a URL.
+// newRequest puts the whole form into the body of a POST to the bare URL: no key, signature or password is ever part of
+// a URL.
 func (c *Client) newRequest(ctx context.Context, a *access, form url.Values) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.endpoint.String(), strings.NewReader(form.Encode()))
 	if err != nil {
@@ -229,7 +231,7 @@ func (c *Client) newRequest(ctx context.Context, a *access, form url.Values) (*h
 	return req, nil
 }
 
-// judge turns an answer into a success or an error.
+// judge classifies an answer as a success or an error.
 func (c *Client) judge(command string, resp *http.Response, body []byte) result {
 	res := result{status: resp.StatusCode}
 	_, inner := unwrap(body)
@@ -238,7 +240,7 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) result 
 	}
 
 	e := errorFromAnswer(command, resp.StatusCode, body)
-	if to, err := resp.Location(); err == nil { // without its query, which may repeat ours with the key
+	if to, err := resp.Location(); err == nil { // without the query, which may contain the key
 		e.Text += "; it leads to " + to.Scheme + "://" + to.Host + to.Path
 	}
 
@@ -246,7 +248,7 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) result 
 	fromAPI := inner != nil // the management server itself has refused
 	switch {
 	case resp.StatusCode == http.StatusTooManyRequests:
-		// Refused before anything was done, so writes may be repeated too.
+		// The server has refused the call before it did anything, so writes may be repeated too.
 		res.retry = true
 		res.throttled = delayFromText(e.Text)
 	case resp.StatusCode == http.StatusServiceUnavailable && fromAPI:
@@ -269,7 +271,7 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) result 
 	return res
 }
 
-// networkFailure makes the error of a call without a complete answer.
+// networkFailure returns the result of a call without a complete answer.
 func (c *Client) networkFailure(ctx context.Context, command string, status int, unsent bool, err error) result {
 	e := &Error{Kind: KindTransient, Command: command, Err: err}
 	e.MayHaveHappened = !unsent && !idempotent(command)
@@ -287,7 +289,7 @@ func (c *Client) networkFailure(ctx context.Context, command string, status int,
 	return result{err: e, status: status, retry: (unsent || idempotent(command)) && fault == TLSFine}
 }
 
-// notSent is the error of a call that ended while it waited for the rate limit or the write gate.
+// notSent returns the error of a call that ended while it waited for the rate limit or the write gate.
 func (c *Client) notSent(command string, err error) *Error {
 	e := &Error{Kind: KindTransient, Command: command, Text: "not sent: " + err.Error(), Err: err}
 	c.mu.Lock()
@@ -298,7 +300,7 @@ func (c *Client) notSent(command string, err error) *Error {
 	return e
 }
 
-// enter asks the gate, if there is one, for a command that changes something.
+// enter passes the write gate, if there is one, before a command that changes something.
 func (c *Client) enter(command string) (leave func(), err error) {
 	if c.gate == nil || idempotent(command) {
 		return func() {}, nil
@@ -334,18 +336,18 @@ func (c *Client) secrets() []string {
 	return secrets
 }
 
-// noteTime keeps how far the server's clock was ahead of ours when it answered.
+// noteTime records how far the server's clock was ahead of ours when it answered.
 func (c *Client) noteTime(resp *http.Response) {
 	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
 		return
 	}
-	offset := date.Sub(c.clock.Now().Truncate(time.Second)) // the header knows no fractions
+	offset := date.Sub(c.clock.Now().Truncate(time.Second)) // the header has no fractions of a second
 	c.clockOffset.Store(&offset)
 }
 
-// ClockOffset is how far the clock of the server is ahead of this machine's, by the Date header of
-// its last answer and exact to some seconds; not known before an answer with one.
+// ClockOffset returns how far the server's clock is ahead of this machine's, to within some seconds. It comes from the
+// Date header of the last answer; known is false before there was one.
 func (c *Client) ClockOffset() (offset time.Duration, known bool) {
 	if d := c.clockOffset.Load(); d != nil {
 		return *d, true
@@ -353,8 +355,8 @@ func (c *Client) ClockOffset() (offset time.Duration, known bool) {
 	return 0, false
 }
 
-// skewText says what a large clock skew does to signed calls; "" when it is small. offset is how far the server's clock
-// is ahead of this machine's.
+// skewText returns an explanation that a large clock skew makes signed calls fail; "" if the skew is small. offset is
+// how far the server's clock is ahead of this machine's.
 func skewText(offset time.Duration) string {
 	const tolerated = 5 * time.Minute
 	if offset.Abs() <= tolerated {

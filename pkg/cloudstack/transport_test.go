@@ -192,7 +192,7 @@ func TestUnreachable(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 
-	// A port that refuses, and that nobody else can be given meanwhile: a connection has it.
+	// The port refuses connections, and no other process can get it meanwhile, because a connection uses it.
 	taken, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer func() { _ = taken.Close() }()
@@ -261,7 +261,8 @@ func TestThrottledBeyondDeadline(t *testing.T) {
 	})
 }
 
-// A call that ends while it waits: for the rate limit, for the answer within its context, and within its time-out.
+// A call may end while it waits for the rate limit, for the answer within its context, or for the answer within its
+// timeout.
 func TestCallsThatEndEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -295,6 +296,7 @@ func TestCallsThatEndEarly(t *testing.T) {
 
 func TestForeignAnswers(t *testing.T) {
 	t.Parallel()
+
 	for name, tc := range map[string]struct {
 		reply reply
 		kind  Kind
@@ -388,7 +390,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// What is wrong with a certificate is said: an authority helps against one of the ways alone.
+// The error names what is wrong with a certificate. A CA file helps against only one of the faults.
 func TestTLSReasons(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
@@ -473,7 +475,7 @@ func TestTransportErrorsAreClean(t *testing.T) {
 
 var metricsTests atomic.Int32
 
-// Each HTTP exchange is counted, and told to the observer.
+// Each HTTP exchange is counted and reported to the observer.
 func TestMetricsAndObserver(t *testing.T) {
 	t.Parallel()
 	command := fmt.Sprintf("deleteSnapshotForMetricsTest%d", metricsTests.Add(1)) // nothing else sends it

@@ -21,7 +21,7 @@ type VirtualMachine struct {
 	ZoneID      string  `json:"zoneid"`
 	ZoneName    string  `json:"zonename"`
 	ProjectID   string  `json:"projectid"`
-	Account     string  `json:"account"` // "" for one of a project
+	Account     string  `json:"account"` // empty if a project owns the VM
 	DomainID    string  `json:"domainid"`
 	// ServiceOfferingID and ServiceOfferingName are empty when the query did not ask for servoff.
 	ServiceOfferingID   string `json:"serviceofferingid"`
@@ -36,7 +36,7 @@ type VirtualMachine struct {
 	Tags           map[string]string `json:"tags"`
 }
 
-// AffinityGroup is a group that tells where its VMs may run.
+// AffinityGroup is a group that restricts the hosts on which its VMs may run.
 type AffinityGroup struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -92,11 +92,11 @@ func (vm *VirtualMachine) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// VMQuery filters listVirtualMachines; the zero value asks for all the caller's
-// own. An unknown ID is KindNotFound. Tags are always part of the answer.
+// VMQuery filters listVirtualMachines; the zero value selects all VMs of the caller. An unknown ID is KindNotFound. The
+// answer always has the tags.
 type VMQuery struct {
 	ID, ZoneID, NetworkID, ProjectID string
-	// Account with DomainID are an owner; administrators ask by it.
+	// Account and DomainID select the VMs of one owner, for administrators.
 	Account, DomainID  string
 	ListAll            bool
 	WithOffering       bool // details=nics,servoff instead of details=nics
@@ -105,7 +105,7 @@ type VMQuery struct {
 
 // ListVirtualMachines lists VMs with their NICs and tags.
 func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualMachine, error) {
-	// Without nics a VM of several NICs shows only its last one.
+	// Without nics, the answer has only the last NIC of a VM.
 	details := "nics"
 	if q.WithOffering {
 		details = "nics,servoff"

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package echo is the traffic of csccm test: a server in a Pod behind a load balancer, which answers with its name, the
-// client's address, and whether the PROXY protocol named the client, and a client.
+// Package echo is the server and the client of csccm test. The server runs in a Pod behind a load balancer and answers
+// with the Pod's name, the client's address, and whether the PROXY protocol named the client.
 package echo
 
 import (
@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Flags of the controller's program that make it a Pod of csccm test.
+// Flags that make the controller's program act as a Pod of csccm test.
 const (
 	ServeFlag = "load-balancer-test-serve"
 	AskFlag   = "load-balancer-test-ask"
@@ -35,14 +35,14 @@ const (
 
 // Answer is the server's answer.
 type Answer struct {
-	Address string `json:"address"` // that was asked
+	Address string `json:"address"` // the address that was called
 	Pod     string `json:"pod,omitempty"`
 	Client  string `json:"client,omitempty"`  // as the server sees it
 	Proxied bool   `json:"proxied,omitempty"` // the PROXY protocol named the client
 	Error   string `json:"error,omitempty"`
 }
 
-// Serve answers on a listener until ctx ends. Whoever does not know the token gets no answer.
+// Serve answers on a listener until ctx ends. It answers only clients that send the token.
 func Serve(ctx context.Context, l net.Listener, token, pod string) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -64,7 +64,7 @@ func Serve(ctx context.Context, l net.Listener, token, pod string) error {
 
 func reply(c net.Conn, token, pod string) {
 	in := reader(c)
-	line, _ := in.ReadLine() // nothing from a health check of the load balancer
+	line, _ := in.ReadLine() // a health check of the load balancer sends nothing
 	client, proxied := c.RemoteAddr().String(), "no"
 	if f := strings.Fields(line); len(f) == 6 && f[0] == "PROXY" { // the header of version 1 of the PROXY protocol
 		client, proxied = net.JoinHostPort(f[2], f[4]), "yes"
@@ -79,7 +79,7 @@ func reader(c net.Conn) *textproto.Reader {
 	return textproto.NewReader(bufio.NewReader(io.LimitReader(c, maxRead)))
 }
 
-// ask asks once.
+// ask makes one request.
 func ask(ctx context.Context, address, token string) (Answer, error) {
 	d := net.Dialer{Timeout: connTime}
 	c, err := d.DialContext(ctx, "tcp", address)
@@ -105,7 +105,7 @@ func ask(ctx context.Context, address, token string) (Answer, error) {
 	return Answer{Address: address, Pod: f[1], Client: f[2], Proxied: f[3] == "yes"}, nil
 }
 
-// Ask asks again until there is an answer or ctx ends: a load balancer takes a moment to know a new rule.
+// Ask repeats the request until there is an answer or ctx ends: a load balancer needs a moment to apply a new rule.
 func Ask(ctx context.Context, address, token string) (answer Answer, err error) {
 	var last error
 	err = wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {

@@ -50,7 +50,7 @@ func TestPROXYProtocol(t *testing.T) {
 	require.Equal(t, "csccm-test pod-1 198.51.100.7:4711 yes\n", line)
 }
 
-// The first answers of a load balancer that does not know the rule yet are no failure.
+// Answers of a load balancer that has not applied the rule yet are not failures.
 func TestAskAgain(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,11 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evidence represents what is known about the existence of an object in CloudStack: the VM of a Node, a member
-// of a rule, an address, or what a deletion should remove. It makes no calls.
+// Package evidence represents what is known about a CloudStack object that should exist: a VM of a Node, a member of a
+// rule, an address, or an object to delete. It is pure: no calls, no clock.
 //
-// That an object does not exist needs a proof. One answer without the object is none: it may come from another project,
-// from an account that sees less than before, or from a server that is starting.
+// That an object does not exist needs proof. One answer without the object is no proof: it may come from another
+// project, from an account that has lost permissions, or from a server that is starting.
 package evidence
 
 import (
@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// Pause is the minimum time between the two answers after which a Service loses its address.
+// Pause is the shortest time between the two answers after which a Service gives up its address.
 const Pause = 5 * time.Second
 
-// doubtAge is how long a first proof remains valid. It is longer than the longest wait between two attempts.
+// doubtAge is how long a first proof counts. It is longer than the longest pause between two attempts.
 const doubtAge = 15 * time.Minute
 
-// Evidence is what is known about one object. The zero value is unknown.
+// Evidence is what is known of one object. The zero value is unknown.
 type Evidence struct {
 	verdict verdict
-	proof   string // what shows that the object is absent
+	proof   string // that the object is absent
 	err     error  // why nothing is known
 }
 
@@ -35,13 +35,13 @@ const (
 	absent
 )
 
-// Present returns the evidence that CloudStack shows the object.
+// Present returns the Evidence that CloudStack shows the object.
 func Present() Evidence { return Evidence{verdict: present} }
 
-// Absent returns the evidence that the object does not exist; proof says what shows that.
+// Absent returns the Evidence that the object does not exist; proof says what shows that.
 func Absent(proof string) Evidence { return Evidence{verdict: absent, proof: proof} }
 
-// Unknown returns the evidence of an object that may exist or not; err says why that is not known.
+// Unknown returns the Evidence that the object may or may not exist; err says why that is not known.
 func Unknown(err error) Evidence { return Evidence{err: err} }
 
 // Present reports whether the object exists.
@@ -61,16 +61,16 @@ func (e Evidence) Err() error {
 // errNothing is the error of the zero Evidence.
 var errNothing = errors.New("nothing is known of it")
 
-// Proof returns what shows that the object is absent; empty if it is not.
+// Proof returns what shows that the object is absent; empty for any other Evidence.
 func (e Evidence) Proof() string { return e.proof }
 
-// errElsewhere is the error for an object whose project shows nothing of the cluster.
+// errElsewhere is the error if CloudStack shows neither the object nor anything else of the cluster.
 var errElsewhere = errors.New("CloudStack shows neither it nor anything else of this cluster there: project-id or " +
 	"the API key in the cloud-config may be wrong")
 
-// Missing returns the evidence from a complete answer that does not show the object although its id was asked for.
-// contradicts names something that could not exist without the object. witness names something of ours that the same
-// project and account shows, which proves that the right place was asked. Each is empty if there is no such thing.
+// Missing returns the Evidence of a complete answer, to a query for the object's ID, that does not contain the object.
+// contradicts names something that could not exist without the object. witness names an object of ours in the same
+// project and account, which proves that the query went to the right place. Both may be empty.
 func Missing(contradicts, witness string) Evidence {
 	switch {
 	case contradicts != "":
@@ -81,10 +81,10 @@ func Missing(contradicts, witness string) Evidence {
 	return Absent("CloudStack does not show it, but shows " + witness)
 }
 
-// Doubts are the objects that were found absent once, by id, and when that was.
+// Doubts records when objects were first found absent, by ID.
 type Doubts map[string]time.Time
 
-// Twice requires a second proof, at least a Pause after the first one. Until then it returns unknown evidence and how
+// Twice requires a second proof of absence, at least a Pause after the first one. Until then it returns unknown and how
 // long to wait.
 func (d Doubts) Twice(id string, e Evidence, now time.Time) (Evidence, time.Duration) {
 	if !e.Absent() {
@@ -100,7 +100,6 @@ func (d Doubts) Twice(id string, e Evidence, now time.Time) (Evidence, time.Dura
 	if wait := Pause - now.Sub(first); wait > 0 {
 		return Unknown(errors.New(e.proof + "; it is asked for again")), wait
 	}
-	// If what follows fails, the next attempt need not wait again.
-	d[id] = now.Add(-Pause)
+	d[id] = now.Add(-Pause) // if the next step fails, the next attempt does not wait again
 	return e, 0
 }

@@ -5,15 +5,15 @@ package evidence
 
 import "time"
 
-// Instant is a point in time that CloudStack has shown, such as when an account acquired an address. Equal Instants are
-// the same point in time, even if management servers in different time zones have written them.
+// Instant is a point in time that CloudStack has reported, such as when an account acquired an address. Equal Instants
+// are the same point in time, even if management servers in different time zones reported them.
 type Instant string
 
-// layout is the format of times in CloudStack, and of Instants, which are in UTC.
+// layout is the format in which CloudStack writes times. Instants use it too, in UTC.
 const layout = "2006-01-02T15:04:05-0700"
 
-// InstantOf parses a time of CloudStack, which is in the time zone of the management server. A text that is not a time
-// becomes an Instant that equals only the same text.
+// InstantOf parses a time as CloudStack writes it, in the time zone of the management server. A text that is not such a
+// time is returned unchanged.
 func InstantOf(text string) Instant {
 	for _, known := range []string{layout, time.RFC3339} {
 		if at, err := time.Parse(known, text); err == nil {
@@ -23,7 +23,7 @@ func InstantOf(text string) Instant {
 	return Instant(text)
 }
 
-// Time returns the Instant as a time; zero if it is not one.
+// Time returns the Instant as a time; zero if the text is no time.
 func (i Instant) Time() time.Time {
 	at, err := time.Parse(layout, string(i))
 	if err != nil {

@@ -55,6 +55,7 @@ func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*call[T], er
 		}
 		return seq > after || !begun.Before(oldest)
 	}
+
 	for {
 		if f.last != nil && fresh(f.last.begun, f.last.seq) {
 			last := f.last

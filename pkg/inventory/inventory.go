@@ -146,15 +146,16 @@ func (i *Inventory) VM(ctx context.Context, id string) (vm cloudstack.VirtualMac
 			func(ctx context.Context) (*cloudstack.VirtualMachine, error) { return i.fetchVM(ctx, id) })
 		i.vm[id] = f
 	}
-
 	i.mu.Unlock()
+
 	r, err := f.get(ctx, joinAge)
+
 	i.mu.Lock()
 	if i.vm[id] == f {
 		delete(i.vm, id) // the snapshot keeps the result; a second call for the same ID does no harm
 	}
-
 	i.mu.Unlock()
+
 	switch {
 	case err != nil:
 		return vm, false, fmt.Errorf("look up VM %s in %s: %w", id, i.scope(""), err)
@@ -179,8 +180,8 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 			WithOffering:       true,
 			WithAffinityGroups: i.options.AffinityGroups,
 		})
-
 	i.fetched("vm", err)
+
 	switch {
 	case cloudstack.IsNotFound(err) && i.projectSeen(project): // the server does not know the ID: a complete answer
 	case err != nil:
@@ -227,8 +228,8 @@ func (i *Inventory) Network(ctx context.Context, id string, maxAge time.Duration
 			func(ctx context.Context) (cloudstack.Network, error) { return i.fetchNetwork(ctx, id) })
 		i.networks[id] = f
 	}
-
 	i.mu.Unlock()
+
 	r, err := f.get(ctx, maxAge)
 	if err != nil {
 		return cloudstack.Network{}, fmt.Errorf("look up network %s: %w", id, err)
@@ -342,7 +343,7 @@ func (i *Inventory) fetchProject(ctx context.Context) (string, error) {
 		if p.Name == i.options.ProjectID {
 			return p.ID, nil
 		}
-		// without an exact match ignore letter case, as the server does
+		// Without an exact match, ignore letter case, as the server does.
 		if found == "" && strings.EqualFold(p.Name, i.options.ProjectID) {
 			found = p.ID
 		}

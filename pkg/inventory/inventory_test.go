@@ -388,7 +388,7 @@ cloudstack_inventory_snapshot_vms 1
 	})
 }
 
-// A snapshot knows that the server did not find an ID, until the next list replaces the snapshot.
+// A snapshot records that the server did not find an ID, until the next list replaces the snapshot.
 func TestSnapshotLacks(t *testing.T) {
 	test(t, Options{}, func(t *testing.T, e *env) {
 		assert.False(t, e.ask("x"), "without a list the answer is not recorded")

@@ -41,7 +41,7 @@ type Fence struct {
 	lease   *Lease
 	renewed time.Time // when the last successful renewal was sent; zero while another replica may lead
 	closed  bool
-	writes  sync.WaitGroup // those in progress; none begins after closed is set
+	writes  sync.WaitGroup // writes in progress; none begins after closed is set
 }
 
 // NewFence returns a fence that allows everything.
@@ -133,6 +133,7 @@ func (t *fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer leave()
+
 	sent := f.clock.Now()
 	resp, err := t.next.RoundTrip(req)
 	if !renewal || err != nil {
@@ -143,8 +144,8 @@ func (t *fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer f.mu.Unlock()
 	switch {
 	case resp.StatusCode == http.StatusConflict:
-		// Somebody else has written the lease, perhaps to take it: the framework tries on for its renew deadline, and
-		// would let this replica write meanwhile.
+		// Another replica has written the lease and may have taken it. The framework retries until its renew deadline;
+		// this replica must not write meanwhile.
 		f.renewed = time.Time{}
 	case resp.StatusCode < http.StatusMultipleChoices && sent.After(f.renewed):
 		f.renewed = sent

@@ -137,7 +137,7 @@ func TestHandOver(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			// fake clock: the lease must not expire on a slow machine
+			// The clock is fake, so that the lease does not expire on a slow machine.
 			f, a := NewFence(clocktesting.NewFakePassiveClock(time.Now())), &api{status: http.StatusOK}
 			f.Guard(theLease)
 			if !c.follower {

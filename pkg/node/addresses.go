@@ -55,7 +55,7 @@ func ParseCIDRs(s string) ([]netip.Prefix, error) {
 }
 
 // Of returns the rules for one Node: each list is replaced if the Node has its annotation. The error names the
-// ignored annotations: invalid ones, and networks for InternalIP with none of the VM's addresses.
+// annotations that are ignored: invalid ones, and networks for InternalIP that contain none of the VM's addresses.
 func (r AddressRules) Of(n *corev1.Node, vm *cloudstack.VirtualMachine) (AddressRules, error) {
 	if n == nil {
 		return r, nil
@@ -88,7 +88,8 @@ func (r AddressRules) Of(n *corev1.Node, vm *cloudstack.VirtualMachine) (Address
 	return r, errors.Join(errs...)
 }
 
-// ownAddresses returns the addresses of a VM's NICs. all is false if CloudStack may not know each: in L2 networks.
+// ownAddresses returns the addresses of a VM's NICs. all is false if CloudStack may not know all of them, as in L2
+// networks.
 func ownAddresses(vm *cloudstack.VirtualMachine) (ips []netip.Addr, all bool) {
 	all = len(vm.NICs) > 0
 	for _, nic := range vm.NICs {
@@ -110,7 +111,7 @@ func ownAddresses(vm *cloudstack.VirtualMachine) (ips []netip.Addr, all bool) {
 //
 // Non-empty lists of AddressRules replace these defaults. When no internal address is left (no NIC yet, L2 networks
 // only, no address in the configured networks), the Node keeps its current addresses and its kubelet's --node-ip: an
-// answer with only a host name would remove them. Of these only the VM's own are kept, where CloudStack knows them.
+// answer with only a host name would remove them. If CloudStack knows all addresses of the VM, only those are kept.
 func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRules) []corev1.NodeAddress {
 	var list []corev1.NodeAddress
 	add := func(t corev1.NodeAddressType, ips []netip.Addr) {
@@ -191,7 +192,7 @@ func UnlistedNodeIPs(n *corev1.Node, listed []corev1.NodeAddress) []string {
 	return out
 }
 
-// providedIPs returns the kubelet's --node-ip addresses but those that say nothing, such as 0.0.0.0; on dual stack the
+// providedIPs returns the kubelet's --node-ip addresses without unspecified ones such as 0.0.0.0. On dual stack the
 // annotation holds two, separated by a comma.
 func providedIPs(n *corev1.Node) []netip.Addr {
 	if n == nil {

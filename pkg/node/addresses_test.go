@@ -116,6 +116,7 @@ func FuzzAddresses(f *testing.F) {
 			annotation(AnnotationExternalCIDRs, external))
 		m, err := Metadata(vm, Options{Node: n})
 		require.NoError(t, err)
+
 		seen := map[corev1.NodeAddress]bool{}
 		for _, a := range m.NodeAddresses {
 			assert.False(t, seen[a], "%v twice", a)

@@ -22,21 +22,22 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// The taint that has an existing Node initialised. The cloud-node-controller of Kubernetes initialises only Nodes with
-// this taint, and kubelets set it only with --cloud-provider=external and only when they register a Node. The
-// controller looks at the key alone. With the effect PreferNoSchedule, a controller that fails blocks no scheduling.
-// NoExecute would evict all Pods of the Node and is never set.
+// The taint that makes Kubernetes' cloud-node-controller initialise an existing Node. It initialises only Nodes with
+// this taint, and kubelets set it only with --cloud-provider=external, when they register a Node. It compares only the
+// key. The effect PreferNoSchedule does not block scheduling if the controller fails. NoExecute would evict all Pods of
+// the Node and is never set.
 const (
 	TaintKey    = cloudproviderapi.TaintExternalCloudProvider
 	TaintValue  = "true"
 	TaintEffect = corev1.TaintEffectPreferNoSchedule
 )
 
-// AnnotationTaintedAt is the time when csccm set the taint: only a taint with this annotation is ours to remove.
+// AnnotationTaintedAt is the time when csccm set the taint. csccm removes the taint only from Nodes with this
+// annotation.
 const AnnotationTaintedAt = "csccm.io/tainted-at"
 
 // AnnotationAdoptedAt is the time when the controller set the taint on a Node that had joined without it and whose
-// kubelet writes the addresses itself: nobody else does on such a Node. Other Nodes get AnnotationTaintedAt.
+// kubelet writes the Node's addresses itself. Other Nodes get AnnotationTaintedAt.
 const AnnotationAdoptedAt = "csccm.io/adopted-at"
 
 // Gate names a condition of a Node that must hold before the Node is initialised.
@@ -51,14 +52,14 @@ const (
 	GateLabels     Gate = "labels"
 )
 
-// Refusal is a gate that does not hold, with what to do.
+// Refusal is a gate that does not hold, and what to do about it.
 type Refusal struct {
 	Gate         Gate
 	Text, Remedy string
 }
 
-// AddressRefusals compares the addresses of a Node with those that it would get. The network of the cluster,
-// certificates and etcd peers use the InternalIP, so it must not change.
+// AddressRefusals returns the gates that would not hold if a Node got the predicted addresses. The network of the
+// cluster, certificates and etcd peers use the InternalIP, so it must not change.
 func AddressRefusals(n *corev1.Node, predicted []corev1.NodeAddress) []Refusal {
 	var out []Refusal
 	now, after := internalIPs(n.Status.Addresses), internalIPs(predicted)
@@ -111,9 +112,9 @@ func AdoptionRefusals(n *corev1.Node, vm *cloudstack.VirtualMachine, o Options) 
 	return out
 }
 
-// Adoptable reports whether a Node waits for nobody: it is Ready, has no taint TaintKey, was never initialised, and is
-// not being deleted. A Node that is not Ready yet waits: it may be joining. A kubelet may have given a Node its
-// provider ID, as those of Cluster API do: then its labels tell whether it was initialised.
+// Adoptable reports whether a Node needs adoption: it is Ready, has no taint TaintKey, was never initialised, and is
+// not being deleted. A Node that is not Ready may still be joining. Some kubelets set the provider ID themselves, as
+// with Cluster API; such a Node is initialised only if it has the labels for zone or instance type.
 func Adoptable(n *corev1.Node) bool {
 	labelled := metav1.HasLabel(n.ObjectMeta, corev1.LabelTopologyZone) ||
 		metav1.HasLabel(n.ObjectMeta, corev1.LabelInstanceTypeStable)
@@ -130,8 +131,9 @@ func Adopts(controller []corev1.Pod) bool {
 	})
 }
 
-// KubeletWritesAddresses reports whether a Node that the controller did not initialise has addresses from its kubelet.
-// An external kubelet writes none, and writes its --node-ip into an annotation, which other kubelets remove.
+// KubeletWritesAddresses reports whether the kubelet of a Node that is not initialised writes the Node's addresses. A
+// kubelet with --cloud-provider=external writes none, and puts its --node-ip into an annotation that other kubelets
+// remove.
 func KubeletWritesAddresses(n *corev1.Node) bool {
 	_, external := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
 	return !external && len(internalIPs(n.Status.Addresses)) > 0
@@ -172,13 +174,13 @@ func listOrNone(s []string) string {
 	return strings.Join(s, ", ")
 }
 
-// adoptAtOnce is the largest number of Nodes that have the taint from csccm at the same time.
+// adoptAtOnce is the largest number of Nodes that may have the taint from csccm at the same time.
 const adoptAtOnce = 5
 
-// adoption has Nodes initialised that joined without the taint of external cloud providers. Kubelets that run without
-// --cloud-provider=external register such Nodes: those of CloudStack Kubernetes Service, and those that its scaling
-// adds later. The controller sets the taint after the same gates as "csccm taint"; Kubernetes' own
-// cloud-node-controller does the rest.
+// adoption makes Kubernetes initialise Nodes that joined without the taint of external cloud providers. Kubelets
+// without --cloud-provider=external register such Nodes: those of CloudStack Kubernetes Service, including the Nodes
+// that it adds when it scales a cluster. The controller checks the same gates as "csccm taint" and sets the taint;
+// Kubernetes' own cloud-node-controller does the rest.
 type adoption struct {
 	*Nodes
 	kube    kubernetes.Interface
@@ -190,7 +192,7 @@ func newAdoption(m *Nodes, kube kubernetes.Interface) *adoption {
 	return &adoption{m, kube, newBackoff(m.Clock, 10*time.Second, 5*time.Minute)}
 }
 
-// look judges the Nodes that nobody initialises, and sets the taint on as many as may have it.
+// look checks the Nodes that nobody initialises, and sets the taint on as many as the limit allows.
 func (a *adoption) look(ctx context.Context) {
 	nodes, err := a.List()
 	if err != nil {
@@ -210,7 +212,7 @@ func (a *adoption) look(ctx context.Context) {
 }
 
 // adoptionCandidates returns the Nodes that can be adopted, workers first, and how many more may get the taint now:
-// adoptAtOnce, less those that have it from csccm. The first of a cluster in which no Node is initialised goes alone.
+// adoptAtOnce, less those that have it from csccm. While no Node of the cluster is initialised, only one may have it.
 func adoptionCandidates(nodes []*corev1.Node) (candidates []*corev1.Node, free int) {
 	limit, underway := 1, 0
 	for _, n := range nodes {

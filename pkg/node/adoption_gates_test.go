@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// joined is the Node of a kubelet without --cloud-provider=external, and the VM that it runs on.
+// joined returns the Node of a kubelet without --cloud-provider=external, and the VM that it runs on.
 func joined() (*corev1.Node, *cloudstack.VirtualMachine) {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{}, Annotations: map[string]string{}},
@@ -87,6 +87,7 @@ func TestAdoptionRefusals(t *testing.T) {
 
 func TestAdoptable(t *testing.T) {
 	t.Parallel()
+
 	for _, c := range []struct {
 		name   string
 		change func(*corev1.Node)
@@ -111,7 +112,7 @@ func TestAdoptable(t *testing.T) {
 	}
 }
 
-// In a cluster where no Node is initialised yet, the first goes alone; workers go before the control plane.
+// While no Node of a cluster is initialised, only one is adopted at a time; workers come before the control plane.
 func TestAdoptionCandidates(t *testing.T) {
 	t.Parallel()
 	taint := func(annotated bool) func(*corev1.Node) {

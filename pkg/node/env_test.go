@@ -25,7 +25,7 @@ import (
 
 var machines, testVMID, k8sNode, drain = testenv.Machines, testenv.VMID, testenv.Node, testenv.Drain
 
-// fakeCloud is the part of CloudStack that Nodes need, with the faults that tests want.
+// fakeCloud is the part of CloudStack that Nodes use, with faults for tests.
 type fakeCloud struct {
 	testenv.Elsewhere
 	mu      sync.Mutex
@@ -75,7 +75,7 @@ func (f *fakeCloud) remove(name string) {
 	})
 }
 
-// initialised makes the Nodes of machines(n), as they are after initialisation.
+// initialised returns the Nodes of machines(n) as they are after their initialisation.
 func initialised(n int) []*corev1.Node {
 	var out []*corev1.Node
 	for i := 1; i <= n; i++ {
@@ -132,7 +132,7 @@ func (p *fakeNodes) unknown(n *corev1.Node) error {
 	return err
 }
 
-// spent checks the calls so far: whole lists, and look-ups by id.
+// spent checks the number of calls so far: complete lists, and look-ups by ID.
 func (p *fakeNodes) spent(lists, byID int, why string) {
 	p.t.Helper()
 	gotLists, gotByID := p.api.counts()

@@ -77,7 +77,7 @@ func (e *events) warning(n *corev1.Node, key nodeEvent, message string) {
 	}
 }
 
-// ended is called when a state that warnOnce reports does not hold.
+// ended is called when a state that warnOnce reports no longer holds.
 func (e *events) ended(uid types.UID, reason plan.Reason) {
 	e.sent.Delete(nodeEvent{uid: uid, reason: reason})
 }

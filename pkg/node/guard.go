@@ -19,16 +19,17 @@ import (
 
 // DeletionLimit limits the deletion of Nodes, see guard.
 type DeletionLimit struct {
-	// Percent of the cluster's Nodes that may vanish within Window; with 100 only the check that not all of them vanish
-	// is left.
+	// Percent is the percentage of the cluster's Nodes that may lose their VMs within Window. With 100, deletions are
+	// refused only if all Nodes lost their VMs.
 	Percent int
 	Window  time.Duration
 }
 
 const (
-	// minimumMissing is the number of vanished Nodes below which a share says nothing.
+	// minimumMissing is the number of Nodes without a VM from which on the percentage applies: in a small cluster a
+	// single Node is already a large share.
 	minimumMissing = 3
-	// verdictAge is less than the framework's period of 5 s between rounds.
+	// verdictAge is how long a verdict is reused. It is less than the framework's period of 5 s between rounds.
 	verdictAge = 2 * time.Second
 	// blockedFor is how long deletions count as blocked after a refusal: the framework asks again every few seconds.
 	blockedFor = time.Minute
@@ -82,9 +83,9 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 		known[n.Name] = n
 	}
 
-	if len(missing) < total { // some VM is found, so that csccm looks in the right place
-		// The cluster autoscaler marks a Node before it deletes the VM, so that any number of marked Nodes may lose
-		// theirs.
+	if len(missing) < total { // some VMs are found: csccm looks in the right place
+		// The cluster autoscaler taints a Node before it deletes its VM. Nodes that are about to be deleted are
+		// expected to lose their VMs, so they do not count towards the limit.
 		unmarked := slices.DeleteFunc(slices.Clone(missing),
 			func(name string) bool { return failover.Leaving(known[name]) })
 		missing, total = unmarked, total-len(missing)+len(unmarked)
@@ -95,7 +96,7 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 		switch {
 		case now.Sub(at) > g.limit.Window:
 			delete(g.deleted, name)
-		case known[name] == nil: // otherwise it was counted above, or has come back
+		case known[name] == nil: // a Node that still exists was counted above
 			total++
 			missing = append(missing, name)
 		}
@@ -125,14 +126,15 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 		len(missing), total, names, g.limit.Window, g.limit.Percent, s.Scope())}
 }
 
-// withoutVM names the Nodes with a CloudStack id whose VM is not in the list. total also counts the Nodes whose VM is.
+// withoutVM returns the names of the Nodes with a CloudStack ID whose VM is not in the list. total also counts the
+// Nodes whose VM is in the list.
 func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string, total int) {
 	for _, n := range nodes {
 		switch _, err := Match(s, n); {
 		case is[*ProviderIDError](err):
 		case !is[*NotFoundError](err):
-			total++ // there is one, or several
-		case hasVMID(n): // else no VM of CloudStack, or not yet known to be one
+			total++ // one VM matches, or several do
+		case hasVMID(n): // otherwise it may not be a VM of CloudStack
 			total++
 			missing = append(missing, n.Name)
 		}
@@ -150,7 +152,7 @@ func (g *guard) blocked() int {
 	return 1
 }
 
-// deleting notes that a Node will be deleted, unless the autoscaler has marked it.
+// deleting records that a Node will be deleted. A Node that was about to be deleted anyway does not count.
 func (g *guard) deleting(n *corev1.Node) {
 	if failover.Leaving(n) {
 		return

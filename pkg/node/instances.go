@@ -46,8 +46,9 @@ func (m *Nodes) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudpro
 	return meta, nil
 }
 
-// dropUnspecified removes the annotation of the kubelet's --node-ip where it names no address, such as 0.0.0.0. The
-// framework would look for that among the VM's addresses, and not initialise the Node; it tries again soon.
+// dropUnspecified removes the annotation with the kubelet's --node-ip if it holds only unspecified addresses such as
+// 0.0.0.0. With it, the framework would look for 0.0.0.0 among the VM's addresses and never initialise the Node. The
+// framework retries soon.
 func (m *Nodes) dropUnspecified(ctx context.Context, n *corev1.Node) {
 	const name = cloudproviderapi.AnnotationAlphaProvidedIPAddr
 	value := n.Annotations[name]
@@ -63,7 +64,8 @@ func (m *Nodes) dropUnspecified(ctx context.Context, n *corev1.Node) {
 	}
 }
 
-// own returns the VM that is the Node's and no other Node's. Otherwise an Event on the Node says what is wrong.
+// own returns the Node's VM, or an error if another Node has it (see Unshared). On an error it also writes an Event on
+// the Node.
 func (m *Nodes) own(ctx context.Context, n *corev1.Node) (cloudstack.VirtualMachine, error) {
 	vm, err := m.find(ctx, n)
 	if err == nil {
@@ -76,9 +78,10 @@ func (m *Nodes) own(ctx context.Context, n *corev1.Node) (cloudstack.VirtualMach
 	return vm, err
 }
 
-// kubeletOwnsAddresses reports whether the addresses are left to a kubelet that is not external, which would change
-// them back: on a Node that was adopted, while they are the VM's, and on one that joined without the taint and is not
-// initialised, as the VM of that name may be another machine.
+// kubeletOwnsAddresses reports whether the Node keeps the addresses that its kubelet writes. A kubelet without
+// --cloud-provider=external would change others back. This applies to an adopted Node while its addresses are the VM's,
+// and to a Node that joined without the taint and is not initialised, because the VM of that name may be another
+// machine.
 func kubeletOwnsAddresses(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
 	return KubeletWritesAddresses(n) &&
 		(!HasTaint(n) && n.Spec.ProviderID == "" || n.Annotations[AnnotationAdoptedAt] != "" && sameAddresses(vm, n))
@@ -99,7 +102,8 @@ func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
 	return slices.Equal(n.Status.Addresses, addresses)
 }
 
-// warnAddresses writes Events about addresses that are not used; the framework reports them at most in its log.
+// warnAddresses writes Events about ignored address annotations and about a --node-ip that the VM does not have. The
+// framework reports these in its log at most.
 func (m *Nodes) warnAddresses(n *corev1.Node, vm *cloudstack.VirtualMachine, addresses []corev1.NodeAddress) {
 	if _, err := m.Metadata.Addresses.Of(n, vm); err != nil {
 		m.events.warn(n, plan.ReasonInvalidAnnotation, err.Error()+"; it is as if it were not there")
@@ -132,8 +136,8 @@ func (m *Nodes) find(ctx context.Context, n *corev1.Node) (vm cloudstack.Virtual
 		return vm, err
 	}
 
-	// The VM may be newer than the list. One VM by its id is cheaper than a list of several pages, unless as many VMs
-	// as pages are looked up.
+	// The VM may be newer than the list. Looking up one VM by its ID is cheaper than listing several pages, until as
+	// many VMs were looked up as the list has pages.
 	if missing.ID != "" && s.Pages() > 1 && s.Added() < s.Pages() {
 		vm, found, err := m.VMs.VM(ctx, missing.ID)
 		switch {
@@ -169,10 +173,10 @@ func (m *Nodes) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool, err
 //
 //   - the Node has a CloudStack ID,
 //   - a complete list of the project's VMs, in all zones and a few seconds old at most, does not hold it,
-//   - the server, asked for the id alone, does not show it either,
+//   - the server does not find the VM by its ID either,
 //   - not too many Nodes lost their VMs (see guard).
 //
-// Any doubt is an error, which leaves the Node alone.
+// In any other case it returns an error, and the framework keeps the Node.
 func (m *Nodes) InstanceExists(ctx context.Context, n *corev1.Node) (bool, error) {
 	id, kind, err := ParseProviderID(n.Spec.ProviderID)
 	switch {
@@ -204,7 +208,7 @@ func (m *Nodes) InstanceExists(ctx context.Context, n *corev1.Node) (bool, error
 	return false, nil
 }
 
-// exists says what is known of a Node's VM.
+// exists returns what is known about the existence of a Node's VM.
 func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.Evidence {
 	for _, age := range []time.Duration{VMAge, MissAge} {
 		s, err := m.VMs.VMs(ctx, age)
@@ -214,7 +218,7 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 		if vm, ok := s.ByID(id); ok && !Gone(vm.State) {
 			return evidence.Present()
 		}
-		// Checked with the older list first, a lasting refusal costs no call.
+		// Check the older list first: while deletions stay refused, no new list is requested.
 		if err := m.guard.check(s, m.List); err != nil {
 			return evidence.Unknown(err)
 		}
@@ -235,8 +239,9 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 	return evidence.Present()
 }
 
-// down reports whether the Node's VM is stopped or gone by two proofs: the server's answer for its id, and a complete
-// list that was read after it. A VM that is missing from both counts only while the guard lets Nodes be deleted.
+// down reports whether the Node's VM is stopped or gone. It needs two proofs: the server's answer for the VM's ID, and
+// a complete list that was read after it. A VM that is missing from both is down only while the guard allows Nodes to
+// be deleted.
 func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, down bool, err error) {
 	id, kind, err := ParseProviderID(n.Spec.ProviderID)
 	if err != nil || !kind.IsCloudStack() {
@@ -270,8 +275,8 @@ func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, down bo
 
 func foreign(k Kind) bool { return k != KindNone && !k.IsCloudStack() }
 
-// report writes an Event that says what is wrong with the Node. Errors of CloudStack are in the framework's log, and
-// are not repeated on every Node.
+// report writes an Event that says what is wrong with the Node. The framework logs errors of CloudStack; they get no
+// Event, which would be repeated on every Node.
 func (m *Nodes) report(n *corev1.Node, err error) {
 	switch {
 	case is[*NotFoundError](err) && !HasTaint(n):

@@ -55,7 +55,7 @@ func TestProvidedNodeIPThatIsOnNoNIC(t *testing.T) {
 	onlyOne(t, p.events, "Warning InvalidAnnotation", AnnotationExternalCIDRs, `"wan" is no network`)
 }
 
-// The framework patches a Node with several addresses of a type in every round, whether they changed or not.
+// The framework patches a Node with several addresses of one type in every round, even if they have not changed.
 func TestUnchangedAddressesAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	p := newFakeNodes(t, []cloudstack.VirtualMachine{machine(1, "w1", 3)})
@@ -75,7 +75,7 @@ func TestUnchangedAddressesAreNotRepeated(t *testing.T) {
 	assert.Empty(t, p.describe(n).NodeAddresses)
 }
 
-// machine is a VM of zone-1 with the given number of NICs, the third of which is the default one.
+// machine returns a VM in zone-1 with the given number of NICs, of which the third is the default one.
 func machine(id int, name string, nics int) cloudstack.VirtualMachine {
 	vm := cloudstack.VirtualMachine{
 		ID:                  testVMID(id),
@@ -99,7 +99,7 @@ func machine(id int, name string, nics int) cloudstack.VirtualMachine {
 	return vm
 }
 
-// A VM that is being made has no NIC yet.
+// A VM that is being created has no NIC yet.
 func TestVMWithoutNIC(t *testing.T) {
 	t.Parallel()
 	p := newFakeNodes(t, machines(2))
@@ -149,7 +149,8 @@ func TestUnknownNodesShareTheirLists(t *testing.T) {
 	assert.Len(t, drain(p.events), 5)
 }
 
-// Of many pages, one VM by its id is cheaper; of as many VMs as pages, the list is.
+// For a list of many pages, looking up one VM by its ID is cheaper; once as many VMs as pages were looked up, the list
+// is.
 func TestUnknownNodesByIDInALargeAccount(t *testing.T) {
 	t.Parallel()
 	p := newFakeNodes(t, machines(1001))

@@ -175,15 +175,15 @@ func TestInstanceExists(t *testing.T) {
 	}
 }
 
-// hide keeps the VM of that name, or all of them, out of whole lists.
+// hide removes the VM of that name, or all VMs, from complete lists.
 func hide(name string) func(*fakeCloud) {
 	return func(f *fakeCloud) {
 		f.hidden = func(vm cloudstack.VirtualMachine) bool { return name == "" || vm.Name == name }
 	}
 }
 
-// The framework may ask again before it has seen that the Node is gone: what was proved holds as long as the list
-// that it was proved with would be believed.
+// The framework may ask again before it has seen that the Node is deleted. A proof is reused for as long as the list on
+// which it is based.
 func TestGoneIsProvedOncePerList(t *testing.T) {
 	t.Parallel()
 	nodes := initialised(10)
@@ -249,8 +249,8 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	assert.Zero(t, p.guard.blocked())
 }
 
-// Nodes that the cluster autoscaler has marked lose their VMs at once, and do not count for others later. When no VM is
-// seen at all, the mark says nothing.
+// Nodes with the taint of the cluster autoscaler may lose their VMs at once, and do not count for other Nodes later. If
+// no VM is found at all, the taint has no effect.
 func TestGuardAllowsAnnouncedDeletions(t *testing.T) {
 	t.Parallel()
 	nodes := initialised(12)
@@ -299,7 +299,7 @@ func TestGuardAllowsARejoinedNode(t *testing.T) {
 	assert.False(t, p.exists(nodes[0]))
 }
 
-// A VM counts as down when the server says so for its id and in a complete list. One of them alone proves nothing.
+// A VM is down only if both the look-up by its ID and a complete list show that.
 func TestDownNeedsTwoProofs(t *testing.T) {
 	t.Parallel()
 	set := func(byID, listed cloudstack.VMState) func(f *fakeCloud) {

@@ -25,7 +25,7 @@ type NotFoundError struct {
 	Scope string   // where it was searched
 	// State is the state of a matching VM that is destroyed or expunging; empty when no VM matched at all.
 	State cloudstack.VMState
-	Near  []string // VMs that are probably meant, as clauses
+	Near  []string // descriptions of VMs that are probably meant
 }
 
 func (e *NotFoundError) Error() string {
@@ -106,8 +106,9 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 	return cloudstack.VirtualMachine{}, notFound
 }
 
-// bind returns the VM that a Node names, or a *RefusedError. A kubelet chooses all but the Node's name freely. A VM of
-// another name must have the kubelet's addresses, or match node-vms. An initialised Node keeps a VM that was renamed.
+// bind returns vm if the Node may have it, and a *RefusedError otherwise. A kubelet can freely choose everything that
+// leads to the VM except the Node's name. A VM with another name must therefore have the kubelet's addresses, or match
+// node-vms. An initialised Node keeps its VM when the VM is renamed.
 func bind(vms *inventory.VMSnapshot, vm *cloudstack.VirtualMachine, n *corev1.Node) (cloudstack.VirtualMachine, error) {
 	pattern := vms.NodeVMs()
 	switch {
@@ -135,7 +136,7 @@ func mayBeNode(pattern string, vm *cloudstack.VirtualMachine) bool {
 	return ok && err == nil
 }
 
-// sameAddresses reports whether all addresses that a kubelet gives are the VM's, and it gives some.
+// sameAddresses reports whether the kubelet gives at least one address, and all that it gives are the VM's.
 func sameAddresses(vm *cloudstack.VirtualMachine, n *corev1.Node) bool {
 	ips := append(providedIPs(n), parseIPs(internalIPs(n.Status.Addresses)...)...)
 	has, _ := ownAddresses(vm)
@@ -162,8 +163,8 @@ func taken(n, by *corev1.Node, vm string) error {
 	}
 }
 
-// Unshared returns an error if an older Node has the VM. Of two Nodes without provider ID, web.a and web.b, none gets
-// web.
+// Unshared returns an error if an older Node has the VM. If VM web fits both Nodes web.a and web.b, and they have no
+// provider ID, neither gets it.
 func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Node) error {
 	for _, other := range nodes {
 		id := other.Spec.ProviderID
@@ -184,13 +185,15 @@ func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Nod
 	return nil
 }
 
-// named reports whether a Node's name, which its kubelet cannot choose, or the first label of it, is a VM's name.
+// named reports whether a VM's name is the Node's name, or the part of it before a dot. A kubelet cannot choose its
+// Node's name.
 func named(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
 	end := len(vm.Name)
 	return len(n.Name) >= end && (len(n.Name) == end || n.Name[end] == '.') && equalFold(n.Name[:end], vm.Name)
 }
 
-// equalFold is strings.EqualFold for ASCII, and looks at the end first: names and ids of a cluster begin alike.
+// equalFold is strings.EqualFold for ASCII. It compares the last byte first, because names and IDs in a cluster often
+// begin alike.
 func equalFold(a, b string) bool {
 	last := len(a) - 1
 	return last >= 0 && (a[last]^b[last])&^('a'-'A') == 0 && strings.EqualFold(a, b)
@@ -218,7 +221,7 @@ func Names(n *corev1.Node) []string {
 	}
 
 	for _, s := range full {
-		// not the first octet of an IPv4 address
+		// The first octet of an IPv4 address is not a host name.
 		if first, _, fqdn := strings.Cut(s, "."); fqdn && strings.Trim(first, "0123456789") != "" {
 			add(first)
 		}

@@ -156,6 +156,7 @@ func TestNames(t *testing.T) {
 
 func TestUnshared(t *testing.T) {
 	t.Parallel()
+
 	web := vm(1, "web", cloudstack.VMRunning)
 	for _, c := range []struct {
 		name   string
@@ -196,8 +197,8 @@ func TestUnshared(t *testing.T) {
 	}
 }
 
-// For any names: the VM found has one of the Node's names, and a VM with the Node's full name is found or is one of
-// several.
+// FuzzMatch checks for any names that the VM found has one of the Node's names, and that a VM with the Node's full name
+// is found or makes the Node ambiguous.
 func FuzzMatch(f *testing.F) {
 	f.Add("worker-1", "worker-1", "", "")
 	f.Add("WORKER-1.Example.ORG", "worker-1", "host.example.org", "")
@@ -225,7 +226,7 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// What is remembered of a Node holds for this version of it and for this list of VMs.
+// A cached result is used only for the same version of the Node and the same list of VMs.
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	p := newFakeNodes(t, machines(2))

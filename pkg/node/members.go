@@ -27,18 +27,18 @@ import (
 	"github.com/csccm/csccm/pkg/node/failover"
 )
 
-// Members finds the VMs of Nodes for load balancers. It remembers them for all Services, as each of them needs every
-// Node.
+// Members finds the VMs of Nodes for load balancers. It caches the results for all Services, because each of them needs
+// every Node.
 type Members struct {
 	// All returns the cluster's Nodes. Without it, only the Nodes of one call are compared with each other.
 	All func() ([]*corev1.Node, error)
 
 	mu      sync.Mutex
 	digests perNode[[sha256.Size]byte]
-	found   map[weak.Pointer[inventory.VMSnapshot]]*perNode[found] // weak: an old list is large
+	found   map[weak.Pointer[inventory.VMSnapshot]]*perNode[found] // weak, because old lists are large
 }
 
-// perNode has a value for the last version of each Node, which is the one that caches have.
+// perNode caches a value for the newest known version of each Node.
 type perNode[T any] struct {
 	values map[types.UID]versioned[T]
 	most   int // largest number of Nodes in one call
@@ -49,7 +49,8 @@ type versioned[T any] struct {
 	value   T
 }
 
-// get returns the values of Nodes. A Node without a version was not read from an API server: it is computed each time.
+// get returns the values of Nodes. A Node without a resource version was not read from an API server; its value is
+// computed each time.
 func (p *perNode[T]) get(nodes []*corev1.Node, compute func(*corev1.Node) T) []T {
 	p.most = max(p.most, len(nodes))
 	if p.values == nil || len(p.values) > 2*p.most { // at least half of them are gone
@@ -99,7 +100,7 @@ func (m *Members) Match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (member
 	match := func(n *corev1.Node) (f found) { f.member, f.err = matchOne(vms, n); return f }
 	all := nodes
 	if m.All != nil {
-		all, _ = m.All() // a Node that is not among them is new
+		all, _ = m.All() // a Node that is missing from this list is newer than all of them
 	}
 
 	owners := make(map[string]*corev1.Node, len(all)) // by VM
@@ -125,8 +126,8 @@ func (m *Members) Match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (member
 	return members, failed
 }
 
-// Ask asks for the VMs of Nodes by their ids that a list lacks, and returns the list with those that exist: a list may
-// be short, and a member leaves its rules on proof alone.
+// Ask looks up, by ID, the VMs of failed Nodes that a list lacks, and returns the list with those that exist. A list
+// may be incomplete, and a member is removed from its rules only when its VM is proven to be gone.
 func Ask(
 	ctx context.Context, vms *inventory.Inventory, list *inventory.VMSnapshot, failed []Unmatched,
 ) (*inventory.VMSnapshot, error) {
@@ -156,7 +157,8 @@ func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
 	return MemberOf(n, &vm), nil
 }
 
-// Key identifies a set of Nodes by what matters for their members, and those of them that are unhealthy.
+// Key returns a key for a set of Nodes. It changes with everything that affects their members, and with the set of
+// unhealthy Nodes.
 func (m *Members) Key(nodes []*corev1.Node, unhealthy map[string]failover.Problem) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

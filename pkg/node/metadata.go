@@ -38,11 +38,10 @@ func Metadata(vm cloudstack.VirtualMachine, o Options) (*cloudprovider.InstanceM
 		return nil, errors.New("a VM without an id has no metadata")
 	}
 	m := &cloudprovider.InstanceMetadata{
-		ProviderID:   ProviderID(o.Form, vm.ID),
-		InstanceType: InstanceTypeLabel(o.LabelForm, vm.ServiceOfferingName),
-		Zone:         LabelValue(vm.ZoneName),
-		Region:       cmp.Or(LabelValue(o.Region), LabelValue(vm.ZoneName)),
-
+		ProviderID:       ProviderID(o.Form, vm.ID),
+		InstanceType:     InstanceTypeLabel(o.LabelForm, vm.ServiceOfferingName),
+		Zone:             LabelValue(vm.ZoneName),
+		Region:           cmp.Or(LabelValue(o.Region), LabelValue(vm.ZoneName)),
 		AdditionalLabels: o.Labels.Of(&vm),
 	}
 	if o.Node != nil && o.Node.Spec.ProviderID != "" {

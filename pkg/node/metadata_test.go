@@ -60,7 +60,7 @@ func TestMetadata(t *testing.T) {
 	require.Error(t, err)
 }
 
-// described are the addresses of a VM's Node.
+// described returns the addresses that the Node of a VM gets.
 func described(t *testing.T, vm cloudstack.VirtualMachine, o Options) []string {
 	t.Helper()
 	m, err := Metadata(vm, o)
@@ -97,6 +97,7 @@ func TestProvidedNodeIPIsAccepted(t *testing.T) {
 func TestInstanceTypeLabel(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 62) + " b"
+
 	for _, c := range []struct{ in, keep, upstream string }{
 		{"", "", ""},
 		{"Small Instance", "Small_Instance", "SmallInstance"},

@@ -30,11 +30,11 @@ type Deps struct {
 	VMs *inventory.Inventory
 	// List returns the Nodes in the informer's cache; its objects are shared and must not be changed.
 	List func() ([]*corev1.Node, error)
-	// Metadata are the settings that Nodes are described with; its Node is not used.
+	// Metadata are the options of Metadata for every Node; its field Node is not used.
 	Metadata     Options
 	Limit        DeletionLimit
 	OutOfService OutOfService
-	// Adopt has Nodes initialised that joined without the taint TaintKey.
+	// Adopt enables the initialisation of Nodes that joined without the taint TaintKey.
 	Adopt bool
 	Clock clock.WithTicker
 }
@@ -115,7 +115,8 @@ func (m *Nodes) countOutOfService() (count int) {
 	return count
 }
 
-// How old a list of VMs may be. All callers share one list for its age: M Nodes cost as much as one.
+// How old a list of VMs may be. All callers share a list until it is too old, so the number of calls does not grow with
+// the number of Nodes.
 const (
 	// VMAge is for a VM that is found in the list.
 	VMAge = 30 * time.Second
@@ -124,8 +125,8 @@ const (
 	MissAge = 3 * time.Second
 )
 
-// lookPeriod is the time between two looks at the Nodes. They are in memory: nobody is called while every Node is in
-// order.
+// lookPeriod is the time between two checks of the Nodes. They are read from the informer's cache; no API is called
+// while every Node is healthy.
 const lookPeriod = 5 * time.Second
 
 // every calls look with a pause of lookPeriod until the context ends.
@@ -142,14 +143,14 @@ func every(ctx context.Context, c clock.WithTicker, look func(context.Context)) 
 	}
 }
 
-// newBackoff returns a backoff of Nodes that were looked at in vain.
+// newBackoff returns a backoff for Nodes that were checked without success.
 func newBackoff(c clock.WithTicker, first, last time.Duration) *flowcontrol.Backoff {
 	b := flowcontrol.NewBackOff(first, last)
 	b.Clock = c
 	return b
 }
 
-// due returns the candidates that are not backed off. All other Nodes start again with the first wait.
+// due returns the candidates that are not backed off. It resets the backoff of all other Nodes.
 func due(b *flowcontrol.Backoff, nodes, candidates []*corev1.Node) (out []*corev1.Node) {
 	b.GC()
 	for _, n := range nodes {

@@ -34,28 +34,28 @@ func ParseOutOfService(text string) (OutOfService, error) {
 	return oneOf("node set", text, OutOfServiceWorkers, OutOfServiceAll, OutOfServiceOff)
 }
 
-// AnnotationOutOfServiceSince is the time when the controller set the taint: only a taint with this annotation is ours
-// to remove.
+// AnnotationOutOfServiceSince is the time when the controller set the taint. The controller removes the taint only from
+// Nodes with this annotation.
 const AnnotationOutOfServiceSince = "csccm.io/out-of-service-since"
 
 const (
-	// holdLimit is how long the deletion of a Node waits for its volumes to be detached.
+	// holdLimit is the longest time for which a Node is kept until its volumes are detached.
 	holdLimit = 2 * time.Minute
-	// fewOutOfService Nodes may be out of service whatever their share is, as the guard lets as many be deleted.
+	// fewOutOfService is the number of Nodes that may be out of service whatever the percentage. The guard allows as
+	// many to be deleted.
 	fewOutOfService = 2
 )
 
-// outOfService has Kubernetes detach the volumes of Nodes whose VMs are down. A Pod of a StatefulSet does not start
+// outOfService makes Kubernetes detach the volumes of Nodes whose VMs are down. A Pod of a StatefulSet does not start
 // elsewhere while its volume is attached to the lost Node, and Kubernetes waits six minutes before it detaches a volume
 // without the kubelet. With the taint node.kubernetes.io/out-of-service it deletes the Pods and detaches the volumes at
-// once. The taint is only set if CloudStack says twice, by the VM's id and in a complete list, that the VM is stopped
-// or gone.
+// once. The taint is set only if CloudStack shows the VM as stopped or gone twice: by its ID and in a complete list.
 type outOfService struct {
 	*Nodes
 	kube    kubernetes.Interface
 	backoff *flowcontrol.Backoff
 	taints  prometheus.Counter
-	holds   *utilcache.Expiring // by UID of a Node, when its deletion was first held
+	holds   *utilcache.Expiring // time of the first delayed deletion, by UID of the Node
 }
 
 func newOutOfService(m *Nodes) *outOfService {
@@ -115,8 +115,8 @@ func judgeOutOfService(nodes []*corev1.Node, scope OutOfService, percent int) (d
 	return down, back, max(0, min(limit, len(nodes)-1)-tainted)
 }
 
-// maybeOutOfService reports whether a Node could get the taint: it is not Ready, initialised, one of CloudStack, in
-// scope.
+// maybeOutOfService reports whether a Node could get the taint: it is in scope, initialised, a VM of CloudStack, and
+// not Ready.
 func maybeOutOfService(n *corev1.Node, scope OutOfService) bool {
 	return scope != OutOfServiceOff && !Ready(n) && hasVMID(n) && !HasTaint(n) &&
 		(scope == OutOfServiceAll || !ControlPlane(n))
@@ -139,7 +139,7 @@ func (o *outOfService) add(ctx context.Context, n *corev1.Node) bool {
 		return false
 	}
 
-	// as in Kubernetes' documentation
+	// The value and the effect are those of Kubernetes' documentation.
 	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 	if !setTaints(ctx, o.kube, n, append(slices.Clone(n.Spec.Taints), taint), AnnotationOutOfServiceSince,
 		o.Clock.Now(), true) {
@@ -166,8 +166,8 @@ func (o *outOfService) remove(ctx context.Context, n *corev1.Node) {
 	}
 }
 
-// hold reports whether the deletion of a Node whose VM is gone has to wait until its volumes are detached, two minutes
-// at most. Without the Node, and its taint, Kubernetes waits six minutes before it detaches them.
+// hold reports whether the deletion of a Node whose VM is gone has to wait until its volumes are detached, for
+// holdLimit at most. Once the Node and its taint are deleted, Kubernetes waits six minutes before it detaches them.
 func (o *outOfService) hold(n *corev1.Node) bool {
 	if o.OutOfService == OutOfServiceOff ||
 		len(n.Status.VolumesAttached) == 0 ||

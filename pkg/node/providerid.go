@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node has all that concerns Nodes. The mapping of Nodes to VMs is pure functions: provider IDs, names,
-// addresses, labels, load balancer members. Nodes serves the framework's Node controllers and runs two of csccm's own.
+// Package node implements what concerns Nodes. Pure functions map Nodes to VMs: provider IDs, names, addresses, labels,
+// load balancer members. Nodes serves the framework's Node controllers and runs two controllers of csccm.
 package node
 
 import (
@@ -41,7 +41,7 @@ func ParseForm(s string) (Form, error) {
 	return oneOf("provider id format", strings.TrimRight(strings.TrimSpace(s), ":/"), FormUpstream, FormClusterAPI)
 }
 
-// oneOf returns the value that a text names: one of the known ones, the first of which is the default.
+// oneOf returns the known value that equals text. An empty text selects the first known value, the default.
 func oneOf[T ~string](what, text string, known ...T) (T, error) {
 	switch value := T(strings.TrimSpace(text)); {
 	case value == "":
@@ -64,14 +64,12 @@ type ProviderIDError struct {
 
 func (e *ProviderIDError) Error() string {
 	return fmt.Sprintf("provider id %q, which is the kubelet's --provider-id: %s: want %s or %s", e.ProviderID,
-		e.Reason,
-		ProviderID(FormUpstream, "VM-ID"), ProviderID(FormClusterAPI, "VM-ID"))
+		e.Reason, ProviderID(FormUpstream, "VM-ID"), ProviderID(FormClusterAPI, "VM-ID"))
 }
 
 // RemedyProviderID is what to do about a *ProviderIDError.
 const RemedyProviderID = "correct the kubelet's --provider-id, or providerID in its configuration, or remove it; " +
-	"then delete the Node and " +
-	"restart the kubelet, which registers it again: nobody can change a provider ID"
+	"then delete the Node and restart the kubelet, which registers it again: nobody can change a provider ID"
 
 // ParseProviderID parses a Node's spec.providerID.
 //

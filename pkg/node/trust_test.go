@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// created sets the age of a Node in minutes: larger is younger.
+// created sets the creation time of a Node; larger values are younger.
 func created(minute int) nodeOption {
 	return func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(time.Unix(int64(60*minute), 0)) }
 }
@@ -29,8 +29,8 @@ func waiting(n *corev1.Node) {
 // uid makes the order of UIDs the opposite of the order of names.
 func uid(s types.UID) nodeOption { return func(n *corev1.Node) { n.UID = s } }
 
-// Whatever names a VM that is another Node's, the Node that was created later does not get it, neither when it joins
-// nor in a later round.
+// Of two Nodes that lead to the same VM, the one that was created later does not get it, neither when it joins nor in a
+// later round.
 func TestSecurityVMOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	bound := ProviderID(FormUpstream, testVMID(1))
@@ -77,7 +77,7 @@ func TestSecurityVMOfAnotherNode(t *testing.T) {
 	}
 }
 
-// What a kubelet writes freely, its host name and its provider ID, does not by itself bind its Node to a VM.
+// The host name and the provider ID, which a kubelet can choose freely, do not alone give its Node a VM.
 func TestSecurityVMOutsideOfTheCluster(t *testing.T) {
 	t.Parallel()
 	db := vm(1, "db", cloudstack.VMRunning)
@@ -160,7 +160,7 @@ func TestSecurityVMOutsideOfTheCluster(t *testing.T) {
 	}
 }
 
-// The second round refuses what the first would have refused, and corrects what the kubelet has written since.
+// The second round refuses what the first would have refused, and undoes what the kubelet has written since.
 func TestSecurityAddressesInALaterRound(t *testing.T) {
 	t.Parallel()
 	p := newFakeNodes(t, machines(1))

@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// snapshots are reads that all Services share; they have budgets of their own.
+// snapshots are reads that all Services share; they have their own budgets.
 var snapshots = []string{"listVirtualMachines", "listNetworks"}
 
 func without(calls []string, commands ...string) []string {
@@ -33,7 +33,7 @@ func count(calls []string, command string) int {
 
 func someOrTen(n int) []int { return numbers(8000, n) }
 
-// spend returns the calls of some work. Apart from shared reads and polls of jobs they are at most as many as the
+// spend returns the calls of some work. Without shared reads and polls of jobs, there may be at most as many as the
 // budget allows.
 func (env *serviceEnv) spend(what string, budget int, do func(), shared ...string) []string {
 	env.t.Helper()
@@ -47,7 +47,7 @@ func (env *serviceEnv) spend(what string, budget int, do func(), shared ...strin
 	return calls
 }
 
-// The budgets of calls are upper bounds: the test logs what it was.
+// The budgets of calls are upper bounds; the test logs the actual numbers.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 5, 10, 50} {
@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 
 			sync := func() { env.mustSync("web") }
 
-			// Without any other Service or Node having been looked at, the two snapshots come on top.
+			// No other Service or Node was read before, so the two snapshots are read in addition.
 			created := 6 + 2*n
 			if n > 1 {
 				created++ // one list of rules in place of the results of 2n jobs, which count as polls
@@ -69,7 +69,7 @@ func TestBudget(t *testing.T) {
 
 			spend("create", created, sync)
 			if n > 1 {
-				// how often is TestTenJobsShareTheirPolls' matter: that depends on the machine here
+				// The number of polls depends on the machine here; TestTenJobsShareTheirPolls tests it.
 				asked := map[string]bool{}
 				for _, c := range env.Ledger().Find("queryAsyncJobResult", "ccm") {
 					asked[c.Params["jobid"]] = true
@@ -99,13 +99,13 @@ func TestBudget(t *testing.T) {
 				sync()
 			})
 
-			// the address is read before it is released
+			// The address is read before it is released.
 			spend("delete", 5, func() { require.NoError(t, env.remove("web")) })
 		})
 	}
 }
 
-// The budgets of forwarded ports: F forwardings cost F calls beside those that every Service costs.
+// The budgets of forwarded ports: F port forwardings cost F calls in addition to those of every Service.
 func TestBudgetOfForwards(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 10} {
@@ -143,8 +143,8 @@ func nodesUpTo(n int) []*corev1.Node {
 
 func pages(n int) int { return (n + 499) / 500 }
 
-// What many Services and nodes cost: a restart and a round of the drift loop by whole lists, a node event by what
-// changes and no more.
+// What many Services and nodes cost: a restart and a round of the drift loop read complete lists, and a node event
+// costs only what it changes.
 func TestBudgetAtScale(t *testing.T) {
 	t.Parallel()
 	sizes := []struct{ services, ports, nodes int }{{1, 1, 5}, {20, 2, 5}, {20, 5, 100}, {2, 1, 1000}}
@@ -179,7 +179,7 @@ func TestBudgetAtScale(t *testing.T) {
 				env.spend("re-sync", 0, all)
 				env.advance(5 * time.Minute)
 				env.spend("drift round", lists+members, func() { env.round() })
-				// What changes about Nodes most of the time: nothing that matters, in another order.
+				// Most changes of Nodes do not matter for load balancers, such as another order.
 				slices.Reverse(nodes)
 				nodes[0] = nodes[0].DeepCopy()
 				nodes[0].ResourceVersion, nodes[0].Labels = "2", map[string]string{"changed": "yes"}
@@ -197,8 +197,8 @@ func TestBudgetAtScale(t *testing.T) {
 	}
 }
 
-// What Nodes cost, counted by the server, for clusters of all sizes: calls go by the VMs of the account and
-// by time, never by the number of Nodes.
+// What Nodes cost, counted by the server, for clusters of all sizes: the number of calls depends on the account's VMs
+// and on time, never on the number of Nodes.
 func TestNodeBudgets(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{10, 100, 1000, 5000} {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// commonClusterID is the framework's default for --cluster-name, which says nothing about a cluster.
+// commonClusterID is the framework's default for --cluster-name. Many clusters have it, so it identifies none.
 const commonClusterID = "kubernetes"
 
 // ClusterID returns the id of the cluster in CloudStack's tags: --cluster-id, else cluster-id of the cloud-config, else
@@ -35,19 +35,19 @@ func (p *Provider) uid() string {
 	return ptr.Deref(p.clusterUID.Load(), "")
 }
 
-// clusterID is the id of the cluster in tags; empty while nothing but the UID can tell it, and that was not read yet.
+// clusterID returns the ID of the cluster in tags. It is empty if only the UID identifies the cluster and was not read
+// yet.
 func (p *Provider) clusterID() string {
 	return ClusterID(p.options.ClusterID, p.config.ClusterID, p.options.ClusterName, p.uid())
 }
 
-// clusterIDs are the ids of the cluster in tags: the current one, then former ones.
+// clusterIDs returns the IDs of the cluster in tags: the current one, then former ones.
 func (p *Provider) clusterIDs() []string {
 	return append([]string{p.clusterID()}, p.config.FormerClusterIDs...)
 }
 
-// readClusterUID reads the UID of namespace kube-system where it is needed: as the id of a cluster that was given none,
-// and for the entry in CloudStack's UI. Two clusters never have the same one, so that none takes what belongs to
-// another.
+// readClusterUID reads the UID of namespace kube-system if it is needed: as the ID of a cluster that has no other, or
+// for the entry in CloudStack's UI. The UID is unique, so no cluster takes over resources of another one.
 func (p *Provider) readClusterUID(ctx context.Context, kube kubernetes.Interface) error {
 	if p.uid() != "" || p.clusterID() != "" && p.options.RegisterCluster == "" {
 		return nil
@@ -61,8 +61,8 @@ func (p *Provider) readClusterUID(ctx context.Context, kube kubernetes.Interface
 	return nil
 }
 
-// awaitClusterUID reads the cluster's UID, and again until it can: without the id nothing can be told ours. It reports
-// whether it was read before the context ended.
+// awaitClusterUID calls readClusterUID until it succeeds: without the ID, the controller cannot recognise its own
+// resources. It reports whether the UID was read before the context ended.
 func (p *Provider) awaitClusterUID(ctx context.Context, kube kubernetes.Interface) bool {
 	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		err := p.readClusterUID(ctx, kube)
@@ -76,8 +76,8 @@ func (p *Provider) awaitClusterUID(ctx context.Context, kube kubernetes.Interfac
 // maxClusterID leaves room in the reason of a network ACL item (255 characters) for the Service's UID and name.
 const maxClusterID = 128
 
-// checkClusterID refuses a name that CloudStack has no place for, and the removal of orphans by a name that other
-// clusters of the account may have, too: what they made would be orphans here.
+// checkClusterID returns an error if CloudStack's tags cannot hold the cluster's ID, or if orphans are to be removed
+// and other clusters of the account may have the same ID: their resources would look like orphans here.
 func (p *Provider) checkClusterID() error {
 	id := p.clusterID()
 	odd := func(r rune) bool { return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar }

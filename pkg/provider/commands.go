@@ -18,7 +18,7 @@ var needed = []string{
 
 const withoutForwards = "ports cannot be forwarded: no UDP through a virtual router, no mode direct"
 
-// Losses are what the controller cannot do without the other commands that it may call, by their names.
+// Losses maps each optional command to what the controller cannot do without it.
 var Losses = map[string]string{
 	"listZones":        "the zone of the cloud-config is not checked at start",
 	"listProjects":     "project-id in the cloud-config must be an id, not a name",
@@ -50,7 +50,7 @@ var Losses = map[string]string{
 var (
 	// OptionalCommands are the names of the commands that the controller can do without.
 	OptionalCommands = slices.Sorted(maps.Keys(Losses))
-	// RequiredCommands are the names of all commands that the controller may call: what the minimal role allows. Every
-	// one is allowed to the default User role.
+	// RequiredCommands are the names of all commands that the controller may call, which are those of the minimal role.
+	// The default User role allows every one of them.
 	RequiredCommands = slices.Sorted(slices.Values(slices.Concat(needed, OptionalCommands)))
 )

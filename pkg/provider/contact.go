@@ -18,12 +18,12 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-// contactPause is how long after a failed contact with CloudStack the next one is tried.
+// contactPause is the pause between two attempts to reach CloudStack.
 const contactPause = 10 * time.Second
 
-// contact says in the log whether CloudStack can be used as configured, and what is lacking. It tries until it can; the
-// controllers work, or fail, on their own meanwhile. When CloudStack is silent later, it tries until there is an
-// answer, and ends the waits of Services after failures.
+// contact logs whether CloudStack can be used as configured, and what is missing. It retries until it succeeds; the
+// controllers run meanwhile and report their own errors. When CloudStack stops answering later, contact polls it until
+// it answers, and then ends the backoff of Services.
 func (p *Provider) contact(ctx context.Context) {
 	_ = wait.PollUntilContextCancel(ctx, contactPause, true, func(ctx context.Context) (bool, error) {
 		vms, err := p.tryContact(ctx)
@@ -42,7 +42,8 @@ func (p *Provider) contact(ctx context.Context) {
 			return
 		case <-p.outage.begun:
 		}
-		failed := false // one failed call is no outage: the next one of anybody ends it
+
+		failed := false // a single failed call is no outage: the next call of any caller ends it
 		_ = wait.PollUntilContextCancel(ctx, contactPause, false, func(ctx context.Context) (bool, error) {
 			if !p.outage.silent() {
 				return true, nil
@@ -51,18 +52,18 @@ func (p *Provider) contact(ctx context.Context) {
 			failed = failed || err != nil
 			return err == nil, nil
 		})
+
 		if failed && ctx.Err() == nil {
 			p.services.Recovered()
 		}
 	}
 }
 
-// outage reports when calls are answered again after some that were not: a log of failures alone does not show that
-// they are over.
+// outage logs when CloudStack answers again after an outage: failures alone in a log do not show that they are over.
 type outage struct {
 	clock clock.PassiveClock
 	over  func(after time.Duration)
-	begun chan struct{} // has room for one
+	begun chan struct{} // buffered, for one signal
 
 	mu    sync.Mutex
 	since time.Time // zero while calls are answered
@@ -71,7 +72,7 @@ type outage struct {
 // observe is the client's observer. An error that CloudStack sends is an answer too.
 func (o *outage) observe(x cloudstack.Observation) {
 	if !x.Silent && x.Code == 0 {
-		return // the caller gave up, which says nothing
+		return // the caller gave up, which says nothing about CloudStack
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,7 +89,7 @@ func (o *outage) observe(x cloudstack.Observation) {
 	}
 }
 
-// silent reports whether calls are not answered.
+// silent reports whether CloudStack does not answer at present.
 func (o *outage) silent() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,7 +100,7 @@ func logOutage(after time.Duration) {
 	klog.InfoS("CloudStack answers again", "after", after.Round(time.Second))
 }
 
-// tryContact makes the calls that the Nodes need as well; what it learns stays in the inventory.
+// tryContact reads what the Node controllers need as well; the inventory caches the results.
 func (p *Provider) tryContact(ctx context.Context) (*inventory.VMSnapshot, error) {
 	vms, err := p.inventory.VMs(ctx, node.VMAge)
 	if err == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// account is a simulated CloudStack with an API server, and the account that Services are served from, as another of
-// its users sees it.
+// account is a simulated CloudStack with an API server, and the account in which Services are served, as another of its
+// users sees it.
 type account struct {
 	*testenv.Cloud
 	apiServer
@@ -30,7 +30,7 @@ type account struct {
 	tenants    bool // operators forward ports
 }
 
-// snapshot is the account as CloudStack lists it: addresses by id.
+// snapshot is the account as CloudStack lists it: addresses by ID.
 type snapshot map[string]*addressSnapshot
 
 // addressSnapshot is an address with everything on it.
@@ -42,7 +42,7 @@ type addressSnapshot struct {
 	forwards []cloudstack.PortForwarding
 }
 
-// lines describe the address with everything on it. Ids are part of it: a rule that was replaced is not the same.
+// lines describes the address with everything on it. It includes IDs, because a rule that was replaced is not the same.
 func (a *addressSnapshot) lines() []string {
 	return append(a.contents(),
 		fmt.Sprintf("address %s %s network %s static NAT %v %v", a.Address, a.State, a.AssociatedNetworkID, a.StaticNAT,
@@ -75,7 +75,8 @@ func (a *addressSnapshot) describe(name func(id string) string) []string {
 	return out
 }
 
-// idOf is the id of the address, or of something on it: a rule, firewall or forward of a port. Empty for none.
+// idOf returns the ID of the address, or of the rule, firewall rule or port forwarding of a port; empty if there is
+// none.
 func (a *addressSnapshot) idOf(kind string, port int) string {
 	if kind == "address" {
 		return a.ID
@@ -102,7 +103,7 @@ func (a *addressSnapshot) idOf(kind string, port int) string {
 	return ""
 }
 
-// taggedFor is whose a port forwarding is by its tags.
+// taggedFor returns to whom a port forwarding belongs according to its tags.
 func taggedFor(tags map[string]string) string {
 	return tags[plan.TagCluster] + ":" + tags[plan.TagService]
 }
@@ -116,7 +117,7 @@ func (a *addressSnapshot) tags() []string {
 	return out
 }
 
-// tagsOfOthers are the tags without those of the controller.
+// tagsOfOthers returns the tags without those of the controller.
 func (a *addressSnapshot) tagsOfOthers() []string {
 	if a.Tags[plan.TagCluster] != "test" {
 		return a.tags()
@@ -124,7 +125,7 @@ func (a *addressSnapshot) tagsOfOthers() []string {
 	return slices.DeleteFunc(a.tags(), func(tag string) bool { return strings.HasPrefix(tag, "csccm-") })
 }
 
-// access returns who reaches a port.
+// access returns which sources can reach a port.
 func (a *addressSnapshot) access(port int) []string {
 	var open []string
 	for _, f := range a.firewall {
@@ -145,7 +146,7 @@ func (a *addressSnapshot) access(port int) []string {
 	return out
 }
 
-// routed are the names of the VMs that each rule on the router forwards to, by the rule's id.
+// routed returns the names of the VMs to which each rule on the router forwards, by ID of the rule.
 func (env *account) routed() map[string][]string {
 	out := map[string][]string{}
 	for _, r := range env.Router().Rules {
@@ -164,7 +165,7 @@ func (env *account) snapshot() snapshot {
 	return out
 }
 
-// snapshotOf is the account as CloudStack lists it, of one project.
+// snapshotOf returns the account, or one of its projects, as CloudStack lists it.
 func (env *account) snapshotOf(project string) (snapshot, error) {
 	ctx, c, all := env.t.Context(), env.inspect, false
 	members := env.routed()
@@ -209,8 +210,7 @@ func (env *account) snapshotOf(project string) (snapshot, error) {
 	return out, errors.Join(err1, err2, err3)
 }
 
-// dump describes everything in the account in a form that has no ids in it: one line for each address, rule and
-// firewall rule.
+// dump describes everything in the account without IDs: one line for each address, rule and firewall rule.
 func (env *account) dump() []string {
 	env.t.Helper()
 	var out []string
@@ -278,7 +278,7 @@ func intersection(a, b []string) []string {
 	return annotation.Strings(annotation.Aggregate(annotation.Intersect(x, y)))
 }
 
-// did waits for a job that the test has submitted, and returns the id of its object.
+// did waits for a job that the test has submitted, and returns the ID of the job's object.
 func (env *account) did(s cloudstack.Submitted, err error) string {
 	env.t.Helper()
 	require.NoError(env.t, err)
@@ -287,7 +287,7 @@ func (env *account) did(s cloudstack.Submitted, err error) string {
 	return s.ID
 }
 
-// on is an address of the account with everything on it.
+// on returns an address of the account with everything on it.
 func (env *account) on(ip string) *addressSnapshot {
 	env.t.Helper()
 	a := env.snapshot().at(ip)
@@ -295,7 +295,7 @@ func (env *account) on(ip string) *addressSnapshot {
 	return a
 }
 
-// at is an address; nil when it is not there.
+// at returns an address, or nil.
 func (s snapshot) at(ip string) *addressSnapshot {
 	for _, a := range s {
 		if a.Address == ip {
@@ -305,7 +305,7 @@ func (s snapshot) at(ip string) *addressSnapshot {
 	return nil
 }
 
-// vm is the id of a VM.
+// vm returns the ID of a VM.
 func (env *account) vm(name string) string {
 	env.t.Helper()
 	vms, err := env.inspect.ListVirtualMachines(env.t.Context(), cloudstack.VMQuery{})
@@ -324,7 +324,7 @@ func (env *account) net(name string) cloudstack.Network {
 	return networks[i]
 }
 
-// ledTo are the nodes that the port forwardings of an address lead to.
+// ledTo returns the nodes to which the port forwardings of an address lead.
 func (env *account) ledTo(ip string) (out []string) {
 	env.t.Helper()
 	forwards := env.on(ip).forwards

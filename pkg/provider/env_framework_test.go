@@ -49,15 +49,15 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// The last of Kubernetes' error handlers sleeps until a time after the previous error, which may have happened in
+// The last of Kubernetes' error handlers sleeps until some time after the previous error, which may have happened in
 // another bubble.
 func init() {
 	//nolint:reassign // it is a setting of the process
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 }
 
-// player plays a scenario with the controller of Services and its informers on a fake API server, and a simulated
-// CloudStack, in the bubble of a synctest: time passes only while everybody waits.
+// player plays a scenario with the controller of Services and its informers on a fake API server and a simulated
+// CloudStack. It runs in a synctest bubble, where time passes only while all goroutines wait.
 type player struct {
 	account
 	setup   controllerSetup
@@ -123,7 +123,7 @@ func newPlayer(t *testing.T, setup controllerSetup) *player {
 	return p
 }
 
-// countEvent notes a written Event.
+// countEvent records a written Event.
 func (p *player) countEvent(a clienttesting.Action) (bool, runtime.Object, error) {
 	what := a.GetVerb()
 	switch a := a.(type) {
@@ -163,7 +163,7 @@ func (p *player) start() {
 	}
 }
 
-// provider returns a provider with the settings of the text of a cloud-config and of the flags.
+// provider returns a provider with the settings of a cloud-config's text and of the flags.
 func (c *controllerSetup) provider(
 	t *testing.T, text string, change func(*Options), options ...cloudstack.Option,
 ) *Provider {
@@ -181,7 +181,7 @@ func (c *controllerSetup) provider(
 	return p
 }
 
-// run runs a provider's controllers, and Kubernetes' own if they are asked for, until ctx ends.
+// run runs a provider's controllers, and Kubernetes' own if the setup includes them, until ctx ends.
 func (c *controllerSetup) run(
 	ctx context.Context, t *testing.T, p *Provider, kube kubernetes.Interface,
 ) informers.SharedInformerFactory {
@@ -206,7 +206,7 @@ func (c *controllerSetup) run(
 	return factory
 }
 
-// allocated is when an address was acquired, in answers.
+// allocated matches the time at which an address was acquired, in answers.
 var allocated = regexp.MustCompile(`"allocated":"[^"]+"`)
 
 // around replaces answers to listVirtualMachines by a status and a text, or leaves VMs out of whole lists: their count
@@ -273,7 +273,7 @@ func (p *player) around(_ *http.Request, form url.Values, send func() (*http.Res
 	return res, err
 }
 
-// kubeletAnswers is the controller's probe of a kubelet, whose address is the Node's name.
+// kubeletAnswers simulates the controller's probe of a kubelet, whose address is the Node's name.
 func (p *player) kubeletAnswers(_ context.Context, address string) bool {
 	node, _, _ := strings.Cut(address, ":")
 	_, silent := p.silent.Load(node)
@@ -283,7 +283,7 @@ func (p *player) kubeletAnswers(_ context.Context, address string) bool {
 	return !silent
 }
 
-// kubelet renews a node's lease each 10 s, while it answers.
+// kubelet renews a node's lease every 10 s while the kubelet answers.
 func (p *player) kubelet(node string) {
 	p.node(node, func(n *corev1.Node) {
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: node}}
@@ -302,7 +302,7 @@ func (p *player) kubelet(node string) {
 	}, 10*time.Second)
 }
 
-// remove deletes a Service as its owner does: the object goes when no finalizer is left.
+// remove deletes a Service as its owner does: the object is deleted when no finalizer is left.
 func (p *player) remove(key string) {
 	p.t.Helper()
 	p.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
@@ -321,7 +321,7 @@ func (p *player) served(key string) bool {
 	return len(p.get(key).Status.LoadBalancer.Ingress) > 0
 }
 
-// count returns the calls to CloudStack and the Events since the last count, and forgets them.
+// count returns the calls to CloudStack and the Events since the last count, and resets both.
 func (p *player) count() (calls, events []string) {
 	synctest.Wait()
 	for _, c := range p.Ledger().Find("*", "ccm") {
@@ -334,7 +334,7 @@ func (p *player) count() (calls, events []string) {
 	return calls, events
 }
 
-// tally shows how often each entry is there.
+// tally returns how often each entry occurs.
 func tally(list []string) string {
 	n := map[string]int{}
 	for _, x := range list {
@@ -359,7 +359,7 @@ func (p *player) node(name string, change func(*corev1.Node)) {
 	require.NoError(p.t, err)
 }
 
-// members are the names of the VMs behind the rules of a Service of one port.
+// members returns the names of the VMs behind the rules of a Service with one port.
 func (p *player) members(key string) []string {
 	p.t.Helper()
 	synctest.Wait()
@@ -367,13 +367,13 @@ func (p *player) members(key string) []string {
 	return append([]string{}, a.members[a.rules[0].ID]...)
 }
 
-// addresses are the public addresses of the account in every state.
+// addresses returns the public addresses of the account, in any state.
 func (p *player) addresses() []string {
 	p.t.Helper()
 	return grep(p.dump(), "address ")
 }
 
-// ready is the condition that says whether the load balancer is as asked for.
+// ready returns the condition that says whether the load balancer is as requested.
 func (p *player) ready(key string) metav1.Condition {
 	p.t.Helper()
 	c := apimeta.FindStatusCondition(p.get(key).Status.Conditions, service.ConditionReady)
@@ -381,7 +381,7 @@ func (p *player) ready(key string) metav1.Condition {
 	return *c
 }
 
-// failures counts the failed jobs of a command, or, by a number, the calls that were answered with this error.
+// failures counts the failed jobs of a command or, for a number, the calls that were answered with this error code.
 func (p *player) failures(of string) int {
 	return len(slices.DeleteFunc(p.Ledger().Find("*", "ccm"), func(c simulator.Call) bool {
 		return (c.Command != of || c.JobStatus != 2) && fmt.Sprint(c.ErrorCode) != of

@@ -32,8 +32,8 @@ type apiServer struct {
 	created int // Services so far
 }
 
-// react makes the API server answer what matches by a function, also while controllers use it: the fake's own method
-// takes no lock.
+// react makes the API server answer matching requests with a function, even while controllers use it: the fake's own
+// method takes no lock.
 func (a *apiServer) react(verb, resource string, by clienttesting.ReactionFunc) {
 	a.kube.Lock()
 	defer a.kube.Unlock()
@@ -47,7 +47,7 @@ func (a *apiServer) split(key string) (namespace, name string) {
 	return metav1.NamespaceDefault, key
 }
 
-// create makes a Service of type LoadBalancer.
+// create creates a Service of type LoadBalancer.
 func (a *apiServer) create(key string, ports []int, change ...func(*corev1.Service)) {
 	a.t.Helper()
 	svc := &corev1.Service{
@@ -86,14 +86,14 @@ func (a *apiServer) edit(key string, changes ...func(*corev1.Service)) {
 	require.NoError(a.t, err)
 }
 
-// forget deletes a Service that has no finalizer any more.
+// forget deletes a Service without finalizers.
 func (a *apiServer) forget(key string) {
 	a.t.Helper()
 	namespace, name := a.split(key)
 	require.NoError(a.t, a.kube.CoreV1().Services(namespace).Delete(a.t.Context(), name, metav1.DeleteOptions{}))
 }
 
-// ip is the address that a Service shows.
+// ip returns the address that a Service shows.
 func (a *apiServer) ip(key string) string {
 	a.t.Helper()
 	ingress := a.get(key).Status.LoadBalancer.Ingress
@@ -163,7 +163,7 @@ func unset(names ...string) func(*corev1.Service) {
 	}
 }
 
-// jsonText is a record as the controller would write it.
+// jsonText returns a record as the controller would write it.
 func jsonText(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -184,7 +184,7 @@ func grep(lines []string, part string) []string {
 	return out
 }
 
-// changes are the lines that only one of two dumps has.
+// changes returns the lines that only one of two dumps has.
 func changes(before, after []string) []string {
 	var out []string
 	for _, line := range before {
@@ -200,7 +200,7 @@ func changes(before, after []string) []string {
 	return out
 }
 
-// ipOf is the address that a line of a dump is about; empty for none.
+// ipOf returns the address that a line of a dump is about, or "".
 func ipOf(line string) string {
 	for _, field := range strings.Fields(line) {
 		if strings.Count(field, ".") == 3 && !strings.Contains(field, "/") {
@@ -240,7 +240,7 @@ func (a *apiServer) endpoints(key string, nodes []string) {
 	require.NoError(a.t, err)
 }
 
-// withUDP gives a Service UDP ports beside the others, with node ports of their own.
+// withUDP gives a Service additional UDP ports, with node ports of their own.
 func withUDP(ports ...int) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		for _, p := range ports {

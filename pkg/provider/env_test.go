@@ -39,7 +39,7 @@ const (
 	testAPIKey = "canary-api-key-77b1"
 )
 
-// lbWorld is an isolated network with five VMs, and an address with rules of others whose names look like ours.
+// lbWorld is an isolated network with five VMs, and an address with rules of others whose names resemble ours.
 const lbWorld = `
 version: 4.22.0.0
 zones:
@@ -80,13 +80,13 @@ publicIPs:
   - {address: 203.0.113.33, network: other-net}
 `
 
-// TestMain lets garbage be collected less often: a fifth of the time of the tests went into it.
+// TestMain makes garbage collection less frequent, because it took a fifth of the time of the tests.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
 
-// fastClock lets the job waiter poll fifty times as often as in production.
+// fastClock makes the job waiter poll fifty times as often as in production.
 type fastClock struct{ clock.RealClock }
 
 func (c fastClock) NewTimer(d time.Duration) clock.Timer { return c.RealClock.NewTimer(d / 50) }
@@ -106,7 +106,7 @@ type serviceEnv struct {
 	deps     func(*service.Deps)
 	watching atomic.Pointer[func(command string)] // called after each call of the controller
 
-	// lies changes the copies of Services that the controller sees; may be nil.
+	// lies changes the copies of Services that the controller sees; it may be nil.
 	lies func(*corev1.Service)
 
 	current atomic.Pointer[[]*corev1.Node] // of the cluster
@@ -177,7 +177,7 @@ func (env *serviceEnv) restart() {
 	env.lb = service.New(deps)
 }
 
-// services and clusterNodes are the caches of the controller: they have what the API server has.
+// services and clusterNodes are the caches of the controller. They are always equal to the API server's state.
 func (env *serviceEnv) services() ([]*corev1.Service, error) {
 	list, err := env.kube.CoreV1().Services(metav1.NamespaceAll).List(env.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -195,10 +195,10 @@ func (env *serviceEnv) services() ([]*corev1.Service, error) {
 
 func (env *serviceEnv) clusterNodes() ([]*corev1.Node, error) { return *env.current.Load(), nil }
 
-// setNodes makes these the nodes of the cluster.
+// setNodes replaces the nodes of the cluster.
 func (env *serviceEnv) setNodes(nodes []*corev1.Node) { env.current.Store(&nodes) }
 
-// noticed tells the controller of the Services that there are, as its informer does.
+// noticed passes all existing Services to the controller, as its informer does.
 func (env *serviceEnv) noticed() {
 	all, _ := env.services()
 	for _, svc := range all {
@@ -217,7 +217,7 @@ func (env *serviceEnv) attempt(key string) error {
 	return err
 }
 
-// around lets the process die at a call of the controller, and the watcher see it.
+// around lets the process die at a call of the controller, and calls the watcher.
 func (env *serviceEnv) around(
 	_ *http.Request, form url.Values, send func() (*http.Response, error),
 ) (res *http.Response, err error) {
@@ -238,8 +238,7 @@ func (env *serviceEnv) around(
 // watch sets what is called after each call of the controller.
 func (env *serviceEnv) watch(after func(command string)) { env.watching.Store(&after) }
 
-// sync does what the queue does for a changed Service, whose time has come. A type other than LoadBalancer is a
-// removal.
+// sync does what the queue does for a changed Service that is due. A type other than LoadBalancer means a removal.
 func (env *serviceEnv) sync(key string, nodes ...string) error {
 	env.t.Helper()
 	if nodes == nil {
@@ -256,7 +255,7 @@ func (env *serviceEnv) mustSync(key string, nodes ...string) {
 	require.NoError(env.t, env.sync(key, nodes...), key)
 }
 
-// remove makes a Service one without a load balancer, syncs it, and makes it one of type LoadBalancer again.
+// remove changes a Service to one without a load balancer, syncs it, and changes it back to type LoadBalancer.
 func (env *serviceEnv) remove(key string) error {
 	env.t.Helper()
 	env.edit(key, ofType(corev1.ServiceTypeClusterIP))
@@ -288,7 +287,7 @@ func (env *serviceEnv) repeat(act func(*serviceEnv) error) error {
 
 func (env *serviceEnv) advance(d time.Duration) { env.clock.Step(d) }
 
-// round is a round of the drift loop, Service by Service, so that a seed always gives the same order.
+// round makes a round of the drift loop, one Service after the other, so that a seed always gives the same order.
 func (env *serviceEnv) round() {
 	env.noticed()
 	keys := env.lb.Round(env.t.Context())
@@ -300,12 +299,12 @@ func (env *serviceEnv) round() {
 
 func (env *serviceEnv) events() []string { return testenv.Drain(env.recorder.Events) }
 
-// calls are the controller's calls since the last reset, without polls.
+// calls returns the controller's calls since the last reset, without polls.
 func (env *serviceEnv) calls() []string { return env.Calls("ccm") }
 
 func (env *serviceEnv) reset() { env.Ledger().Reset() }
 
-// forget deletes a Service that has no finalizer any more, which the controller learns by its informer.
+// forget deletes a Service without finalizers, and tells the controller as its informer does.
 func (env *serviceEnv) forget(key string) {
 	env.t.Helper()
 	svc := env.get(key)

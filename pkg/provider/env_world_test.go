@@ -21,8 +21,8 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// limitedTo gives a world more public addresses than a test needs, and the account a limit of them; -1 is none. Five
-// are in use.
+// limitedTo gives a world more public addresses than a test needs, and limits how many the account may have; -1 means
+// no limit. Five are in use.
 func limitedTo(world string, addresses int) string {
 	return strings.NewReplacer(
 		"[203.0.113.10-203.0.113.99]", "[203.0.113.10-203.0.113.99, 198.18.0.1-198.18.3.250]",
@@ -31,7 +31,7 @@ func limitedTo(world string, addresses int) string {
 	).Replace(world)
 }
 
-// withVMs adds n VMs named n0, n1 ... to the network, and room for many addresses.
+// withVMs adds n VMs named n0, n1 ... to the network, and a range of many addresses.
 func withVMs(world string, n int) string {
 	var vms strings.Builder
 	for i := range n {
@@ -46,7 +46,7 @@ func withVMs(world string, n int) string {
 // projectID is the project of projectIn.
 const projectID = "6c1f6d3e-0000-4000-8000-000000000001"
 
-// projectIn adds to a world a project dev that has the VMs p1 and p2.
+// projectIn adds a project dev with the VMs p1 and p2 to a world.
 func projectIn(world string) string {
 	return strings.NewReplacer(
 		"networks:\n", "networks:\n  - {name: project-net, project: dev, cidr: 10.1.9.0/24, sourceNAT: 203.0.113.90}\n",
@@ -95,8 +95,8 @@ func vpcWorld(wall int) string {
 		fmt.Sprintf("          - {number: %d, protocol: all, action: Deny, reason: wall}\n", wall)
 }
 
-// joins adds a Node as its kubelet does, which may know its address. Where Kubernetes' controllers run, it waits for
-// them, unless Nodes are to be adopted.
+// joins adds a Node as its kubelet does, which may know its address. If Kubernetes' controllers run, it waits for them,
+// unless Nodes are to be adopted.
 func (p *player) joins(node string, address ...string) {
 	p.t.Helper()
 	n := nodesNamed(node)[0]
@@ -144,20 +144,20 @@ func (p *player) leaves(node string) {
 	require.NoError(p.t, p.kube.CoreV1().Nodes().Delete(p.t.Context(), node, metav1.DeleteOptions{}))
 }
 
-// deletes asks for the deletion of a Service and does not wait.
+// deletes deletes a Service and does not wait.
 func (p *player) deletes(key string) {
 	p.t.Helper()
 	p.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 }
 
-// vanishes deletes a Service whose finalizers somebody has removed.
+// vanishes deletes a Service whose finalizers were removed by hand.
 func (p *player) vanishes(key string) {
 	p.t.Helper()
 	p.edit(key, func(s *corev1.Service) { s.Finalizers = nil })
 	p.forget(key)
 }
 
-// says is what users are told about a Service: its condition and all Events.
+// says returns what users see about a Service: its condition and all Events.
 func (p *player) says(key string) string {
 	synctest.Wait()
 	text := ""
@@ -167,7 +167,7 @@ func (p *player) says(key string) string {
 	return text + strings.Join(p.said(), "\n")
 }
 
-// said are the Events since the last count, which it does not forget.
+// said returns the Events since the last count. It does not reset them.
 func (p *player) said() []string {
 	synctest.Wait()
 	p.mu.Lock()
@@ -189,7 +189,7 @@ func (p *player) metric(name string) float64 {
 	return 0
 }
 
-// wrote are the calls of the controller since the ledger was reset that change something.
+// wrote returns the controller's writing calls since the ledger was reset.
 func (p *player) wrote() []string {
 	synctest.Wait()
 	return slices.DeleteFunc(p.Calls("ccm"),

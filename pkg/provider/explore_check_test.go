@@ -35,11 +35,11 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// promise is what must be true, at each moment or at the end.
+// promise is a property that must hold at every moment or at the end of a history.
 type promise string
 
 const (
-	// At each call.
+	// Checked at each call.
 	nothingForeignChanges promise = "nothing foreign changes"
 	addressesStay         promise = "addresses stay unless their owners ask for others"
 	acquiredOnce          promise = "no address is acquired twice"
@@ -48,7 +48,7 @@ const (
 	leastPrivilege        promise = "no command outside of RequiredCommands"
 	fencedNeverWrites     promise = "a fenced replica never writes"
 	noHotLoop             promise = "no loop without an end"
-	// At the end, and in calm hours.
+	// Checked at the end, and after an hour without faults.
 	servedAsAsked   promise = "a Service is served as it asks"
 	served          promise = "every Service that can be served is served"
 	nothingIsLeft   promise = "nothing is left of what is gone"
@@ -58,13 +58,13 @@ const (
 	budget          promise = "calls and Events are within their budget"
 	likeFresh       promise = "the history does not matter"
 	noSecretLeaves  promise = "no secret leaves"
-	// harness is no promise: the explorer itself failed.
+	// harness is not a promise: it reports a failure of the explorer itself.
 	harness promise = "the explorer works"
 )
 
 // breach is a promise that was broken.
 type breach struct {
-	kind string // the promise, and of what kind of object
+	kind string // the promise, and the kind of object
 	text string
 	step int
 	at   time.Duration
@@ -74,22 +74,22 @@ func (b breach) String() string {
 	return fmt.Sprintf("%s (step %d, %s): %.600s", b.kind, b.step, b.at.Round(time.Millisecond), b.text)
 }
 
-// promises is what the explorer has seen so far.
+// promises records what the explorer has observed so far.
 type promises struct {
 	mu       sync.Mutex
 	breaches []breach
 	lines    []string       // the log
-	step     int            // the one that is played
+	step     int            // the current step
 	ends     map[int64]bool // see explorer.apart
 
-	protected  map[string]holding // what is somebody else's, by id
-	kept       map[string]string  // keys of Services that keep an address, by its id
-	taken      map[string]bool    // addresses that operators have released, by id and by IP
-	visited    map[string]bool    // addresses on which operators have made something, by id
-	unmarked   map[string]bool    // addresses whose mark that they are kept was refused, by id
-	disowned   map[string]bool    // objects whose tags an operator has removed, by id
-	finalizers map[types.UID]bool // Services that have one
-	vanished   map[types.UID]bool // Services that went without their finalizer
+	protected  map[string]holding // objects of others, by ID
+	kept       map[string]string  // keys of the Services that keep addresses, by ID of the address
+	taken      map[string]bool    // addresses that operators have released, by ID and by IP
+	visited    map[string]bool    // addresses on which operators have created something, by ID
+	unmarked   map[string]bool    // addresses for which the kept-by tag was refused, by ID
+	disowned   map[string]bool    // objects whose tags an operator has removed, by ID
+	finalizers map[types.UID]bool // Services that have a finalizer
+	vanished   map[types.UID]bool // Services that were deleted although they had a finalizer
 	forgotten  map[types.UID]bool // Services whose records their owner has removed
 
 	asks  map[types.UID][]ask
@@ -116,21 +116,21 @@ func newPromises() promises {
 	}
 }
 
-// holding is an object of others: its description, all that must stay as it is, and the id of its address.
+// holding is an object of others: a description, the properties that must not change, and the ID of its address.
 type holding struct{ what, line, on string }
 
-// ask is what the owner of a Service asks for from some time on.
+// ask is what the owner of a Service requests from a point in time on.
 type ask struct {
 	at     time.Time
 	wants  bool
 	ranges []netip.Prefix
 	ports  map[string]bool
-	place  string // where the address is to be
-	named  string // the address that is named
+	place  string // where the address is requested
+	named  string // the requested address
 	keep   bool
 }
 
-// shown is an address that a Service showed, and the index of what was asked for then, see lately.
+// shown is an address that a Service showed, and the index of the ask that applied then, see lately.
 type shown struct {
 	ip  string
 	ask int
@@ -139,11 +139,11 @@ type shown struct {
 // acquisition is a job that acquires an address for a Service.
 type acquisition struct {
 	uid types.UID
-	ask int    // index of what was asked for then
-	id  string // of the address; empty: not known yet
+	ask int    // index of the ask that applied then
+	id  string // of the address; empty while it is not known
 }
 
-// breach notes that a promise is broken.
+// breach records that a promise is broken. of is the kind of object; it may be empty.
 func (e *explorer) breach(p promise, of, format string, v ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,7 +158,7 @@ func (e *explorer) breach(p promise, of, format string, v ...any) {
 	}
 }
 
-// note writes a line of the log.
+// note appends a line to the log.
 func (e *explorer) note(format string, v ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -184,7 +184,7 @@ func wantsOne(s *corev1.Service) bool {
 		s.Spec.LoadBalancerClass == nil
 }
 
-// prefixesOf are the ranges of a list, as CloudStack and annotations write them.
+// prefixesOf parses a list of ranges in the format of CloudStack or of annotations.
 func prefixesOf(text string) (out []netip.Prefix) {
 	for _, f := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if p, err := netip.ParsePrefix(f); err == nil {
@@ -198,7 +198,7 @@ func prefixesOf(text string) (out []netip.Prefix) {
 
 var everyone = prefixesOf(annotation.Anyone)
 
-// rangesAsked are the sources that a Service lets in.
+// rangesAsked returns the sources that a Service allows.
 func rangesAsked(s *corev1.Service) []netip.Prefix {
 	out := everyone
 	if l := s.Spec.LoadBalancerSourceRanges; len(l) > 0 {
@@ -218,7 +218,7 @@ func namedAddress(s *corev1.Service) string {
 	return cmp.Or(annotated(s, "address"), strings.TrimSpace(s.Spec.LoadBalancerIP))
 }
 
-// asked notes what an owner asks for.
+// asked records what the owner of a Service requests now.
 func (e *explorer) asked(s *corev1.Service) {
 	a := ask{
 		at: time.Now(), wants: wantsOne(s), ranges: rangesAsked(s), ports: map[string]bool{}, named: namedAddress(s),
@@ -234,7 +234,7 @@ func (e *explorer) asked(s *corev1.Service) {
 	e.names[s.UID] = keyOf(s)
 }
 
-// forgets notes that an owner removes a Service's records, or its status.
+// forgets records that an owner removes a Service's records or, with status, its status.
 func (e *explorer) forgets(uid types.UID, status bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -244,7 +244,7 @@ func (e *explorer) forgets(uid types.UID, status bool) {
 	}
 }
 
-// lately is the index of what a sync that is under way may have been asked for. e.mu is held.
+// lately returns the index of the oldest ask that a running sync may still work on. The caller holds e.mu.
 func (e *explorer) lately(uid types.UID) int {
 	asks := e.asks[uid]
 	current := slices.IndexFunc(asks, func(a ask) bool { return time.Since(a.at) < 3*time.Minute })
@@ -254,7 +254,8 @@ func (e *explorer) lately(uid types.UID) int {
 	return max(0, current-1)
 }
 
-// movedSince reports whether the owner has asked for something that may move or remove an address. e.mu is held.
+// movedSince reports whether the owner has requested something that may move or remove the address since an ask. The
+// caller holds e.mu.
 func (e *explorer) movedSince(uid types.UID, since int, ip string) bool {
 	asks := e.asks[uid]
 	if since < 0 || since >= len(asks) || e.taken[ip] || e.forgotten[uid] && e.noTags {
@@ -265,7 +266,7 @@ func (e *explorer) movedSince(uid types.UID, since int, ip string) bool {
 	})
 }
 
-// noteKept notes the address of a Service that goes and keeps it, where that is beyond doubt.
+// noteKept records that a Service that is being deleted keeps its address, if that is certain.
 func (e *explorer) noteKept(s *corev1.Service) {
 	ip := addressOf(s)
 	switch {
@@ -287,7 +288,7 @@ func (e *explorer) noteKept(s *corev1.Service) {
 
 // What others have
 
-// reading is all that CloudStack has, in all projects.
+// reading is everything in CloudStack, in all projects.
 type reading struct {
 	addresses []*addressSnapshot
 	acls      []cloudstack.NetworkACL
@@ -304,7 +305,7 @@ func (r *reading) at(ip string) *addressSnapshot {
 	return nil
 }
 
-// read reads everything, as soon as CloudStack answers.
+// read reads everything. It retries until CloudStack answers.
 func (e *explorer) read() reading {
 	for range 3000 {
 		out, err := e.tryRead()
@@ -350,27 +351,24 @@ func (e *explorer) tryRead() (out reading, err error) {
 	return out, err
 }
 
-// holdings are all objects by id.
+// holdings returns all objects by ID.
 func (r *reading) holdings() map[string]holding {
 	out := map[string]holding{}
 	add := func(id, on, what, format string, v ...any) { out[id] = holding{what, fmt.Sprintf(format, v...), on} }
 	for _, a := range r.addresses {
 		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID,
-			a.StaticNAT,
-			a.tagsOfOthers())
+			a.StaticNAT, a.tagsOfOthers())
 		for _, x := range a.rules {
 			what := fmt.Sprintf("rule %s on %s", x.Name, a.Address)
 			add(x.ID, a.ID, what, "%d->%d %s %s %v", x.PublicPort, x.PrivatePort, x.Protocol, x.Algorithm, x.CIDRs)
 		}
 		for _, x := range a.firewall {
 			add(x.ID, a.ID, fmt.Sprintf("firewall rule %d-%d on %s", x.StartPort, x.EndPort, a.Address), "%s %v",
-				x.Protocol,
-				x.CIDRs)
+				x.Protocol, x.CIDRs)
 		}
 		for _, x := range a.forwards {
 			add(x.ID, a.ID, fmt.Sprintf("forwarding %d on %s", x.StartPort, a.Address), "%s->%d %v", x.Protocol,
-				x.PrivatePort,
-				x.CIDRs)
+				x.PrivatePort, x.CIDRs)
 		}
 	}
 
@@ -386,7 +384,7 @@ func (r *reading) holdings() map[string]holding {
 	return out
 }
 
-// protectAll notes that everything there is belongs to others.
+// protectAll records that all objects that exist now belong to others.
 func (e *explorer) protectAll() {
 	now := e.read()
 	all := now.holdings()
@@ -395,7 +393,7 @@ func (e *explorer) protectAll() {
 	maps.Copy(e.protected, all)
 }
 
-// protect notes that an object is an operator's.
+// protect records that an object belongs to an operator.
 func (e *explorer) protect(id string) {
 	now := e.read()
 	h, ok := now.holdings()[id]
@@ -410,7 +408,7 @@ func (e *explorer) protect(id string) {
 	}
 }
 
-// unprotect notes that operators remove something of theirs.
+// unprotect records that operators remove objects of their own.
 func (e *explorer) unprotect(ids ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -419,14 +417,14 @@ func (e *explorer) unprotect(ids ...string) {
 	}
 }
 
-// protects reports whether one of the objects is somebody else's.
+// protects reports whether one of the objects belongs to others.
 func (e *explorer) protects(ids ...string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.ContainsFunc(ids, func(id string) bool { return e.protected[id].what != "" })
 }
 
-// protectedOn is something of others on an address; empty for nothing.
+// protectedOn describes an object of others on an address; empty if there is none.
 func (e *explorer) protectedOn(address string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -438,7 +436,7 @@ func (e *explorer) protectedOn(address string) string {
 	return ""
 }
 
-// takeAway notes that an operator releases an address.
+// takeAway records that an operator releases an address.
 func (e *explorer) takeAway(id string) {
 	ip := ""
 	for _, a := range e.Objects().Addresses {
@@ -453,7 +451,7 @@ func (e *explorer) takeAway(id string) {
 	delete(e.protected, id)
 }
 
-// disown notes that an operator removes the tags of objects, which proved whose they are.
+// disown records that an operator removes the tags of objects, which proved to whom they belong.
 func (e *explorer) disown(ids ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -462,7 +460,7 @@ func (e *explorer) disown(ids ...string) {
 	}
 }
 
-// othersKeep checks that what belongs to others is as it was.
+// othersKeep checks that the objects of others are unchanged.
 func (e *explorer) othersKeep(now reading) {
 	all := now.holdings()
 	e.mu.Lock()
@@ -487,7 +485,7 @@ func (e *explorer) beforeRequest(a clienttesting.Action) {
 	}
 }
 
-// heard notes an Event.
+// heard records an Event.
 func (e *explorer) heard(a clienttesting.Action) {
 	text := "again"
 	switch a := a.(type) {
@@ -554,7 +552,7 @@ func (e *explorer) afterRequest(a clienttesting.Action, obj runtime.Object) {
 	}
 }
 
-// finalized checks that no rule of a Service is left when the controller takes its finalizer away.
+// finalized checks that no rule of a Service is left when the controller removes its finalizer.
 func (e *explorer) finalized(s *corev1.Service) {
 	router := e.Router()
 	e.mu.Lock()
@@ -591,7 +589,7 @@ func (e *explorer) beforeCall(l *life, command string, form url.Values) {
 		e.mu.Lock()
 		h, foreign := e.protected[id]
 		e.mu.Unlock()
-		// A Service that is the first to use an address on which nothing is tags it.
+		// The first Service that uses an address without other objects tags it, which is allowed.
 		idle := foreign && h.on == id && e.protectedOn(id) == "" && !strings.Contains(h.line, plan.TagCluster)
 		if foreign && (!idle || command != "createTags" && command != "deleteTags") {
 			e.breach(nothingForeignChanges, command, "%s works on %s", command, h.what)
@@ -606,7 +604,7 @@ func (e *explorer) beforeCall(l *life, command string, form url.Values) {
 	}
 }
 
-// targets are the ids of what a call changes.
+// targets returns the IDs of the objects that a call changes.
 func targets(form url.Values) (ids []string) {
 	for _, k := range []string{"id", "lbruleid", "resourceids", "ids"} {
 		ids = append(ids, strings.Split(form.Get(k), ",")...)
@@ -614,7 +612,7 @@ func targets(form url.Values) (ids []string) {
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 }
 
-// beforeRelease checks that nobody needs an address any more.
+// beforeRelease checks that no object or Service needs the address any more.
 func (e *explorer) beforeRelease(id string) {
 	if what := e.protectedOn(id); what != "" {
 		e.breach(nothingForeignChanges, "release", "an address is released with %s", what)
@@ -639,7 +637,7 @@ func (e *explorer) beforeRelease(id string) {
 	}
 }
 
-// beforeAcquisition notes for which Service a job acquires an address: the one that has recorded it.
+// beforeAcquisition records for which Service a job acquires an address: the one whose record names the job.
 func (e *explorer) beforeAcquisition(job string) {
 	for _, s := range e.list() {
 		if strings.Contains(s.Annotations[annotation.Allocation], job) {
@@ -650,7 +648,7 @@ func (e *explorer) beforeAcquisition(job string) {
 	}
 }
 
-// acquired looks up which addresses jobs have acquired, and checks that no Service has two for one wish.
+// acquired looks up which addresses jobs have acquired, and checks that no Service got two for one request.
 func (e *explorer) acquired() {
 	e.mu.Lock()
 	jobs := maps.Clone(e.jobs)
@@ -686,7 +684,7 @@ func (e *explorer) acquired() {
 	}
 }
 
-// sameWish reports whether two acquisitions are for the same wish of a Service. e.mu is held.
+// sameWish reports whether two acquisitions serve the same request of a Service. The caller holds e.mu.
 func (e *explorer) sameWish(uid types.UID, a, b *acquisition) bool {
 	asks, first, end := e.asks[uid], min(a.ask, b.ask), max(a.ask, b.ask)
 	if first < 0 || end >= len(asks) {
@@ -707,7 +705,7 @@ func (e *explorer) afterCall(command string, form url.Values, res *http.Response
 		e.note("  = %s: %d %s", command, res.StatusCode, body(res))
 		if id := form.Get("resourceids"); form.Get("tags[0].key") == plan.TagKeptBy && res.StatusCode == 531 {
 			if e.unmarked[id] {
-				e.disown(id) // the role may not tag: it is kept without a mark
+				e.disown(id) // the role may not tag, so the address is kept without the tag
 			}
 			e.unmarked[id] = true
 		}
@@ -722,24 +720,24 @@ func (e *explorer) afterCall(command string, form url.Values, res *http.Response
 	}
 }
 
-// Who gets in
+// Access
 
-// lbName is the beginning of the names of a Service's rules.
+// lbName returns the prefix of the names of a Service's rules.
 func lbName(uid types.UID) string {
 	name := "a" + strings.ReplaceAll(string(uid), "-", "")
 	return name[:min(32, len(name))]
 }
 
-// openPort is who gets in to a port.
+// openPort is a port on a router, with the sources that may connect to it.
 type openPort struct {
 	key      string    // address, protocol and port
 	port     string    // protocol and port
-	uid      types.UID // of its Service, by the rule's name
+	uid      types.UID // of the Service, from the rule's name
 	sources  []netip.Prefix
 	internal bool
 }
 
-// openPorts are the ports on the routers, without those of others. e.mu is held.
+// openPorts returns the ports that are open on the routers, without those of others. The caller holds e.mu.
 func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 	owner := map[string]types.UID{}
 	for uid := range e.names {
@@ -764,7 +762,7 @@ func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 		}
 		filter := r.Filter
 		if r.Internal && len(filter) > 0 {
-			filter = filter[1:] // the tier itself
+			filter = filter[1:] // without the filter of the tier itself
 		}
 		name, _, _ := strings.Cut(r.Name, "-")
 		add(owner[name], r.Address, "tcp", r.Port, prefixesOf(r.CIDRList), r.Filtered, filter)
@@ -780,7 +778,7 @@ func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 	return out
 }
 
-// letIn are the sources that a filter lets in.
+// letIn returns the sources that a filter allows.
 func letIn(filter []simulator.RouterFilter) (in []netip.Prefix) {
 	for _, f := range filter {
 		switch {
@@ -793,10 +791,10 @@ func letIn(filter []simulator.RouterFilter) (in []netip.Prefix) {
 	return in
 }
 
-// grace is how long after a change of the sources a call of before may still take effect.
+// grace is how long after a change of source ranges a call with the earlier ranges may still take effect.
 const grace = 10 * time.Minute
 
-// watchAccess compares who gets in with who got in before and who may.
+// watchAccess checks that no port has sources that were neither allowed before the call nor are allowed now.
 func (e *explorer) watchAccess(command string) {
 	router := e.Router()
 	e.mu.Lock()
@@ -824,13 +822,13 @@ func (e *explorer) watchAccess(command string) {
 	}
 }
 
-// within reports whether all inner sources are among the outer ones.
+// within reports whether all inner sources are in the outer ranges.
 func within(outer, inner []netip.Prefix) bool {
 	return annotation.Contain(annotation.Strings(annotation.Aggregate(outer)), annotation.Strings(inner))
 }
 
-// mayEnter are the sources that the Service of a port lets in, now or some minutes ago; without one, those of all
-// Services of the port. e.mu is held.
+// mayEnter returns the sources that the Service of a port allows now or allowed within grace. Without a Service, it
+// returns those of all Services with that port. The caller holds e.mu.
 func (e *explorer) mayEnter(uid types.UID, port string) (out []netip.Prefix) {
 	for of, asks := range e.asks {
 		if uid != "" && of != uid {
@@ -851,7 +849,8 @@ func (e *explorer) mayEnter(uid types.UID, port string) (out []netip.Prefix) {
 
 // At the end
 
-// finish ends all faults, waits, and checks what must be true then. It returns the Services before they are deleted.
+// finish ends all faults, waits, and checks the promises for the end. It returns the Services as they were before it
+// deleted them.
 func (e *explorer) finish() (final []*corev1.Service) {
 	e.note("--- the end")
 	e.heal()
@@ -886,7 +885,7 @@ func (e *explorer) finish() (final []*corev1.Service) {
 	return final
 }
 
-// writes are the calls since the ledger was reset that change something, but for attempts to acquire an address.
+// writes returns the writing calls since the ledger was reset, without attempts to acquire an address.
 func (e *explorer) writes() (out []string) {
 	synctest.Wait()
 	for _, c := range e.Ledger().Find("*", "ccm") {
@@ -899,7 +898,7 @@ func (e *explorer) writes() (out []string) {
 	return out
 }
 
-// quietHour checks what is done in an hour in which nothing happens.
+// quietHour checks that the controller does next to nothing in an hour without changes.
 func (e *explorer) quietHour() {
 	e.Ledger().Reset()
 	e.mu.Lock()
@@ -907,7 +906,7 @@ func (e *explorer) quietHour() {
 	e.mu.Unlock()
 	e.pass(time.Hour)
 
-	// Tags of deleted rules are swept once an hour.
+	// The controller removes tags of deleted rules once an hour.
 	if w := slices.DeleteFunc(e.writes(), func(c string) bool { return c == "deleteTags" }); len(w) > 0 {
 		e.breach(quiet, w[0], "%s", strings.ReplaceAll(tally(w), "\n", ", "))
 	}
@@ -945,7 +944,7 @@ func isReady(s *corev1.Service) bool {
 	return apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady)
 }
 
-// reconciled reports whether what a Service asks for is in CloudStack, by its condition.
+// reconciled reports whether CloudStack has what a Service requests, according to the Service's condition.
 func reconciled(s *corev1.Service) bool {
 	c := readyCondition(s)
 	switch {
@@ -960,7 +959,7 @@ func reconciled(s *corev1.Service) bool {
 	return false
 }
 
-// contended reports whether a Service is refused for what others have.
+// contended reports whether a Service is refused because of what others have.
 func contended(c *metav1.Condition) bool {
 	if c == nil {
 		return false
@@ -974,7 +973,7 @@ func contended(c *metav1.Condition) bool {
 		})
 }
 
-// plansNothing checks that csccm plan says nothing of Services that are ready.
+// plansNothing checks that csccm plan has no steps for Services that are ready.
 func (e *explorer) plansNothing() {
 	if e.life == nil {
 		return
@@ -999,7 +998,7 @@ func (e *explorer) plansNothing() {
 		p, err := previewer.Round(time.Time{}).Service(e.t.Context(), s, nodes)
 		var steps []string
 		for i := range p.Actions {
-			if !e.noTags || !strings.HasPrefix(p.Actions[i].Kind, "tag-") { // that the role may not tag is learned
+			if !e.noTags || !strings.HasPrefix(p.Actions[i].Kind, "tag-") { // it does not know that the role lacks tags
 				steps = append(steps, p.Actions[i].Label())
 			}
 		}
@@ -1010,7 +1009,7 @@ func (e *explorer) plansNothing() {
 	}
 }
 
-// deleteAll deletes all Services, and checks that nothing of them is left.
+// deleteAll deletes all Services and checks that nothing of them is left.
 func (e *explorer) deleteAll() {
 	e.step++
 	for _, s := range e.list() {
@@ -1030,7 +1029,7 @@ func (e *explorer) deleteAll() {
 	e.othersKeep(now)
 }
 
-// keepsSecrets looks for secrets in what the controller has said.
+// keepsSecrets searches the log, Events and Services for secrets.
 func (e *explorer) keepsSecrets() {
 	e.mu.Lock()
 	text := e.texts.String()
@@ -1096,7 +1095,7 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 	}
 }
 
-// firewallIsUsed checks that the firewall rules of an address open no port that nobody has.
+// firewallIsUsed checks that the firewall rules of an address open only ports that a Service has.
 func (e *explorer) firewallIsUsed(a *addressSnapshot, users []*corev1.Service) {
 	for _, f := range a.firewall {
 		if e.protects(f.ID) {
@@ -1106,8 +1105,7 @@ func (e *explorer) firewallIsUsed(a *addressSnapshot, users []*corev1.Service) {
 			if !hasPort(users, f.Protocol, port) {
 				text := "firewall rule %s %d-%d %v on %s: nobody has port %d (%s)"
 				e.breach(nothingIsLeft, "firewall rule", text, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, a.Address,
-					port,
-					f.Tags[plan.TagService])
+					port, f.Tags[plan.TagService])
 				break
 			}
 		}
@@ -1123,7 +1121,7 @@ func hasPort(services []*corev1.Service, protocol string, port int) bool {
 	})
 }
 
-// mayStay reports whether an address stays although no Service uses it.
+// mayStay reports whether an address may remain although no Service uses it.
 func (e *explorer) mayStay(a *addressSnapshot) bool {
 	if e.protects(a.ID) || e.protectedOn(a.ID) != "" || a.SourceNAT || a.Tags[plan.TagKeptBy] != "" {
 		return true
@@ -1138,14 +1136,14 @@ func (e *explorer) mayStay(a *addressSnapshot) bool {
 	}
 	for _, job := range e.jobs {
 		if job.id == a.ID && e.vanished[job.uid] && a.Tags[plan.TagCluster] == "" {
-			return true // the record went with the Service before the address had tags: nothing proves whose it is
+			return true // the record was deleted with the Service before the address had tags
 		}
 	}
 	return false
 }
 
-// unproven reports whether ports of an address are forwarded without a tag, and its Service vanished with its record:
-// nothing proves whose they are.
+// unproven reports whether an address has port forwardings without a tag whose Service vanished with its record:
+// nothing proves to whom they belong.
 func (e *explorer) unproven(a *addressSnapshot) bool {
 	untagged := slices.ContainsFunc(a.forwards, func(f cloudstack.PortForwarding) bool {
 		return f.Tags[plan.TagService] == "" && !e.protects(f.ID)
@@ -1160,7 +1158,7 @@ func (e *explorer) unproven(a *addressSnapshot) bool {
 	return false
 }
 
-// everKept reports whether a Service was ever to keep its address. e.mu is held.
+// everKept reports whether a Service ever had keep-ip. The caller holds e.mu.
 func (e *explorer) everKept() bool {
 	for _, asks := range e.asks {
 		if slices.ContainsFunc(asks, func(a ask) bool { return a.keep }) {
@@ -1170,7 +1168,7 @@ func (e *explorer) everKept() bool {
 	return false
 }
 
-// noTagsLeft checks that no tag of the cluster is left when all Services are gone.
+// noTagsLeft checks that no tag of the cluster is left after all Services are deleted.
 func (e *explorer) noTagsLeft(now reading) {
 	stays := map[string]bool{}
 	for _, a := range now.addresses {
@@ -1183,7 +1181,7 @@ func (e *explorer) noTagsLeft(now reading) {
 	}
 }
 
-// settled checks each Service against what it asks for.
+// settled checks each Service against what it requests.
 func (e *explorer) settled(when string) {
 	if e.calls.Load() > mostCalls {
 		return
@@ -1236,7 +1234,7 @@ func (e *explorer) serviceIsSettled(when string, s *corev1.Service, now reading)
 	}
 }
 
-// formerPortsAreClosed checks that a refused Service has no rule for a port that it does not have any more.
+// formerPortsAreClosed checks that a refused Service has no rule for a port that it no longer has.
 func (e *explorer) formerPortsAreClosed(when string, s *corev1.Service, now reading) {
 	for _, a := range now.addresses {
 		for _, r := range a.rules {
@@ -1253,8 +1251,8 @@ func (e *explorer) formerPortsAreClosed(when string, s *corev1.Service, now read
 	}
 }
 
-// tenantsUseTheirs checks that Services use addresses of other namespaces only where a Service there shares them, and
-// no more addresses than their namespace may have.
+// tenantsUseTheirs checks that Services use addresses of other namespaces only if a Service there shares them, and that
+// no namespace has more addresses than it may have.
 func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now reading) {
 	held := map[string]map[string]bool{}
 	for _, s := range services {
@@ -1271,8 +1269,7 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 		foreign := []string{sourceNAT, foreignIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
 		if slices.Contains(foreign, ip) && e.setup.tenancy == "default" {
 			e.breach(tenantsAreApart, "foreign address", "%s Service %s uses %s, which its namespace may not", when,
-				keyOf(s),
-				ip)
+				keyOf(s), ip)
 		}
 
 		for _, other := range services {
@@ -1282,8 +1279,7 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 			})
 			if alien && !allowed {
 				e.breach(tenantsAreApart, "address", "%s Services %s and %s use %s, which nobody shares", when,
-					keyOf(s),
-					keyOf(other), ip)
+					keyOf(s), keyOf(other), ip)
 			}
 		}
 	}
@@ -1317,7 +1313,8 @@ func admits(owner, s *corev1.Service) bool {
 
 // A fresh world
 
-// compareWith plays the final objects with a fresh controller in a fresh world, and compares what Services get.
+// compareWith creates the final objects in a fresh world with a fresh controller, and checks that Services get the same
+// there.
 func (e *explorer) compareWith(fresh *explorer, final []*corev1.Service) {
 	if err := fresh.becomeLike(e); err != nil {
 		e.breach(harness, "fresh world", "%v", err)
@@ -1366,15 +1363,14 @@ func (e *explorer) compareServices(was, is *corev1.Service) {
 	case contended(a), contended(b), e.endless && a.Reason == string(service.Waiting):
 	case a.Reason == b.Reason && a.Reason == string(plan.ReasonNoBackends):
 	case b.Reason == string(plan.ReasonNoNodes), a.Reason == string(plan.ReasonProjectChanged):
-		// Here an address tells the network, and the project.
+		// In the first world, the address determines the network and the project.
 	default:
 		e.breach(likeFresh, a.Reason+", "+b.Reason, "Service %s is %s, and in a fresh world %s (%s)", keyOf(was),
-			a.Message,
-			b.Reason, b.Message)
+			a.Message, b.Reason, b.Message)
 	}
 }
 
-// becomeLike makes the nodes, endpoints and VMs of a fresh world those of another one at its end.
+// becomeLike makes the nodes, endpoints and VMs of a fresh world the same as those of another world at its end.
 func (e *explorer) becomeLike(other *explorer) (err error) {
 	ctx := e.t.Context()
 	for _, n := range e.setup.nodes {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// history is a scenario that nobody wrote: lines that describe the world and the controller, and lines of steps, in the
-// language of pkg/testenv/script. See explorer.Do for the steps. A step that makes no sense at its time, because its
-// Service is gone or its node has left, does nothing, so that a history without some of its lines is a history, too.
+// history is a generated scenario: lines that describe the world and the controller, then lines of steps, in the
+// language of pkg/testenv/script. See explorer.Do for the steps. A step that is impossible in the current state,
+// because its Service or its node was deleted, does nothing. So a history without some of its lines is still a history.
 type history []string
 
 // String returns the history as a scenario.
@@ -33,7 +33,7 @@ func (h history) parts() (setup, steps []string) {
 	return h[:n], h[n:]
 }
 
-// generator makes a history from a seed.
+// generator generates a history from a seed.
 type generator struct {
 	*rand.Rand
 	place    string // net, vpc or project
@@ -42,10 +42,10 @@ type generator struct {
 	choices  []choice // of steps
 	changes  []choice // of Services
 	commands []choice // with a fault
-	byHand   []string // names of what operators have made, with the command that deletes it
+	byHand   []string // steps that delete what operators have created
 }
 
-// choice is one of several texts with a weight. The text is lines of a history, or words of one.
+// choice is one of several texts, with a weight. A text is lines of a history, or words of a line.
 type choice struct {
 	weight int
 	text   func() string
@@ -55,7 +55,7 @@ func (g *generator) of(list ...string) string { return list[g.IntN(len(list))] }
 
 func (g *generator) chance(p float64) bool { return g.Float64() < p }
 
-// oneOf is a choice among texts of equal weight.
+// oneOf returns a choice among texts of equal weight.
 func (g *generator) oneOf(weight int, list ...string) choice {
 	return choice{weight, func() string { return g.of(list...) }}
 }
@@ -81,7 +81,7 @@ var exploredNodes = map[string][]string{
 	"project": {"w1", "w2", "w3", "p1", "p2"},
 }
 
-// exploredAddresses is how many addresses the account of each place has at the beginning.
+// exploredAddresses is how many addresses the account of each place has at the start.
 var exploredAddresses = map[string]int{"net": 11, "vpc": 13, "project": 11}
 
 // generate returns the history of a seed.
@@ -149,7 +149,7 @@ func (g *generator) setup(seed uint64) []string {
 	return out
 }
 
-// deniedTags are the commands without which nothing is tagged.
+// deniedTags are the commands that a role lacks if it may not tag.
 const deniedTags = "createTags,deleteTags,listTags,listZones"
 
 func (g *generator) key() string { return g.of(g.keys...) }
@@ -158,18 +158,16 @@ func (g *generator) node() string { return g.of(g.nodes...) }
 
 func (g *generator) ports() string {
 	return g.of("80", "80", "80,443", "80,81", "80-82", "443", "8080", "udp:53", "80,udp:53", "443,udp:443",
-		"80,443,udp:443", "25", "80,82,84",
-		"8000-8006", "udp:53,udp:54", "8081", "53")
+		"80,443,udp:443", "25", "80,82,84", "8000-8006", "udp:53,udp:54", "8081", "53")
 }
 
-// ranges are lists of sources that overlap in many ways.
+// ranges returns a list of sources. The lists overlap in many ways.
 func (g *generator) ranges() string {
 	return g.of("10.0.0.0/8", "10.0.0.0/8,192.168.0.0/16", "10.0.0.0/9", "10.128.0.0/9", "0.0.0.0/0", "192.168.1.7/32",
-		"192.168.1.7/32,10.0.0.0/8",
-		"192.168.0.0/16", "172.16.0.0/12,10.0.0.0/8", "10.1.0.0/16,10.2.0.0/16")
+		"192.168.1.7/32,10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12,10.0.0.0/8", "10.1.0.0/16,10.2.0.0/16")
 }
 
-// address is one of the pool, one that others hold, or that of a Service.
+// address returns an address of the pool, of others, or of a Service.
 func (g *generator) address() string {
 	if g.chance(0.4) {
 		return "${" + g.key() + "}"
@@ -225,7 +223,7 @@ func (g *generator) changesOfServices() []choice {
 	return list
 }
 
-// words are up to three changes of a Service.
+// words returns one to three changes of a Service.
 func (g *generator) words() string {
 	var out []string
 	for range 1 + g.IntN(3) {
@@ -245,13 +243,13 @@ func (g *generator) create() string {
 	case g.place == "project" && g.chance(0.5):
 		words += " project=dev"
 	}
-	// A new Service has something to be served.
+	// A new Service must request a load balancer, and has no status or annotations to remove.
 	words = strings.NewReplacer("type=ClusterIP", "", "type=NodePort", "", "no-status", "", "no-annotations",
 		"").Replace(words)
 	return strings.Join(strings.Fields("service "+g.key()+" "+g.ports()+" "+words), " ")
 }
 
-// line is a choice of lines with other choices in them.
+// line returns a choice of lines in which parts are other choices.
 func line(weight int, format string, parts ...func() string) choice {
 	return choice{weight, func() string {
 		var args []any
@@ -262,10 +260,10 @@ func line(weight int, format string, parts ...func() string) choice {
 	}}
 }
 
-// some is a part of a line.
+// some returns a part of a line.
 func (g *generator) some(list ...string) func() string { return func() string { return g.of(list...) } }
 
-// byOwners are changes of Services by those who own them.
+// byOwners returns the changes of Services that their owners make.
 func (g *generator) byOwners() []choice {
 	return []choice{
 		{14, g.create},
@@ -291,7 +289,7 @@ func (g *generator) byOwners() []choice {
 	}
 }
 
-// someNodes are nodes with endpoints, some of which end.
+// someNodes returns nodes with endpoints, some of which are terminating.
 func (g *generator) someNodes() string {
 	var out []string
 	for _, n := range g.nodes {
@@ -302,7 +300,7 @@ func (g *generator) someNodes() string {
 	return strings.Join(out, " ")
 }
 
-// ofNodes are changes of Nodes and their VMs.
+// ofNodes returns changes of Nodes and their VMs.
 func (g *generator) ofNodes() []choice {
 	return []choice{
 		line(3, "join %s", g.node),
@@ -320,7 +318,7 @@ func (g *generator) ofNodes() []choice {
 
 const excludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
 
-// byOperators are repairs and accidents in CloudStack.
+// byOperators returns repairs and mistakes that operators make in CloudStack.
 func (g *generator) byOperators() []choice {
 	list := []choice{
 		line(3, "by-hand deleteLoadBalancerRule id=rule:%s:%s", g.key, g.some("80", "443", "81")),
@@ -347,8 +345,7 @@ func (g *generator) byOperators() []choice {
 		{2, func() string {
 			return g.making("by-hand createPortForwardingRule protocol=tcp privateport=22 openfirewall=false "+
 				"publicport="+g.of("9200", "9201")+" ipaddressid=address:"+g.key()+" virtualmachineid=vm:"+
-				g.of("w5", "v1"),
-				"deletePortForwardingRule")
+				g.of("w5", "v1"), "deletePortForwardingRule")
 		}},
 		{2, func() string {
 			if len(g.byHand) == 0 {
@@ -368,8 +365,8 @@ func (g *generator) byOperators() []choice {
 	return list
 }
 
-// making is a step in which an operator makes something that gets a name. Without a command it is an address, maybe one
-// that was a Service's a moment ago.
+// making returns a step in which an operator creates something and names it. Without a step, the operator acquires an
+// address, possibly one that belonged to a Service a moment ago.
 func (g *generator) making(step, undo string) string {
 	name := fmt.Sprintf("F%d", len(g.byHand)+1)
 	if step != "" {
@@ -382,7 +379,7 @@ func (g *generator) making(step, undo string) string {
 		"release "+key+"\nacquire "+name+" ${"+key+"}")
 }
 
-// ofProcesses are what happens to the controller.
+// ofProcesses returns restarts and similar events of the controller.
 func (g *generator) ofProcesses() []choice {
 	return []choice{
 		g.oneOf(4, "restart"),
@@ -395,7 +392,7 @@ func (g *generator) ofProcesses() []choice {
 	}
 }
 
-// ofFaults are failures of CloudStack, of the API server and of processes.
+// ofFaults returns failures of CloudStack, of the API server and of processes.
 func (g *generator) ofFaults() []choice {
 	number := func() string { return fmt.Sprint(1 + g.IntN(5)) }
 	when := g.some("before", "after")
@@ -414,22 +411,19 @@ func (g *generator) ofFaults() []choice {
 	}
 }
 
-// faults are the faults of CloudStack.
+// faults returns the faults of CloudStack's commands.
 func (g *generator) faults() []choice {
 	write := g.some("associateIpAddress", "disassociateIpAddress", "createLoadBalancerRule", "deleteLoadBalancerRule",
 		"updateLoadBalancerRule",
 		"assignToLoadBalancerRule", "removeFromLoadBalancerRule", "createFirewallRule", "deleteFirewallRule",
-		"createTags",
-		"deleteTags",
+		"createTags", "deleteTags",
 		"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule", "createNetworkACL",
-		"deleteNetworkACL",
-		"createLBStickinessPolicy", "createLoadBalancer", "deleteLoadBalancer")
+		"deleteNetworkACL", "createLBStickinessPolicy", "createLoadBalancer", "deleteLoadBalancer")
 
 	read := g.some("listPublicIpAddresses", "listLoadBalancerRules", "listFirewallRules", "listPortForwardingRules",
 		"listVirtualMachines",
 		"listNetworks", "queryAsyncJobResult", "listAsyncJobs", "listNetworkACLs", "listLoadBalancers",
-		"listLoadBalancerRuleInstances",
-		"listLBStickinessPolicies", "listTags", "listProjects", "listApis")
+		"listLoadBalancerRuleInstances", "listLBStickinessPolicies", "listTags", "listProjects", "listApis")
 
 	often := func() string {
 		if g.chance(0.2) {
@@ -446,8 +440,7 @@ func (g *generator) faults() []choice {
 		line(6, "%s:job-fails:%s", write, often),
 		line(3, "%s:router-refuses:%s", write, often),
 		line(1, "%s:job-never-ends:count=1", g.some("associateIpAddress", "createLoadBalancerRule",
-			"assignToLoadBalancerRule",
-			"createFirewallRule", "createTags")),
+			"assignToLoadBalancerRule", "createFirewallRule", "createTags")),
 		line(3, "%s:delay:%s,delay=%s", write, often, g.some("3s", "20s", "70s", "130s")),
 		line(2, "%s:restart:count=1,delay=%s", write, g.some("1s", "30s")),
 		line(4, "%s:error:%s,code=%s,text=injected", read, often, g.some("530", "431", "503", "401", "432")),

@@ -47,7 +47,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/script"
 )
 
-// explorer plays a history with the whole controller in virtual time, and watches what the controller does.
+// explorer plays a history with the whole controller in virtual time, and checks what the controller does.
 type explorer struct {
 	account
 	promises
@@ -57,24 +57,24 @@ type explorer struct {
 	// endless means that a job may never end.
 	endless bool
 	noTags  bool // the role may not tag
-	// onePurpose is of a network whose addresses have either load balancer rules or port forwardings.
+	// onePurpose means that an address of the network has either load balancer rules or port forwardings.
 	onePurpose bool
 	trace      bool // Events are part of the log
 	log        *logBuffer
 
-	config  string    // the file of the cloud-config
+	config  string    // path of the cloud-config
 	keys    [2]string // API key and secret key of the controller's user
 	secrets []string  // all keys so far
 
 	life     *life
 	lives    int
-	stopped  bool // no controller is to run
+	stopped  bool // the controller must not run
 	startAt  time.Time
 	begun    time.Time
-	backAt   time.Time     // until then CloudStack does not answer
-	ahead    time.Duration // of the clock of the next process
+	backAt   time.Time     // when CloudStack answers again
+	ahead    time.Duration // how far the clock of the next process is ahead
 	faults   []func()
-	byHand   map[string]string // ids of what operators have made, by name
+	byHand   map[string]string // IDs of what operators have created, by name
 	shownBy  map[string]string // the last address of each Service, by key
 	calls    atomic.Int64
 	deleting atomic.Bool // the history deletes a Node
@@ -85,11 +85,11 @@ type life struct {
 	*process.Process
 	number   int
 	provider *Provider
-	down     time.Duration // how long none runs after this one was killed
+	down     time.Duration // pause before the next process starts after this one was killed
 	stop     func()
 }
 
-// exploredWorld is the world of a place, with a number of free addresses.
+// exploredWorld returns the world of a place, with a number of free addresses.
 func exploredWorld(place string, pool int) string {
 	world := lbWorld + strings.Replace(tenantAddresses, `  - address: 203.0.113.44
     network: k8s-net
@@ -117,7 +117,7 @@ func exploredWorld(place string, pool int) string {
 	return strings.Replace(world, "203.0.113.10-203.0.113.99", ranges, 1)
 }
 
-// exploredPolicies are the policies for tenants by name.
+// exploredPolicies holds tenancy policies by name.
 var exploredPolicies = map[string]string{
 	"all": `{"trustedNamespaces":["*"]}`,
 	"default": `{"trustedNamespaces":["kube-system"],"sourceNATAddress":{"deny":true},"foreignAddress":{"deny":true},` +
@@ -126,7 +126,7 @@ var exploredPolicies = map[string]string{
 	"roomy":  `{"annotations":{"network":{"allow":["*"]}}}`,
 }
 
-// newExplorer makes the world of a history. A roomy one has addresses for all Services, and no limits.
+// newExplorer creates the world of a history. A roomy world has addresses for all Services, and no limits.
 func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 	t.Helper()
 	e := &explorer{
@@ -170,8 +170,7 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 		func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Event{}, nil })
 	for _, ip := range []string{forwardedIP, wideFirewallIP} {
 		_, err := e.ByAdmin("createPortForwardingRule", "ipaddressid", e.addressID(ip), "protocol", "tcp", "publicport",
-			"2222", "privateport", "2222",
-			"virtualmachineid", e.machine("w5").ID, "openfirewall", "false")
+			"2222", "privateport", "2222", "virtualmachineid", e.machine("w5").ID, "openfirewall", "false")
 		require.NoError(t, err)
 	}
 
@@ -187,7 +186,7 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 	return e
 }
 
-// configure does a step that describes the world or the controller.
+// configure performs a step that describes the world or the controller.
 func (e *explorer) configure(t *testing.T, s *script.Step, roomy bool) {
 	t.Helper()
 	if s.Verb == "world" && len(s.Words) > 0 {
@@ -212,7 +211,7 @@ func (e *explorer) configure(t *testing.T, s *script.Step, roomy bool) {
 	require.True(t, configure(t, &e.setup, s), s.Line)
 }
 
-// runSecondCluster runs a controller of another cluster with a Service in the same account, which stays as it is.
+// runSecondCluster runs the controller of another cluster in the same account, with a Service that must not change.
 func (e *explorer) runSecondCluster() {
 	second := apiServer{t: e.t, kube: testenv.Kube(), created: 500}
 	node := map[string]string{"net": "w5", "vpc": "v1"}[e.place]
@@ -227,7 +226,7 @@ func (e *explorer) runSecondCluster() {
 	require.NotEmpty(e.t, second.get("default/a").Status.LoadBalancer.Ingress, "the second cluster's Service")
 }
 
-// start runs the controller.
+// start starts the controller.
 func (e *explorer) start() {
 	text := e.cloudConfig(e.setup.config)
 	require.NoError(e.t, os.WriteFile(e.config, []byte(text), 0o600))
@@ -243,7 +242,7 @@ func (e *explorer) cloudConfig(settings map[string]string) string {
 	return text
 }
 
-// run runs a controller of a cluster. It follows the file of the cloud-config, if there is one.
+// run starts a controller for an API server. If file is set, the controller follows that cloud-config.
 func (e *explorer) run(kube *fake.Clientset, config map[string]string, file string) *life {
 	e.lives++
 	l := &life{Process: process.New(e.t.Context(), kube), number: e.lives}
@@ -280,7 +279,7 @@ func (e *explorer) run(kube *fake.Clientset, config map[string]string, file stri
 	return l
 }
 
-// ownClock is the clock of a process, which may be ahead, or behind. No two of its timers fire at one instant.
+// ownClock is the clock of a process, which may be ahead or behind. No two of its timers fire at the same instant.
 type ownClock struct {
 	clock.RealClock
 	ahead time.Duration
@@ -307,7 +306,7 @@ func (e *explorer) stopLife() {
 	}
 }
 
-// pass lets time pass. A controller that was killed meanwhile is started again.
+// pass lets time pass. It restarts a controller that was killed meanwhile.
 func (e *explorer) pass(d time.Duration) {
 	end := time.Now().Add(d)
 	for {
@@ -332,10 +331,10 @@ func (e *explorer) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// mostCalls ends a history in which the controller calls without an end.
+// mostCalls is the number of calls at which a history ends, because the controller seems to loop.
 const mostCalls = 60_000
 
-// around is a call of a process to CloudStack.
+// around makes a call of a process to CloudStack.
 func (e *explorer) around(l *life, own bool, form url.Values,
 	send func() (*http.Response, error)) (res *http.Response, err error) {
 	command := form.Get("command")
@@ -363,16 +362,16 @@ func (e *explorer) around(l *life, own bool, form url.Values,
 	return res, err
 }
 
-// turn is a delay of less than a millisecond that depends on the content of a call or an event: what happens at the
-// same time happens in the same order in each replay, however goroutines are scheduled.
+// turn returns a delay of less than a millisecond that depends on the content of a call or an event. It makes
+// simultaneous events happen in the same order in each replay, however goroutines are scheduled.
 func (e *explorer) turn(l *life, content ...string) time.Duration {
 	h := fnv.New32a()
 	_, _ = fmt.Fprint(h, e.setup.Seed, l.number, content)
 	return e.apart(time.Duration(h.Sum32() % 1_000_000))
 }
 
-// apart returns a duration whose end is that of no other one: the runtime decides by chance which of several timers in
-// a bubble is the first that fire at one instant.
+// apart returns a duration, at least d, that ends at a time of its own: if several timers in a bubble fire at the same
+// instant, the runtime orders them at random.
 func (e *explorer) apart(d time.Duration) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -384,7 +383,7 @@ func (e *explorer) apart(d time.Duration) time.Duration {
 	return time.Until(end)
 }
 
-// parameters are the parameters of a call, without those that differ in each replay.
+// parameters returns the parameters of a call, without those that differ in each replay.
 func parameters(form url.Values) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(form)) {
@@ -398,7 +397,7 @@ func parameters(form url.Values) string {
 	return strings.Join(out, " ")
 }
 
-// body reads an answer, and leaves it to be read.
+// body reads the body of an answer and replaces it, so that it can be read again.
 func body(res *http.Response) []byte {
 	if res == nil || res.Body == nil {
 		return nil
@@ -427,11 +426,11 @@ func (e *explorer) play(steps []script.Step) {
 	e.step = len(steps) + 1
 }
 
-// errSenseless is the error of a step that makes no sense at its time.
+// errSenseless is the error of a step that is impossible in the current state.
 var errSenseless = errors.New("it makes no sense now")
 
-// Do implements script.Driver. A step that makes no sense at its time does nothing. Besides steps of player.Do, there
-// are:
+// Do implements script.Driver. A step that is impossible in the current state does nothing. Besides the steps of
+// player.Do, there are:
 //
 //	renode, renode:80                  a change of a Service: other node ports for all its ports, or one
 //	deploy w1                          a new VM
@@ -472,7 +471,7 @@ func (e *explorer) Do(s *script.Step) error {
 	return nil
 }
 
-// ofProcess is a step of the controller's processes and of faults.
+// ofProcess performs a step of the controller's processes, or a fault.
 func (e *explorer) ofProcess(s *script.Step) error {
 	number, _ := strconv.Atoi(s.Word(1))
 	duration, _ := time.ParseDuration(s.Word(0))
@@ -534,7 +533,7 @@ func (e *explorer) ofProcess(s *script.Step) error {
 	return nil
 }
 
-// lastCalls are the calls at which a process can be killed.
+// lastCalls selects the calls at which a process can be killed, by kind.
 var lastCalls = map[string]func(call string) bool{
 	"call": func(call string) bool { return strings.HasPrefix(call, "cloudstack ") },
 	"write": func(call string) bool {
@@ -553,7 +552,7 @@ func isRead(command string) bool {
 		strings.HasPrefix(command, "query")
 }
 
-// calm reports whether nothing keeps the controller from its work.
+// calm reports whether no fault keeps the controller from its work.
 func (e *explorer) calm() bool {
 	l := e.life
 	if l == nil || l.Dead() || l.Doomed() || l.Failing() || l.Held() {
@@ -570,7 +569,8 @@ func (e *explorer) heal() {
 	e.faults = nil
 }
 
-// rotateKeys gives the controller's user new keys. The old ones end at once; the cloud-config is changed after a while.
+// rotateKeys gives the controller's user new keys. The old keys are invalid at once; the cloud-config is changed only
+// after a while.
 func (e *explorer) rotateKeys(after time.Duration) error {
 	if time.Now().Before(e.backAt) {
 		return errSenseless
@@ -592,7 +592,7 @@ func (e *explorer) rotateKeys(after time.Duration) error {
 
 // Services
 
-// list returns all Services in the order of their keys.
+// list returns all Services, sorted by key.
 func (e *explorer) list() []*corev1.Service {
 	list, err := e.kube.CoreV1().Services(metav1.NamespaceAll).List(context.Background(), metav1.ListOptions{})
 	require.NoError(e.t, err)
@@ -607,7 +607,7 @@ func (e *explorer) list() []*corev1.Service {
 
 func keyOf(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 
-// find returns a copy of a Service; nil for none.
+// find returns a copy of a Service, or nil.
 func (e *explorer) find(key string) *corev1.Service {
 	namespace, name := e.split(key)
 	s, err := e.kube.CoreV1().Services(namespace).Get(e.t.Context(), name, metav1.GetOptions{})
@@ -617,7 +617,7 @@ func (e *explorer) find(key string) *corev1.Service {
 	return s.DeepCopy()
 }
 
-// addressOf is the address that a Service shows.
+// addressOf returns the address that a Service shows.
 func addressOf(s *corev1.Service) string {
 	for _, in := range s.Status.LoadBalancer.Ingress {
 		if in.IP != "" {
@@ -632,7 +632,7 @@ func addressOf(s *corev1.Service) string {
 	return ""
 }
 
-// expand replaces ${KEY} by the address that a Service has had, and $NAME by the id of what an operator has made.
+// expand replaces ${KEY} with the last address of a Service, and $NAME with the ID of what an operator has created.
 func (e *explorer) expand(words []string) ([]string, error) {
 	out := make([]string, len(words))
 	var err error
@@ -648,7 +648,7 @@ func (e *explorer) expand(words []string) ([]string, error) {
 	return out, err
 }
 
-// ofService is a step of the owner of Services. KEY*3 are three Services.
+// ofService performs a step of the owner of Services. KEY*3 means three Services.
 func (e *explorer) ofService(s *script.Step) error {
 	words, err := e.expand(s.Words)
 	if err != nil || len(words) == 0 {
@@ -675,7 +675,7 @@ func (e *explorer) ofService(s *script.Step) error {
 			err = e.edits(was, words[1:])
 		case s.Verb == "deletes":
 			e.deletesService(was)
-		case s.Verb == "vanish" && !e.noTags: // without tags nothing proves what was the Service's
+		case s.Verb == "vanish" && !e.noTags: // without tags, nothing would prove what belonged to the Service
 			if was.DeletionTimestamp == nil {
 				e.noteKept(was)
 			}
@@ -687,7 +687,7 @@ func (e *explorer) ofService(s *script.Step) error {
 	return err
 }
 
-// service makes a Service of type LoadBalancer.
+// service creates a Service of type LoadBalancer.
 func (e *explorer) service(key string, words []string) {
 	s := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 	s.Namespace, s.Name = e.split(key)
@@ -730,7 +730,7 @@ func (e *explorer) edits(was *corev1.Service, words []string) error {
 	return nil
 }
 
-// update writes a Service. One that is gone meanwhile stays gone.
+// update writes a Service, unless it was deleted meanwhile.
 func (e *explorer) update(s *corev1.Service) {
 	_, err := e.kube.CoreV1().Services(s.Namespace).Update(e.t.Context(), s, metav1.UpdateOptions{})
 	if !apierrors.IsNotFound(err) {
@@ -738,7 +738,7 @@ func (e *explorer) update(s *corev1.Service) {
 	}
 }
 
-// deletesService asks for the deletion of a Service.
+// deletesService deletes a Service as its owner does.
 func (e *explorer) deletesService(s *corev1.Service) {
 	switch {
 	case s.DeletionTimestamp != nil:
@@ -762,10 +762,10 @@ func (e *explorer) removeService(s *corev1.Service) {
 	}
 }
 
-// apply changes a Service by words, and does what the API server does then.
+// apply changes a Service by words, and does what the API server would do.
 func (e *explorer) apply(s, was *corev1.Service, words []string) error {
 	var plain []string
-	var again []string // ports that get other node ports; empty for all
+	var again []string // ports that get other node ports; an empty string means all
 	for _, w := range words {
 		name, port, _ := strings.Cut(w, ":")
 		switch {
@@ -774,7 +774,7 @@ func (e *explorer) apply(s, was *corev1.Service, words []string) error {
 			continue
 		case w == "no-annotations", w == "no-status":
 			if e.noTags {
-				continue // nothing would prove what is the Service's
+				continue // nothing would prove what belongs to the Service
 			}
 			e.forgets(s.UID, w == "no-status")
 		}
@@ -811,7 +811,7 @@ func (e *explorer) apply(s, was *corev1.Service, words []string) error {
 	return nil
 }
 
-// assignNodePorts gives ports of a Service that have none, or are to get others, the lowest node ports that nobody has.
+// assignNodePorts assigns the lowest free node ports to ports that have none or need another one.
 func (e *explorer) assignNodePorts(s *corev1.Service, again []string) {
 	used := map[int32]bool{}
 	for _, other := range append(e.list(), s) {
@@ -858,7 +858,7 @@ func (e *explorer) join(name string) {
 	require.NoError(e.t, err)
 }
 
-// ofNode is a step of a Node.
+// ofNode performs a step of a Node.
 func (e *explorer) ofNode(s *script.Step) error {
 	name := s.Word(0)
 	n, vm := e.findNode(name), e.machine(name)
@@ -887,7 +887,7 @@ func (e *explorer) ofNode(s *script.Step) error {
 	return err
 }
 
-// machine returns the VM of a name; nil for none.
+// machine returns the VM with a name, or nil.
 func (e *explorer) machine(name string) *simulator.VMInfo {
 	for _, vm := range e.Objects().VMs {
 		if vm.Name == name && !isGone(&vm) {
@@ -901,7 +901,7 @@ func isGone(vm *simulator.VMInfo) bool {
 	return slices.Contains([]string{"Destroyed", "Expunging", "Error"}, vm.State)
 }
 
-// isVMOf reports whether a VM is that of a Node, by its provider ID, or by name for lack of one.
+// isVMOf reports whether a VM is that of a Node: by provider ID, or by name if the Node has none.
 func isVMOf(n *corev1.Node, vm *simulator.VMInfo) bool {
 	if n.Spec.ProviderID == "" {
 		return n.Name == vm.Name
@@ -909,7 +909,7 @@ func isVMOf(n *corev1.Node, vm *simulator.VMInfo) bool {
 	return strings.HasSuffix(n.Spec.ProviderID, vm.ID)
 }
 
-// deploy makes a VM for a node.
+// deploy creates a VM for a node.
 func (e *explorer) deploy(name string) error {
 	zone, err1 := e.first("listZones", "zone")
 	offering, err2 := e.first("listServiceOfferings", "serviceoffering")
@@ -938,7 +938,7 @@ func (e *explorer) deploy(name string) error {
 
 // Operators
 
-// first is the id of the first object of a list.
+// first returns the ID of the first object of a list.
 func (e *explorer) first(command, list string, pairs ...string) (string, error) {
 	answer, err := e.ByAdmin(command, pairs...)
 	if items, ok := answer[list].([]any); ok && len(items) > 0 {
@@ -965,7 +965,7 @@ func (e *explorer) networkID(name string) string {
 	return ""
 }
 
-// ofOperator is a step of somebody who works in CloudStack by hand.
+// ofOperator performs a step of an operator who uses CloudStack directly.
 func (e *explorer) ofOperator(s *script.Step) error {
 	words, err := e.expand(s.Words)
 	if err != nil || len(words) == 0 {
@@ -979,6 +979,7 @@ func (e *explorer) ofOperator(s *script.Step) error {
 	case "acl-list":
 		return e.replaceACLList(words[0], words[1])
 	}
+
 	words, name := named(words)
 	var pairs, ids []string
 	for _, w := range words[1:] {
@@ -990,13 +991,14 @@ func (e *explorer) ofOperator(s *script.Step) error {
 		pairs, ids = append(pairs, key, id), append(ids, id)
 	}
 	making := strings.HasPrefix(words[0], "create")
+
 	own := slices.ContainsFunc(slices.Collect(maps.Values(e.byHand)),
 		func(id string) bool { return slices.Contains(ids, id) })
 	switch {
 	case own:
 		e.unprotect(ids...)
 	case !making && e.protects(ids...):
-		return errSenseless // operators do not break what is not of this cluster
+		return errSenseless // operators do not change what belongs to others
 	}
 	if words[0] == "deleteTags" {
 		if e.noTags {
@@ -1014,8 +1016,8 @@ func (e *explorer) ofOperator(s *script.Step) error {
 	return err
 }
 
-// refer is the id of an object: address:KEY, rule:KEY:80, firewall:KEY:80, forward:KEY:53, acl-item:KEY, vm:w1. Other
-// text is itself; nothing is returned for what is not there.
+// refer returns the ID of an object: address:KEY, rule:KEY:80, firewall:KEY:80, forward:KEY:53, acl-item:KEY, vm:w1.
+// Other text is returned unchanged. The ID is empty if the object does not exist.
 func (e *explorer) refer(text string) string {
 	kind, name, _ := strings.Cut(text, ":")
 	name, port, _ := strings.Cut(name, ":")
@@ -1049,7 +1051,7 @@ func (e *explorer) refer(text string) string {
 	return ""
 }
 
-// acquire acquires an address as another user of the account, and gives its id a name.
+// acquire acquires an address as another user of the account, and names its ID.
 func (e *explorer) acquire(words []string) error {
 	request := cloudstack.AssociateIPRequest{NetworkID: e.networkID("k8s-net")}
 	if len(words) > 1 {
@@ -1066,7 +1068,7 @@ func (e *explorer) acquire(words []string) error {
 	return err
 }
 
-// release releases an address that another user has acquired, by its name, or the address of a Service.
+// release releases an address by the name that acquire gave it, or the address of a Service.
 func (e *explorer) release(name string) error {
 	id, own := e.byHand[name]
 	if !own {
@@ -1084,9 +1086,9 @@ func (e *explorer) release(name string) error {
 	return err
 }
 
-// replaceACLList gives a tier another network ACL list, which is made if it is not there.
+// replaceACLList gives a tier another network ACL list, which it creates if necessary.
 func (e *explorer) replaceACLList(tier, list string) error {
-	if e.place != "vpc" || e.second { // the second cluster would follow
+	if e.place != "vpc" || e.second { // it would change the second cluster, too
 		return errSenseless
 	}
 	id, err := e.aclList(list)
@@ -1104,7 +1106,7 @@ func (e *explorer) replaceACLList(tier, list string) error {
 	return err
 }
 
-// aclList is the id of a network ACL list. The default lists are always listed.
+// aclList returns the ID of a network ACL list. CloudStack's answer always contains the default lists.
 func (e *explorer) aclList(name string) (string, error) {
 	answer, err := e.ByAdmin("listNetworkACLLists", "name", name)
 	items, _ := answer["networkacllist"].([]any)

@@ -23,17 +23,17 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// wish is what a Service asks for, read from its spec without the product's own code on purpose.
+// wish is what a Service requests. It is deliberately derived from the spec without the product's own code.
 type wish struct {
 	*explorer
 	when     string
 	svc      *corev1.Service
 	ranges   []netip.Prefix
-	rules    map[int]string // what the load balancer rule of each port is
-	forwards map[string]int // node ports of forwarded ports
+	rules    map[int]string // expected load balancer rule, by port
+	forwards map[string]int // node port, by forwarded port
 	members  []string       // the VMs that serve
 	internal bool
-	deny     bool // nobody is let in
+	deny     bool // no source is allowed
 }
 
 func (e *explorer) wishOf(when string, s *corev1.Service) *wish {
@@ -75,7 +75,7 @@ func (e *explorer) wishOf(when string, s *corev1.Service) *wish {
 	return w
 }
 
-// membersOf are the names of the VMs that serve a Service.
+// membersOf returns the names of the VMs that serve a Service.
 func (e *explorer) membersOf(s *corev1.Service) (out []string) {
 	network, owner := "k8s-net", "k8s"
 	switch {
@@ -120,7 +120,7 @@ func (e *explorer) membersOf(s *corev1.Service) (out []string) {
 	return out
 }
 
-// nodesWithEndpoints are the nodes with ready endpoints, or for lack of any those with ending ones.
+// nodesWithEndpoints returns the nodes with ready endpoints or, if there are none, those with terminating ones.
 func (e *explorer) nodesWithEndpoints(s *corev1.Service) map[string]bool {
 	ready, ending := map[string]bool{}, map[string]bool{}
 	list, err := e.kube.DiscoveryV1().EndpointSlices(s.Namespace).Get(context.Background(), s.Name+"-1",
@@ -145,7 +145,7 @@ func (e *explorer) nodesWithEndpoints(s *corev1.Service) map[string]bool {
 	return ending
 }
 
-// isServedAsAsked compares what CloudStack has of a Service that is reconciled with what it asks for.
+// isServedAsAsked checks that CloudStack has for a reconciled Service what the Service requests.
 func (e *explorer) isServedAsAsked(when string, s *corev1.Service, now reading) {
 	w := e.wishOf(when, s)
 	ip := addressOf(s)
@@ -196,7 +196,7 @@ func (w *wish) wrong(of, format string, v ...any) {
 	w.breach(servedAsAsked, of, "%s Service %s: %s", w.when, keyOf(w.svc), fmt.Sprintf(format, v...))
 }
 
-// owns reports by its name whether a rule is the Service's.
+// owns reports whether a rule is the Service's, by the rule's name.
 func (w *wish) owns(name string) bool {
 	name, _, _ = strings.Cut(name, "-")
 	return name == lbName(w.svc.UID)
@@ -287,8 +287,7 @@ func (w *wish) forwarded(a *addressSnapshot) {
 		for _, f := range list {
 			if f.PrivatePort != nodePort || !slices.Contains(w.members, f.VMName) {
 				w.wrong("forwarding", "port %s leads to port %d of %s in place of port %d of %v", key, f.PrivatePort,
-					f.VMName,
-					nodePort, w.members)
+					f.VMName, nodePort, w.members)
 			}
 			sources = append(sources, prefixesOf(strings.Join(f.CIDRs, ","))...)
 		}
@@ -324,13 +323,12 @@ func (w *wish) opened(a *addressSnapshot) {
 		}
 		if !annotation.SameRanges(annotation.Strings(sources), annotation.Strings(w.ranges)) {
 			w.wrong("firewall", "port %d/%s lets in %v in place of %v", p.Port, p.Protocol,
-				annotation.Aggregate(sources),
-				w.ranges)
+				annotation.Aggregate(sources), w.ranges)
 		}
 	}
 }
 
-// nowhereElse checks that the Service has no rules beside those at its address.
+// nowhereElse checks that the Service has no rules on other addresses.
 func (w *wish) nowhereElse(ip string, now reading) {
 	for _, a := range now.addresses {
 		for i := range a.rules {
@@ -346,7 +344,8 @@ func (w *wish) nowhereElse(ip string, now reading) {
 	}
 }
 
-// acl checks the Service's items in the network ACL list of its tier, if that can be changed.
+// acl checks the Service's items in the network ACL list of its tier, unless that is a default list, which cannot be
+// changed.
 func (w *wish) acl(now reading) {
 	if !w.vpc {
 		return
@@ -381,7 +380,7 @@ func (w *wish) acl(now reading) {
 
 	want := map[string]bool{}
 	for port := range w.rules {
-		if w.internal { // the router connects to the nodes for a public one
+		if w.internal { // for a public one, the router itself connects to the nodes
 			want[portKey("tcp", port)] = true
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// mostTries is how many shorter histories are played.
+// mostTries is the largest number of shorter histories that shrink plays.
 const mostTries = 200
 
-// shrink leaves out lines of a history, and words of lines, while it still fails in the same way.
+// shrink removes lines of a history, and words of lines, as long as the history still fails in the same way.
 func shrink(h history, fails func(history) bool) history {
 	tries := 0
 	again := func(h []string) bool {
@@ -36,7 +36,7 @@ func shrink(h history, fails func(history) bool) history {
 	return h
 }
 
-// fewer leaves out runs of a list, at first long ones.
+// fewer removes runs of a list, long ones first, as long as fails reports true for the rest.
 func fewer(list []string, size int, fails func([]string) bool) []string {
 	for size = max(1, size); size >= 1; size /= 2 {
 		for at := 0; at < len(list); {

@@ -30,14 +30,14 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/script"
 )
 
-// TestExplore plays random histories of the whole controller in virtual time, and checks what must be true at each
-// moment and at the end. Without settings it plays a few fixed seeds. "make explore" sets:
+// TestExplore plays random histories of the whole controller in virtual time, and checks properties that must hold at
+// each moment and at the end. Without settings it plays a few fixed seeds. "make explore" sets:
 //
 //	SEEDS=1-100     the histories of these seeds
 //	MINUTES=10      no new history after this time
-//	HISTORY=FILE    the scenarios of a file instead; what happens is printed
-//	SHRINK=KIND     makes such a scenario short while it breaks this promise; of seeds, the first breach is shrunk
-//	                unless SHRINK=0
+//	HISTORY=FILE    the scenarios of a file instead of seeds; prints a log
+//	SHRINK=KIND     with HISTORY: prints the shortest scenario that still breaks this promise; with SEEDS, the first
+//	                broken promise is used, unless SHRINK=0
 func TestExplore(t *testing.T) {
 	if file := os.Getenv("HISTORY"); file != "" {
 		text, err := os.ReadFile(file)
@@ -52,6 +52,7 @@ func TestExplore(t *testing.T) {
 	if testing.Short() && os.Getenv("SEEDS") == "" {
 		t.Skip("random histories: make explore plays them with the race detector")
 	}
+
 	from, to := seeds(t, "1-20")
 	minutes, _ := strconv.Atoi(os.Getenv("MINUTES"))
 
@@ -60,7 +61,7 @@ func TestExplore(t *testing.T) {
 		h := generate(seed)
 		_, all := h.parts()
 		steps += len(all)
-		fmt.Printf("seed %d\n", seed) // a goroutine that stays ends the process
+		fmt.Printf("seed %d\n", seed) // if a goroutine leaks, the process ends
 		if out := play(t, h, false); len(out.breaches) > 0 {
 			t.Errorf("seed %d breaks promises. To play it again: make explore SEEDS=%d", seed, seed)
 			explain(t, h, out)
@@ -83,7 +84,7 @@ func seeds(t *testing.T, otherwise string) (from, to uint64) {
 	return from, to
 }
 
-// explain prints what is wrong, and the shortest history for the first of it.
+// explain prints the broken promises, and the shortest history that breaks the first of them.
 func explain(t *testing.T, h history, out played) {
 	t.Helper()
 	for _, b := range out.breaches {
@@ -97,7 +98,7 @@ func explain(t *testing.T, h history, out played) {
 	t.Logf("the shortest history for %q. To play it: make explore HISTORY=FILE\n%s", kind, short)
 }
 
-// replay plays one history, and prints what happens.
+// replay plays one history and prints its log.
 func replay(t *testing.T, h history) {
 	t.Helper()
 	out := play(t, h, true)
@@ -111,7 +112,8 @@ func replay(t *testing.T, h history) {
 	}
 }
 
-// Histories that once broke a promise. One whose fault is not mended names what it breaks, after "# known: ".
+// TestHistories plays histories that once broke a promise. A history whose bug is not fixed names the broken promises
+// after "# known: ".
 func TestHistories(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random histories: make explore plays them with the race detector")
@@ -140,8 +142,9 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// A history replays to the same calls at the same instants, and to the same Events at each. Only the scheduler can
-// change that, where it interrupts a goroutine after 10 ms of a busy machine: of some plays two are the same.
+// TestReplaysAreExact checks that a history replays to the same calls and Events at the same instants. Only the
+// scheduler can change that, when it preempts a goroutine after 10 ms on a busy machine; so two of up to four plays
+// must be equal.
 func TestReplaysAreExact(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random histories: make explore plays them with the race detector")
@@ -170,7 +173,7 @@ func historyOf(s *script.Scenario) (h history) {
 	return h
 }
 
-// stepsOf reads lines of a history.
+// stepsOf parses lines of a history.
 func stepsOf(t *testing.T, lines []string) []script.Step {
 	t.Helper()
 	all, err := script.Parse("== history\n" + strings.Join(lines, "\n") + "\nexpect promises\n")
@@ -189,10 +192,10 @@ func (p played) breaks(kind string) bool {
 	return slices.ContainsFunc(p.breaches, func(b breach) bool { return b.kind == kind })
 }
 
-// play plays a history in a bubble of its own. With trace, Events are part of the log.
+// play plays a history in its own synctest bubble. With trace, Events are part of the log.
 //
-// What decides by chance has a seed here; a single processor, and the turns of calls and events (see turn), order what
-// happens at the same time.
+// All random sources have fixed seeds here. A single processor and the delays of calls and events (see turn) order
+// simultaneous events.
 func play(t *testing.T, h history, trace bool) (out played) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -202,8 +205,9 @@ func play(t *testing.T, h history, trace bool) (out played) {
 		synctest.Test(t, func(t *testing.T) {
 			e := newExplorer(t, h, false)
 			e.trace, e.log = trace, log
+
 			defer func() { out = played{e.breaches, e.lines} }()
-			// Only now: the worlds of a process are parsed once.
+			// Seed only now: parsing a world, which a process does once, also uses random numbers.
 			rand.Seed(1) //nolint:staticcheck // apimachinery's jitter has no other source
 			uuid.SetRand(randv2.NewChaCha8([32]byte{}))
 			_, steps := h.parts()
@@ -211,7 +215,7 @@ func play(t *testing.T, h history, trace bool) (out played) {
 			if final := e.finish(); len(e.breaches) == 0 {
 				e.compareWith(newExplorer(t, h, true), final)
 			}
-			time.Sleep(time.Minute) // calls of killed processes that are under way end
+			time.Sleep(time.Minute) // let the calls of killed processes end
 		})
 	})
 

@@ -25,8 +25,8 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Options are the settings of a Provider that the cloud-config, whose form is upstream's, has no place for. Those with
-// a flag are described by AddFlags.
+// Options are the settings of a Provider that cannot be in the cloud-config, because the format of the cloud-config is
+// upstream's. AddFlags describes those that have a flag.
 type Options struct {
 	ProviderIDFormat   string
 	InstanceTypeFormat string
@@ -47,30 +47,29 @@ type Options struct {
 	RegisterCluster    string
 	Nodes              NodeOptions
 
-	// ConfigFile is where the cloud-config comes from, for FollowConfig.
+	// ConfigFile is the path of the cloud-config, for FollowConfig.
 	ConfigFile string
 	// CABundle is a file with certificates to trust for CloudStack's API, besides the system's.
 	CABundle string
-	// WriteGate is asked before each call that changes something in CloudStack, see
-	// cloudstack.WithWriteGate. None when nil.
+	// WriteGate, if set, is called before each call that changes something in CloudStack, see cloudstack.WithWriteGate.
 	WriteGate func() (leave func(), err error)
 
-	// RegisterMetrics, if set, is given the provider's metrics; each of them once.
+	// RegisterMetrics, if set, is called with the provider's metrics, once for each metric.
 	RegisterMetrics func(...prometheus.Collector)
-	// Clock is the real one when nil.
+	// Clock is the clock to use; nil means the real clock.
 	Clock clock.WithTicker
-	// ProbeKubelet reports whether something answers at an address; failover.Answers when nil.
+	// ProbeKubelet reports whether something answers at an address; nil means failover.Answers.
 	ProbeKubelet func(ctx context.Context, address string) bool
 }
 
-// NodeOptions are what users can say about the description of Nodes. The zero value says nothing.
+// NodeOptions are the settings for addresses and labels of Nodes. The zero value selects the defaults.
 type NodeOptions struct {
 	InternalCIDRs, ExternalCIDRs string   // see node.AddressRules
 	Labels                       []string // words of node.ExtraLabelWords
 	LabelTagPrefix               string
 }
 
-// DefaultOptions returns the values used when nothing else is said.
+// DefaultOptions returns the options that apply unless flags change them.
 func DefaultOptions() Options {
 	return Options{
 		ProviderIDFormat:   string(node.FormUpstream),
@@ -84,7 +83,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// AddFlags adds the settings to the flags of cloudstack-ccm; the values that o has are the defaults.
+// AddFlags adds a flag for each setting of cloudstack-ccm; the current values of o are the defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ProviderIDFormat, "provider-id-format", o.ProviderIDFormat,
 		"How the provider ID of a Node that has none is written: external-cloudstack (external-cloudstack://ID) or "+
@@ -162,15 +161,15 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"VM tags whose key begins so become labels "+node.LabelTagPrefix+"KEY, KEY being the rest. Empty: no tags.")
 }
 
-// Validate returns all that is wrong with the options, joined.
+// Validate returns all errors in the options, joined.
 func (o *Options) Validate() error {
 	_, err := o.parse()
 	return err
 }
 
-// settings are Options in the form in which they are used.
+// settings are the parsed Options.
 type settings struct {
-	metadata     node.Options // but for the Node and the region
+	metadata     node.Options // without Node and Region
 	tenancy      tenancy.Policy
 	outOfService node.OutOfService
 }

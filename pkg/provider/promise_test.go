@@ -22,7 +22,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// scenario is a change of Services. A fault is injected at every call that the change makes. Words are those of
+// scenario is a change of Services. The tests inject a fault at every call that the change makes. Words are those of
 // script.Change.
 type scenario struct {
 	place     string // where it happens, see places
@@ -101,7 +101,7 @@ func scenarios() []scenario {
 	return out
 }
 
-// begin returns an environment in which the change is asked for.
+// begin returns an environment in which the change has been requested.
 func (s scenario) begin(t *testing.T, options ...envOption) *serviceEnv {
 	t.Helper()
 	env := newEnv(t, append(options, places[s.place].world)...)
@@ -137,7 +137,7 @@ func (s scenario) begin(t *testing.T, options ...envOption) *serviceEnv {
 	return env
 }
 
-// act makes the change, until it succeeds.
+// act makes the change. It retries until the change succeeds.
 func (s scenario) act(env *serviceEnv) error {
 	switch {
 	case s.change == "delete":
@@ -148,9 +148,8 @@ func (s scenario) act(env *serviceEnv) error {
 	return env.sync("web")
 }
 
-// masks make states comparable in which an address that was not asked for in particular, the number of an ACL item
-// (which depends on what stood there before) or the node of a port forwarding (which depends on ids) came out
-// differently.
+// masks hide differences that are allowed between states: an address that was not requested by name, the number of an
+// ACL item (which depends on earlier items), and the node of a port forwarding (which depends on IDs).
 var masks = map[string]*regexp.Regexp{
 	" AUTO ":  regexp.MustCompile(` (203\.0\.113\.(1[3-9]|2\d)|10\.2\.2\.\d+) `),
 	"$1 N ":   regexp.MustCompile(`^(acl acl-1) [6-9] `),
@@ -190,7 +189,7 @@ func (p point) String() string {
 	return s
 }
 
-// points returns the faults to inject, by the calls of a run without faults.
+// points returns the faults to inject, based on the calls of a run without faults.
 func points(ledger []simulator.Call) []point {
 	seen := map[string]int{}
 	var out []point
@@ -202,7 +201,7 @@ func points(ledger []simulator.Call) []point {
 		seen[c.Command]++
 		n := seen[c.Command]
 		if slices.Contains(testenv.Polls, c.Command) {
-			// Killed here, the process leaves jobs under way.
+			// A process that is killed here leaves jobs in progress.
 			if n <= 5 {
 				out = append(out, point{c.Command, n, simulator.FaultCutBefore, true})
 			}
@@ -213,7 +212,7 @@ func points(ledger []simulator.Call) []point {
 		}
 
 		if strings.HasPrefix(c.Command, "list") || strings.HasPrefix(c.Command, "query") {
-			// A read has no effect that could be lost.
+			// A read has no effect, so losing its answer need not be tested.
 			out = append(out, point{c.Command, n, simulator.FaultErrorBefore, false},
 				point{c.Command, n, simulator.FaultCutBefore, true})
 			continue
@@ -234,7 +233,7 @@ func points(ledger []simulator.Call) []point {
 var pointsTried atomic.Int64
 
 // Whichever call fails, whichever answer is lost, wherever the process is killed: the next syncs converge, nothing is
-// left over, and nothing foreign is changed.
+// left over, and nothing of others is changed.
 func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(func() {
@@ -270,7 +269,7 @@ func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
 }
 
 // withSlowJobs makes jobs last longer than a poll, so that a process can be killed while they run. Tests with slow jobs
-// run in the bubble of a synctest, where that takes no time.
+// run in a synctest bubble, where that takes no time.
 func withSlowJobs(env *serviceEnv, _ *string) {
 	env.latency = simulator.LatencyProfile{Job: 500 * time.Millisecond / 50}
 }
@@ -304,7 +303,7 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 		require.NoError(t, env.repeat(sc.act), "never succeeds")
 	}
 
-	// One more sync later, when the grace of lost answers is over.
+	// One more sync, after the grace period for lost answers.
 	env.advance(10 * time.Minute)
 	require.NoError(t, env.repeat(sc.act), "later")
 	assert.Equal(t, want, masked(env.dump()), "converged")
@@ -329,8 +328,8 @@ func records(env *serviceEnv) annotation.Records {
 	return r
 }
 
-// Every call is one that the default User role may make: the account of the tests has that role, and the
-// list of commands that the installer's own role allows is complete.
+// The default User role allows every call: the account of the tests has that role. The list of commands that the
+// installer's own role allows is complete.
 func TestPromiseLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, sc := range scenarios() {
@@ -347,8 +346,7 @@ func TestPromiseLeastPrivilege(t *testing.T) {
 	}
 }
 
-// The commands that the controller may call are those of the default role, those it needs are allowed to CKS's
-// clusters.
+// The default role allows all commands that the controller may call, and CKS's clusters may call those that it needs.
 func TestCommandsAreAllowed(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provider is the cloudprovider.Interface of CloudStack: the glue between Kubernetes' cloud
-// controllers and the packages that do the work, and its Events and metrics.
+// Package provider implements cloudprovider.Interface for CloudStack. It connects Kubernetes' cloud controllers to the
+// packages that do the work, and provides their Events and metrics.
 package provider
 
 import (
@@ -47,7 +47,7 @@ import (
 const (
 	// Name is the provider's name, the value of --cloud-provider; it is upstream's.
 	Name = "external-cloudstack"
-	// Alias is taken as well: the name of the provider that Kubernetes itself once had.
+	// Alias is accepted too: it is the name of the provider that Kubernetes once included.
 	Alias = "cloudstack"
 
 	component = "cloudstack-cloud-controller-manager"
@@ -73,8 +73,8 @@ type Provider struct {
 
 	initialize   sync.Once
 	kube         kubernetes.Interface                       // set by Initialize
-	nodeCache    atomic.Pointer[coreinformers.NodeInformer] // the framework's, as the next one
-	serviceCache atomic.Pointer[cache.SharedIndexInformer]
+	nodeCache    atomic.Pointer[coreinformers.NodeInformer] // the framework's informer
+	serviceCache atomic.Pointer[cache.SharedIndexInformer]  // the framework's informer
 }
 
 var _ cloudprovider.InformerUser = (*Provider)(nil)
@@ -106,7 +106,7 @@ func Register(o *Options) {
 	cloudprovider.RegisterCloudProvider(Alias, factory)
 }
 
-// New makes a provider. It makes no API call: a CloudStack that is down does not keep it from starting.
+// New returns a provider. It makes no API call, so the controller starts even if CloudStack is down.
 func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) (*Provider, error) {
 	cfg.CABundle = o.CABundle
 	clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
@@ -136,7 +136,7 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	return p, nil
 }
 
-// assemble makes the parts that Nodes need.
+// assemble returns a Provider with the parts that Nodes need.
 func assemble(cfg *cloudstack.Config, o Options, client *cloudstack.Client) (*Provider, error) {
 	settings, err := o.parse()
 	if err != nil {
@@ -191,10 +191,12 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	ctx := wait.ContextForChannel(stop)
 	p.kube = kube
 	p.services = service.New(p.serviceDeps(kube, newRecorder(ctx, kube, serviceComponent)))
-	context.AfterFunc(ctx, p.services.Stop) // also where StartServices is not called
+	context.AfterFunc(ctx, p.services.Stop) // even if StartServices is not called
+
 	if p.options.RegisterMetrics != nil {
 		p.options.RegisterMetrics(append(slices.Concat(p.services.Metrics(), p.instances.Metrics()), p.inventory)...)
 	}
+
 	go p.contact(ctx)
 	p.instances.Start(ctx, kube, newRecorder(ctx, kube, component))
 	if p.options.RegisterCluster != "" {
@@ -206,17 +208,19 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	}
 }
 
-// StartServices runs the controller of Services, in place of Kubernetes' own. It is called after Initialize, and before
-// the informers of the factory start.
+// StartServices runs our own controller of Services instead of Kubernetes' own. It is called after Initialize, and
+// before the informers of the factory start.
 func (p *Provider) StartServices(ctx context.Context, factory informers.SharedInformerFactory, workers int) error {
 	informer := factory.Core().V1().Services().Informer()
 	p.serviceCache.Store(&informer)
+
 	err := informer.SetTransform(service.Cached)
 	seen, err1 := informer.AddEventHandler(p.services.ServiceHandler())
 	seenNodes, err2 := factory.Core().V1().Nodes().Informer().AddEventHandler(p.services.NodeHandler())
 	if err := errors.Join(err, err1, err2); err != nil {
 		return err
 	}
+
 	go func() {
 		if p.awaitClusterUID(ctx, p.kube) && cache.WaitForCacheSync(ctx.Done(), seen.HasSynced, seenNodes.HasSynced) {
 			p.services.Run(ctx, workers)
@@ -234,7 +238,7 @@ func (p *Provider) allServices() ([]*corev1.Service, error) {
 	return corelisters.NewServiceLister((*informer).GetIndexer()).List(labels.Everything())
 }
 
-// registration is the controller of the cluster's entry in CloudStack's UI.
+// registration returns the controller of the cluster's entry in CloudStack's UI.
 func (p *Provider) registration() *registration.Controller {
 	return &registration.Controller{
 		API:       p.client,
@@ -245,7 +249,7 @@ func (p *Provider) registration() *registration.Controller {
 	}
 }
 
-// serviceDeps is what Services are worked on with.
+// serviceDeps returns the dependencies of the controller of Services.
 func (p *Provider) serviceDeps(kube kubernetes.Interface, recorder service.Recorder) service.Deps {
 	return service.Deps{
 		Options: loadbalancer.Options{
@@ -272,7 +276,7 @@ func (p *Provider) serviceDeps(kube kubernetes.Interface, recorder service.Recor
 	}
 }
 
-// SelfTest proves that the cloud-config is sufficient.
+// SelfTest checks that the controller can work with the cloud-config, and writes its results to out.
 func (p *Provider) SelfTest(ctx context.Context, out io.Writer) error {
 	t := &selftest.Test{
 		Config:   p.config,
@@ -284,8 +288,8 @@ func (p *Provider) SelfTest(ctx context.Context, out io.Writer) error {
 	return t.Run(ctx)
 }
 
-// NewPreviewer makes a Previewer that decides as a controller with these options and this cloud-config would. It
-// makes no call to CloudStack. change may replace parts of what the controller works with.
+// NewPreviewer returns a Previewer that makes the decisions of a controller with these options and this cloud-config.
+// NewPreviewer makes no call to CloudStack. Each change may replace dependencies of the controller.
 func NewPreviewer(
 	ctx context.Context, cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface,
 	change ...func(*service.Deps),
@@ -301,7 +305,7 @@ func NewPreviewer(
 
 	deps := p.serviceDeps(kube, nil)
 	deps.Services = func() (out []*corev1.Service, err error) {
-		// What the API server has in memory will do.
+		// ResourceVersion 0 reads from the API server's cache, which is recent enough here.
 		list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return nil, fmt.Errorf("list Services: %w", err)
@@ -319,7 +323,7 @@ func NewPreviewer(
 	return service.NewPreviewer(deps), nil
 }
 
-// inventoryOf is the inventory of a project that a Service names.
+// inventoryOf returns an inventory of a project that a Service names.
 func (p *Provider) inventoryOf(project string) *inventory.Inventory {
 	return inventory.New(p.client,
 		inventory.Options{ProjectID: project, Zone: p.config.Zone, NodeVMs: p.config.NodeVMs, Clock: p.options.Clock})
@@ -332,10 +336,10 @@ func newRecorder(ctx context.Context, kube kubernetes.Interface, component strin
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
 }
 
-// SetInformers makes the provider a user of the framework's informers.
+// SetInformers implements cloudprovider.InformerUser. The framework calls it before it starts the informers.
 func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
 	var nodes coreinformers.NodeInformer = factory.Core().V1().Nodes()
-	// This asks the factory to start it.
+	// Calling Informer also makes the factory start the informer.
 	if err := nodes.Informer().SetTransform(service.Cached); err != nil {
 		klog.ErrorS(err, "Nodes are cached whole, which needs more memory")
 	}
@@ -354,23 +358,23 @@ func (p *Provider) nodes() ([]*corev1.Node, error) {
 // LoadBalancer is not supported: the controller of Services is our own, see StartServices.
 func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
 
-// InstancesV2 is how the framework learns of VMs.
+// InstancesV2 returns what the framework's Node controllers use.
 func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) { return p.instances, true }
 
-// ProviderName is upstream's.
+// ProviderName returns Name.
 func (p *Provider) ProviderName() string { return Name }
 
-// HasClusterID is true: tags and names carry the cluster's id, VMs need none.
+// HasClusterID returns true: tags and names of csccm contain the cluster's ID, and VMs need no tag with it.
 func (p *Provider) HasClusterID() bool { return true }
 
-// Instances is the interface that InstancesV2 has replaced.
+// Instances is not supported: InstancesV2 has replaced it.
 func (p *Provider) Instances() (cloudprovider.Instances, bool) { return nil, false }
 
-// Zones is the interface that InstancesV2 has replaced.
+// Zones is not supported: InstancesV2 has replaced it.
 func (p *Provider) Zones() (cloudprovider.Zones, bool) { return nil, false }
 
-// Clusters has no use outside Kubernetes' own history.
+// Clusters is not supported: Kubernetes no longer uses it.
 func (p *Provider) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
 
-// Routes are the network plugin's business.
+// Routes is not supported: the network plugin manages routes.
 func (p *Provider) Routes() (cloudprovider.Routes, bool) { return nil, false }

@@ -24,8 +24,8 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// Clusters without a name share the default one: objects of another such cluster must not be removed as orphans.
-// Without an id of its own a cluster is known by the UID of namespace kube-system.
+// Clusters without a name share the default one, so objects of another such cluster must not be removed as orphans. A
+// cluster without an ID of its own is identified by the UID of namespace kube-system.
 func TestNamesOfClusters(t *testing.T) {
 	t.Parallel()
 	kube := testenv.Kube(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "uid-1"}})
@@ -101,7 +101,7 @@ func TestStaleCopyOfTheServiceAllocatesNothingTwice(t *testing.T) {
 	require.NoError(t, env.attempt("web"))
 	assert.Equal(t, want, env.dump())
 
-	// A Service that is gone gets no address.
+	// A deleted Service gets no address.
 	env.lies = nil
 	env.restart()
 	require.NoError(t, env.remove("web"))
@@ -114,7 +114,7 @@ func TestStaleCopyOfTheServiceAllocatesNothingTwice(t *testing.T) {
 	assert.Equal(t, empty, env.dump())
 }
 
-// leftBy is what another provider left on a real CloudStack and in its cluster.
+// leftBy is what another provider has left on a real CloudStack and in its cluster.
 type leftBy struct {
 	CloudStack struct {
 		PublicIPs []struct {
@@ -187,8 +187,8 @@ virtualMachines:
 	return b.String()
 }
 
-// What upstream v1.2 and Leaseweb's fork v1.8 left on a real server is taken over: no rule is deleted or recreated,
-// every address stays. Only settings that the Service asked for and did not get change.
+// What upstream v1.2 and Leaseweb's fork v1.8 left on a real server is taken over: no rule is deleted or recreated, and
+// every address is kept. Only settings change that the Service requested and did not get.
 func TestTakeoverOfRealClusters(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"upstream-v1.2.0", "leaseweb-v1.8.1"} {
@@ -213,7 +213,7 @@ func TestTakeoverOfRealClusters(t *testing.T) {
 
 			assert.Zero(t, env.Ledger().Count("associateIpAddress", "disassociateIpAddress"))
 
-			// PROXY protocol "enabled" is switched in place; ranges that only the rule had get to the firewall.
+			// PROXY protocol "enabled" is changed in place; ranges that only the rule had are added to the firewall.
 			assert.Zero(t, env.Ledger().Count("deleteLoadBalancerRule", "createLoadBalancerRule"))
 			changed := slices.DeleteFunc(grep(changes(env.before, env.dump()), "- "),
 				func(line string) bool { return strings.HasPrefix(line, "- address ") })

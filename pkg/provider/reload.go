@@ -22,21 +22,21 @@ import (
 )
 
 const (
-	// reloadPeriod is how often the files are looked at. The kubelet takes up to a minute to bring a changed
-	// Secret into a Pod, so there is no hurry; and a folder that is swapped as a whole is awkward to watch.
+	// reloadPeriod is how often the files are read. The kubelet takes up to a minute to update a mounted Secret, so
+	// polling is fast enough; and it replaces the whole directory, which is awkward to watch.
 	reloadPeriod = 10 * time.Second
-	// reloadLastPause is the longest pause between two tries of a configuration that does not work.
+	// reloadLastPause is the longest pause between two attempts with a configuration that does not work.
 	reloadLastPause = time.Minute
 	reloadTimeout   = 2 * time.Minute
 )
 
-// reloader brings changed credentials and CA certificates into the client while it works. What is new is
-// tried before it is used; until it works, the old is kept. It runs in the replicas that wait, too: they
-// must not begin to lead with a key that is no longer valid.
+// reloader applies changed credentials and CA certificates to the running client. A changed configuration is tested
+// before it is used; until it works, the old one stays in use. Replicas that do not lead run it too: they must not
+// become leader with a key that is no longer valid.
 type reloader struct {
 	provider *Provider
-	inUse    digest // of the sources that the client works with
-	refused  digest // of the sources that were tried last and did not work
+	inUse    digest // of the files that the client uses
+	refused  digest // of the files that were tried last and did not work
 	retryAt  time.Time
 	pause    time.Duration
 
@@ -46,11 +46,11 @@ type reloader struct {
 
 type digest [sha256.Size]byte
 
-// Results of a try, for the metric.
+// Results of an attempt, as label values of the metric.
 const (
 	reloadOK      = "ok"
 	reloadInvalid = "invalid" // the file cannot be read
-	reloadRefused = "refused" // CloudStack, or what it shows, speaks against it
+	reloadRefused = "refused" // the test against CloudStack failed
 )
 
 func newReloader(p *Provider, configText []byte) *reloader {
@@ -73,8 +73,8 @@ func newReloader(p *Provider, configText []byte) *reloader {
 	return r
 }
 
-// FollowConfig looks for changes of the cloud-config and the CA files until the context ends. It needs
-// Options.ConfigFile and does nothing without.
+// FollowConfig applies changes of the cloud-config and the CA files until the context ends. Without Options.ConfigFile
+// it does nothing.
 func (p *Provider) FollowConfig(ctx context.Context) {
 	if p.options.ConfigFile == "" || p.reloader == nil {
 		return
@@ -94,7 +94,7 @@ func (p *Provider) FollowConfig(ctx context.Context) {
 	}
 }
 
-// look compares the files with what is in use, and tries what is new.
+// look reads the cloud-config and the CA files, and applies them if they differ from those in use.
 func (r *reloader) look(ctx context.Context) {
 	text, err := os.ReadFile(r.provider.options.ConfigFile)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *reloader) settle(now digest) {
 	r.pending.Set(0)
 }
 
-// fail keeps what is in use and says why, once for each try.
+// fail logs and counts, once for each attempt, that a changed configuration does not work and the old one stays in use.
 func (r *reloader) fail(now digest, result string, err error) {
 	clock := r.provider.options.Clock
 	if now == r.refused && clock.Now().Before(r.retryAt) {
@@ -148,8 +148,8 @@ func (r *reloader) fail(now digest, result string, err error) {
 		selftest.Remedy(err), "retryIn", r.pause)
 }
 
-// try makes a client of the new configuration and lets it read what the controller lives by. Only if that
-// succeeds the controller's own client goes over to it.
+// try makes a client with the new configuration and reads with it what the controller depends on. Only if that
+// succeeds, the controller's own client adopts the new configuration.
 func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 	p := r.provider
 	cfg.CABundle = p.config.CABundle
@@ -162,7 +162,7 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 	defer cancel()
 	project, err := p.inventory.ProjectID(ctx)
 	if err != nil {
-		project = p.config.ProjectID // by name, with a key that has died: the trial will tell
+		project = p.config.ProjectID // a name that the old key can no longer resolve
 	}
 
 	vms, err := trial.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project})
@@ -203,7 +203,8 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 	return nil
 }
 
-// digestOf is a fingerprint of all that a client is made of. Nothing secret is kept for the comparison.
+// digestOf returns a digest of everything that a client is made from, so that no secret has to be kept for the
+// comparison.
 func (r *reloader) digestOf(configText []byte, cfg *cloudstack.Config) (digest, error) {
 	h := sha256.New()
 	var errs []error

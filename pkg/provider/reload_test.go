@@ -24,7 +24,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// A changed cloud-config is used when it works; until then the old one is kept, and the new one tried again.
+// A changed cloud-config is used only if it works. Otherwise the old one stays in use, and the new one is tried again.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	cloud := testenv.New(t, lbWorld, simulator.Options{})

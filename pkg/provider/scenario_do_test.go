@@ -30,7 +30,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/script"
 )
 
-// A change waits until the one before it has had its effect, unless both are of one group: they happen at once.
+// A change waits until the change before it has had its effect, unless both belong to one group, which happens at once.
 const (
 	alone = iota
 	atOnce
@@ -75,7 +75,7 @@ func (p *player) expand(words []string) []string {
 	return out
 }
 
-// learn remembers the addresses of Services, also of those that go.
+// learn records the addresses of Services, also of those that are being deleted.
 func (p *player) learn() {
 	list, err := p.kube.CoreV1().Services(metav1.NamespaceAll).List(p.t.Context(), metav1.ListOptions{})
 	require.NoError(p.t, err)
@@ -93,16 +93,20 @@ func (p *player) learn() {
 // Do implements script.Driver:
 //
 //	service KEY CHANGE ..., edit KEY CHANGE ...   see script.Change
-//	apply NAME                                    the Services of docs/examples, each with a ready Pod on the first node
-//	KEY*3 are KEY0, KEY1, KEY2
+//	apply NAME                                    the Services of docs/examples, each with a ready Pod on the first
+//	                                              node
+//	KEY*3                                         means KEY0, KEY1, KEY2
 //	delete KEY, deletes KEY (without a wait), vanish KEY (without its finalizer)
-//	endpoints KEY w1 w2:ending                    ready endpoints, and ending ones
-//	join w3 [IP], leave w3, label w1 a=b, annotate w1 a=b, taint w1 KEY, untaint w1, unready w1, ready w1, address w1 IP, attach w1 VOLUME, provider-id w1 ID
+//	endpoints KEY w1 w2:ending                    ready endpoints, and terminating ones
+//	join w3 [IP], leave w3, label w1 a=b, annotate w1 a=b, taint w1 KEY, untaint w1, unready w1, ready w1,
+//	address w1 IP, attach w1 VOLUME, provider-id w1 ID
 //	stop, start, restart SETTING, set SETTING     the controller, with another setting
 //	wait 5m; reset (calls and Events); note NAME (the dump); let NAME VALUE
 //	fault COMMAND:KIND:..., heal                  see simulator.ParseFault
-//	answer 502 TEXT, answer without w1 w2, answer short w1 w2, answer no-addresses, answer timezone (until heal); see around
-//	kubelets w1 w2                                they renew their leases; silent w1: until heal it does not, nor answers
+//	answer 502 TEXT, answer without w1 w2, answer short w1 w2, answer no-addresses,
+//	answer timezone                               until heal; see around
+//	kubelets w1 w2                                renew their leases
+//	silent w1                                     until heal, the kubelet neither renews its lease nor answers
 //	by-hand COMMAND a=b ... > NAME                as an operator; see refer
 //	certify NAME                                  the account's, a new certificate
 //	acquire NAME [IP], reserve IP, release ADDRESS            as another user of the account
@@ -263,7 +267,7 @@ func (p *player) Do(s *script.Step) error {
 	return nil
 }
 
-// applyExample makes the Services of an example.
+// applyExample creates the Services of an example.
 func (p *player) applyExample(name string) error {
 	raw, err := os.ReadFile("../../docs/examples/" + name + "/manifest.yaml")
 	for document := range strings.SplitSeq(string(raw), "\n---\n") {
@@ -331,7 +335,7 @@ func portOf(protocol corev1.Protocol, number int32) corev1.ServicePort {
 	return servicePorts(int(number))[0]
 }
 
-// changeNode does what a verb says to a Node.
+// changeNode returns the change of a Node that a verb names.
 func changeNode(verb string, w ...string) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		switch verb {
@@ -377,7 +381,7 @@ func (p *player) anyAddress(ip string) cloudstack.PublicIP {
 	return list[0]
 }
 
-// byHand makes a call as an administrator. The result's id gets a name.
+// byHand makes a call as an administrator, and names the ID of the result.
 func (p *player) byHand(words []string) error {
 	words, name := named(words)
 	var pairs []string
@@ -392,7 +396,7 @@ func (p *player) byHand(words []string) error {
 	return nil
 }
 
-// named takes "> NAME" from the end of words.
+// named removes "> NAME" from the end of words.
 func named(words []string) (rest []string, name string) {
 	if n := len(words); n > 2 && words[n-2] == ">" {
 		return words[:n-2], words[n-1]
@@ -400,7 +404,7 @@ func named(words []string) (rest []string, name string) {
 	return words, ""
 }
 
-// madeBy is the id of what a command has made, by its answer.
+// madeBy returns the ID of what a command has created, from its answer.
 func madeBy(answer map[string]any) string {
 	for _, v := range answer {
 		if o, ok := v.(map[string]any); ok { // a command without a job
@@ -454,5 +458,5 @@ func (p *player) refer(text string) string {
 	}
 }
 
-// at is the address of a Service, or the one that is named itself.
+// at returns the address of a Service, or the address that is given itself.
 func (p *player) at(name string) string { return cmp.Or(p.vars[name], name) }

@@ -24,7 +24,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/script"
 )
 
-// See implements script.Driver. "within 5s EXPECTATION" is to be seen after no more than that time.
+// See implements script.Driver. "within 5s EXPECTATION" must hold after at most that time.
 func (p *player) See(s *script.Step) error {
 	if s.Verb == "within" {
 		limit, err := time.ParseDuration(s.Word(0))
@@ -54,23 +54,27 @@ func (p *player) see(s *script.Step) error {
 	return nil
 }
 
-// sights are what can be seen: whether it is, and what is instead.
+// sights are the expectations by verb. Each reports whether it holds, and what is there instead.
 //
-//	served KEY ..., gone KEY, holds IP, state IP STATE (CloudStack's of an address), ip KEY IP, status KEY hostname= ip= mode= ports=N finalizer=
+//	served KEY ..., gone KEY, holds IP, state IP STATE (CloudStack's of an address), ip KEY IP
+//	status KEY hostname= ip= mode= ports=N finalizer=
 //	same NAME                      the dump is the noted one; "start" is that of the beginning
 //	kept NAME [IP]                 each address of the noted dump is as it was, but for IP
 //	at ADDRESS [TEXT]              the lines of the dump about an address, those with the text, are the step's text
 //	has ADDRESS TEXT ..., count ADDRESS N [TEXT ...]; for these three, address * is the whole dump
 //	addresses N (more than at the beginning), served-of KEY*10 N, failed COMMAND N (jobs), failed 429 N (calls)
 //	members KEY w1 w2, backends KEY w1=IP, leads KEY w1, rule KEY PORT protocol= algorithm= to=, sticky KEY PORT TEXT
-//	rules KEY 80,443 [w1 w2]       just these ports have rules, with these members; no port: there are none
-//	open KEY PORT RANGES           who is let in by firewall or, in a VPC, by the rule
+//	rules KEY 80,443 [w1 w2]       exactly these ports have rules, with these members; no port: there are none
+//	open KEY PORT RANGES           the sources that firewall or, in a VPC, the rule allow
 //	plan KEY KIND ...              what csccm plan says: the reason of a refusal, and the kinds of actions
-//	node NAME provider=external-cloudstack zone= ip= taints=KEY,KEY InternalIP= LABEL=, tainted KEY w1 w2, tainted KEY N
-//	event REASON TEXT ..., events N [REASON ...], says KEY TEXT ..., condition KEY STATUS TEXT ..., annotation KEY NAME TEXT ...
+//	node NAME provider=external-cloudstack zone= ip= taints=KEY,KEY InternalIP= LABEL=
+//	tainted KEY w1 w2, tainted KEY N
+//	event REASON TEXT ..., events N [REASON ...], says KEY TEXT ..., condition KEY STATUS TEXT ...
+//	annotation KEY NAME TEXT ...
 //	asked VERB RESOURCE N          what the controller asked the API server since its first start
 //	calls COMMAND N, changed COMMAND ... (all calls that change something), metric NAME N
-//	tagged VALUE KIND ...          just these kinds of objects carry a tag with the value; tag ID KEY VALUE: an object has a tag
+//	tagged VALUE KIND ...          exactly these kinds of objects have a tag with the value
+//	tag ID KEY VALUE               an object has a tag
 //
 // N is a number, or <=N, >=N.
 func (p *player) sights() map[string]func(w, text []string) (bool, any) {
@@ -240,7 +244,7 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 	}
 }
 
-// planned are the kinds of actions that are planned for a Service now, or the reason why it is refused. Asking changes
+// planned returns the kinds of actions that are planned for a Service now, or the reason why it is refused. It changes
 // nothing.
 func (p *player) planned(key string) (out []string) {
 	nodes, err := p.p.nodes()
@@ -273,7 +277,7 @@ func (p *player) planned(key string) (out []string) {
 	return out
 }
 
-// tagged are the kinds of objects that carry a tag with a value.
+// tagged returns the kinds of objects that have a tag with a value.
 func (p *player) tagged(value string) []string {
 	tags, err := p.inspect.ListTags(p.t.Context(), cloudstack.TagQuery{})
 	require.NoError(p.t, err)
@@ -298,7 +302,7 @@ func (p *player) status(key string) map[string]string {
 	return out
 }
 
-// allNodes are the Nodes by name, nodeFacts what one of them has; nil when it is gone.
+// allNodes returns the Nodes by name; nodeFacts returns the properties of one of them, or nil if it is deleted.
 func (p *player) allNodes() []*corev1.Node {
 	list, err := p.p.nodes()
 	require.NoError(p.t, err)
@@ -331,7 +335,8 @@ func (p *player) nodeFacts(name string) map[string]string {
 	return nil
 }
 
-// rulesAre reports whether just the ports of the first word have rules, with these members: all nodes if none is named.
+// rulesAre reports whether exactly the ports of the first word have rules, with these members; without names, with all
+// nodes.
 func (p *player) rulesAre(key string, words []string) (bool, any) {
 	want, members := map[string][]string{}, p.setup.nodes
 	if len(words) > 1 {
@@ -349,7 +354,7 @@ func (p *player) rulesAre(key string, words []string) (bool, any) {
 	return maps.EqualFunc(got, want, slices.Equal), got
 }
 
-// about are the lines of the dump about an address, or all of them for *.
+// about returns the lines of the dump about an address, or all of them for *.
 func (p *player) about(name string) []string {
 	if name == "*" {
 		return p.dump()
@@ -357,7 +362,7 @@ func (p *player) about(name string) []string {
 	return of(p.dump(), p.at(name))
 }
 
-// equal compares the lines of a dump, those with a text, with what they must be.
+// equal compares the lines of a dump that contain a text with the expected lines.
 func equal(lines, with, want []string) (bool, any) {
 	if len(with) > 0 {
 		lines = grep(lines, with[0])

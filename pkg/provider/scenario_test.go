@@ -26,15 +26,15 @@ const (
 		"csccm-service-uid=" + webUID + " csccm-service=default/web]"
 )
 
-// known are values that every scenario has: the beginning of the names of web's rules, its tags and the reason of its
-// ACL items; nodes and a namespace; characters that a file of scenarios cannot have.
+// known are values that every scenario can use: the prefix of the names of web's rules, its tags and the reason of its
+// ACL items; nodes and a namespace; and characters that a scenario file cannot contain.
 var known = map[string]string{
 	"LB": webLB, "TAGS": webTags, "OWN": ownReason,
 	"n1": "w1", "n2": "w2", "friend": friendNS,
 	"CR": "\r", "LF": "\n", "VT": "\v", "NUL": "\x00", "LONG": strings.Repeat("x", 5000), "VARIABLE": "${HOME}",
 }
 
-// settle is the virtual time between a change and what is seen of it, unless the scenario waits itself.
+// settle is the virtual time between a change and the next expectation, unless the scenario waits itself.
 const settle = time.Minute
 
 // TestScenarios plays the scenarios of pkg/testenv/script/table: the whole controller on the simulator, in virtual
@@ -73,12 +73,19 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// configure does a step that describes the world or the controller, and reports whether it was one:
+// configure performs a step that describes the world or the controller, and reports whether the step was one:
 //
-//	world PART ...               roomy, limited:N (addresses), project, vpc:N (the number of the ACL list's last item), tiers, tenants,
-//	                             other-project, offering:NAME (of k8s-net), conserveless (its offering), limit:N (addresses in all), release:4.19, deny:COMMAND,COMMAND, vms:N (n0, n1 ...), throttled:CALLS/SECONDS; | SECTION: ITEM adds to the world
-//	nodes w1 w2, controllers (Kubernetes' own of Nodes), latency instant|quick|simulator|production, latency COMMAND=4s, seed N (of faults)
-//	flags --drift-period=5m ..., config KEY=VALUE ... (of the cloud-config), tenancy (the default policy) and JSON as text
+//	world PART ...               parts: roomy, limited:N (addresses), project, vpc:N (the number of the ACL list's
+//	                             last item), tiers, tenants, other-project, offering:NAME (of k8s-net), conserveless
+//	                             (its offering), limit:N (addresses in all), release:4.19, deny:COMMAND,COMMAND,
+//	                             vms:N (n0, n1 ...), throttled:CALLS/SECONDS; | SECTION: ITEM adds to the world
+//	nodes w1 w2                  the nodes of the cluster
+//	controllers                  runs Kubernetes' own controllers of Nodes, too
+//	latency PROFILE              instant, quick, simulator or production; latency COMMAND=4s for one command
+//	seed N                       of faults
+//	flags --drift-period=5m ...  of the controller
+//	config KEY=VALUE ...         of the cloud-config
+//	tenancy                      the default policy, or JSON as text
 func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
 	t.Helper()
 	var err error

@@ -9,8 +9,9 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// State is what the controller works with. csccm doctor compares it with what is so. Whoever reaches the port of health
-// checks may read it: it has digests in place of the cloud-config's values, and nothing of projects that Services name.
+// State is the configuration that the controller uses now. csccm doctor compares it with the cloud-config. Everyone who
+// can reach the health check port can read it, so it contains digests instead of the cloud-config's values, and nothing
+// about projects that Services name.
 type State struct {
 	Loaded  time.Time            `json:"loaded"`  // when the cloud-config was read last
 	Config  map[string]string    `json:"config"`  // digests of its values, by key
@@ -19,12 +20,12 @@ type State struct {
 	Refused map[string]time.Time `json:"refused"` // commands that the role refused, with the time of the answer
 }
 
-// use notes the cloud-config that the client works with from now on.
+// use records the cloud-config that the client uses from now on.
 func (p *Provider) use(cfg *cloudstack.Config) {
 	p.state.Store(&State{Loaded: p.options.Clock.Now(), Config: cfg.Digests(), Waits: p.config.NeedsRestart(cfg)})
 }
 
-// State returns what the controller works with now. It makes no API call.
+// State returns the configuration that the controller uses now. It makes no API call.
 func (p *Provider) State() State {
 	s := *p.state.Load()
 	s.Project = p.inventory.KnownProjectID()

@@ -26,12 +26,12 @@ type action struct {
 	do       func(*tenantRun)
 	byVictim bool   // it may change what victims have
 	synced   string // the victim's Service that was synced
-	// byOperator means that addresses of operators may get rules beside what is there.
+	// byOperator means that addresses of operators may get additional rules.
 	byOperator bool
 }
 
-// attackers are the names of the attacker's Services: few, so that they are found again. One is named like a rule of
-// another cluster.
+// attackers are the names of the attacker's Services. There are few, so that actions hit the same ones again. One has
+// the name of a rule of another cluster.
 var attackers = []string{"attacker/web", "attacker/a", "attacker/b"}
 
 func one[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
@@ -65,7 +65,7 @@ func (r *tenantRun) next(random *rand.Rand) action {
 	}
 }
 
-// acquireReleased acquires an address by hand that a record names and nobody has any more: its id is the same.
+// acquireReleased acquires an address by hand that a record names and that was released since; its ID is the same.
 func (r *tenantRun) acquireReleased(nth int) {
 	var free []annotation.AddressRecord
 	for _, text := range r.records {
@@ -94,7 +94,7 @@ func (r *tenantRun) acquireReleased(nth int) {
 		r.idle[rec.ID] = a.contents()
 	}
 
-	// Whose record it was puts it back.
+	// The owner of the record restores it.
 	r.restart()
 	for _, key := range attackers {
 		if r.exists(key) {
@@ -107,7 +107,7 @@ func (r *tenantRun) acquireReleased(nth int) {
 	}
 }
 
-// attack writes an attacker's Service and syncs it most of the time.
+// attack writes a Service of the attacker and usually syncs it.
 func (r *tenantRun) attack(random *rand.Rand) action {
 	key := one(random, attackers...)
 	var texts []string
@@ -180,8 +180,8 @@ func (r *tenantRun) attack(random *rand.Rand) action {
 	}}
 }
 
-// mistake is what an operator does in a trusted namespace, which no policy restricts: a Service on an address that
-// carries something else.
+// mistake is an error of an operator in a trusted namespace, which no policy restricts: a Service on an address that is
+// used for something else.
 func (r *tenantRun) mistake(random *rand.Rand) action {
 	const key = trustedNS + "/ops"
 	if random.IntN(3) == 0 {
@@ -211,7 +211,7 @@ func (r *tenantRun) write(key string, changes []func(*corev1.Service)) {
 	r.edit(key, append(slices.Clone(changes), r.nameJobs)...)
 }
 
-// nameJobs puts the ids of jobs into forged records, which name them by number: the ids are random.
+// nameJobs puts the IDs of jobs into forged records, which refer to them by number, because the IDs are random.
 func (r *tenantRun) nameJobs(s *corev1.Service) {
 	if v := s.Annotations[annotation.Allocation]; strings.Contains(v, "JOB-") {
 		for i, id := range r.jobs {
@@ -235,14 +235,14 @@ func (r *tenantRun) syncAttacker(key string) {
 	}
 }
 
-// tryDelete deletes a Service; one whose load balancer cannot be removed yet stays.
+// tryDelete deletes a Service, unless its load balancer cannot be removed yet.
 func (r *tenantRun) tryDelete(key string) {
 	if r.exists(key) {
 		_ = r.delete(key)
 	}
 }
 
-// live is something that victims, their friend or the cluster do.
+// live is an action of the victims, their friend or the cluster.
 func (r *tenantRun) live(random *rand.Rand) action {
 	key := one(random, "victim/web", "victim/shared", "victim/byhand", "friend/mail", "victim/kept", "victim/kept")
 	change := func(*corev1.Service) {}
@@ -380,7 +380,7 @@ func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) 
 		return "without " + strings.TrimPrefix(row.Name, annotation.Prefix), unset(row.Name)
 	}
 
-	// one does nothing without the other
+	// One has no effect without the other.
 	if row.Name == annotation.StickinessMethod || row.Name == annotation.StickinessOptions {
 		method, options := r.value(random,
 			annotation.Definition{Name: annotation.StickinessMethod}), r.value(random,
@@ -425,7 +425,7 @@ func (r *tenantRun) ports(random *rand.Rand) []int {
 	return ports[:1+random.IntN(3)]
 }
 
-// someIP is an address of the world, or one that is free.
+// someIP returns an address of the world, or a free one.
 func (r *tenantRun) someIP(random *rand.Rand) string {
 	switch {
 	case r.kept != "" && random.IntN(4) == 0:
@@ -442,7 +442,7 @@ func (r *tenantRun) someAddress(random *rand.Rand) *addressSnapshot {
 	return one(random, all...)
 }
 
-// value is a value for an annotation, most of the time one that has an effect.
+// value returns a value for an annotation, usually one that has an effect.
 func (r *tenantRun) value(random *rand.Rand, row annotation.Definition) string {
 	switch row.Name {
 	case annotation.Address:
@@ -475,7 +475,7 @@ func (r *tenantRun) value(random *rand.Rand, row annotation.Definition) string {
 	return one(random, row.Example, row.Example, row.Example, "true", "x", "")
 }
 
-// forgedAddresses claims addresses of the world.
+// forgedAddresses returns a forged record that claims addresses of the world.
 func (r *tenantRun) forgedAddresses(random *rand.Rand) string {
 	var out []map[string]any
 	for range 1 + random.IntN(2) {
@@ -511,7 +511,7 @@ func (r *tenantRun) forgedAddresses(random *rand.Rand) string {
 	return jsonText(out)
 }
 
-// forgedAllocation claims acquisitions of others.
+// forgedAllocation returns a forged record that claims acquisitions of others.
 func (r *tenantRun) forgedAllocation(random *rand.Rand) string {
 	a := r.someAddress(random)
 	p := map[string]any{

@@ -31,7 +31,7 @@ const (
 	secondIdleIP    = "203.0.113.48"
 )
 
-// tenantAddresses are what operators and other clusters have in the account, as the end of a world.
+// tenantAddresses is the end of a world: what operators and other clusters have in the account.
 const tenantAddresses = `
   - address: 203.0.113.41
     network: k8s-net
@@ -61,7 +61,7 @@ const tenantAddresses = `
   - {address: 203.0.113.48, network: k8s-net}
 `
 
-// withoutTags gives the controller a role that may not tag, such as CKS gives its clusters.
+// withoutTags gives the controller a role that may not set tags, like the role that CKS gives its clusters.
 func withoutTags(env *serviceEnv, w *string) {
 	env.noTags, *w = true, denying(*w, "createTags", "deleteTags", "listTags", "listZones")
 }
@@ -70,7 +70,7 @@ func withoutTags(env *serviceEnv, w *string) {
 func tenantPolicy(noTags bool) tenancy.Policy {
 	p := tenancy.Default()
 	if noTags {
-		// Kept addresses cannot be counted without tags, and are refused unless there is no limit.
+		// Without tags, kept addresses cannot be counted, and are refused unless there is no limit.
 		p.Limits.KeepIP.MaxPerNamespace = nil
 	}
 	return p
@@ -91,11 +91,10 @@ func (env *serviceEnv) forward(ip string, port int, vm string) {
 	env.t.Helper()
 	p := fmt.Sprint(port)
 	env.Admin("createPortForwardingRule", "ipaddressid", env.on(ip).ID, "protocol", "tcp", "publicport", p,
-		"privateport", p,
-		"virtualmachineid", env.vm(vm), "openfirewall", "false")
+		"privateport", p, "virtualmachineid", env.vm(vm), "openfirewall", "false")
 }
 
-// delete removes the load balancer, and then the Service as the API server does when the finalizer is gone.
+// delete removes the load balancer, and then the Service, as the API server does after the finalizer is removed.
 func (env *serviceEnv) delete(key string) error {
 	env.t.Helper()
 	if err := env.remove(key); err != nil {
@@ -105,7 +104,7 @@ func (env *serviceEnv) delete(key string) error {
 	return nil
 }
 
-// shareWith is the annotation by which a Service lets Services of other namespaces use its address.
+// shareWith sets the annotation with which a Service shares its address with Services of other namespaces.
 const shareWith = annotation.Prefix + "share-with"
 
 // keptPerNamespace is keepIP.maxPerNamespace of the default policy.

@@ -21,8 +21,8 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// tenantRun is an environment with victims, an attacker and foreign objects, and the state that the checks compare
-// with.
+// tenantRun is an environment with victims, an attacker and objects of others, and the state with which the checks
+// compare.
 type tenantRun struct {
 	*serviceEnv
 	now     snapshot
@@ -40,7 +40,7 @@ type tenantRun struct {
 }
 
 // byHandIP is an idle address that a victim uses and that the controller did not acquire. The victim once shared it
-// with guest, a Service of the attacker that stays as it is.
+// with guest, a Service of the attacker, which does not change.
 const (
 	byHandIP = secondIdleIP
 	guest    = attackerNS + "/guest"
@@ -60,7 +60,7 @@ func newTenantRun(t *testing.T, guard missingGuard, noTags bool) *tenantRun {
 	r.create("victim/web", []int{80, 443}, ranges("10.0.0.0/8"))
 	r.create("victim/shared", []int{80}, annotate(shareWith, friendNS))
 
-	// older than the Service whose address it is to share
+	// This Service is older than the one whose address it shares.
 	r.create(guest, []int{25}, ofType(corev1.ServiceTypeClusterIP))
 	r.create("victim/byhand", []int{80}, at(byHandIP), annotate(shareWith, attackerNS))
 	r.create("victim/kept", []int{80}, annotate(annotation.KeepIP, "true"))
@@ -91,7 +91,8 @@ func newTenantRun(t *testing.T, guard missingGuard, noTags bool) *tenantRun {
 	return r
 }
 
-// ofVictims reports whether a Service of the victim or its friend shows an address, or one of theirs has kept it.
+// ofVictims reports whether a Service of the victim or its friend shows an address, or whether the address is kept for
+// one of them.
 func (r *tenantRun) ofVictims(a *addressSnapshot) bool {
 	if a.Address == byHandIP || strings.HasPrefix(a.Tags[plan.TagService], victimNS+"/") || r.victims[a.ID] != nil {
 		return true
@@ -101,7 +102,7 @@ func (r *tenantRun) ofVictims(a *addressSnapshot) bool {
 	})
 }
 
-// guardVictims takes what the victims have now as what may not change.
+// guardVictims records what the victims have now, which must not change.
 func (r *tenantRun) guardVictims() {
 	next := guarded{}
 	for id, a := range r.now {
@@ -146,7 +147,7 @@ func (r *tenantRun) harvest() {
 	}
 }
 
-// settle removes the Events and calls of a step.
+// settle discards the Events and calls of a step.
 func (r *tenantRun) settle() {
 	r.events()
 	r.reset()
@@ -157,7 +158,7 @@ func (r *tenantRun) violate(kind, format string, args ...any) {
 	r.found = append(r.found, violation{kind, fmt.Sprintf(format, args...)})
 }
 
-// step does one action and checks the state afterwards.
+// step performs one action and checks the state afterwards.
 func (r *tenantRun) step(a action) []violation {
 	r.found = nil
 	a.do(r)
@@ -202,8 +203,8 @@ func (r *tenantRun) step(a action) []violation {
 	return r.found
 }
 
-// note remembers that a port of an address got a load balancer rule: from then on its firewall rule may be replaced.
-// Of the addresses that others use only operators may use more ports.
+// note records that a port of an address got a load balancer rule: from then on its firewall rule may be replaced. On
+// addresses that others use, only operators may use more ports.
 func (r *tenantRun) note(id, port string, byOperator bool) {
 	if r.idle[id] == nil && !byOperator {
 		return
@@ -241,7 +242,7 @@ func (r *tenantRun) judgeSynced(key string) {
 	}
 }
 
-// judgeStickiness checks that nothing reaches the router's configuration that could break it.
+// judgeStickiness checks that no stickiness option could break the router's configuration.
 func (r *tenantRun) judgeStickiness(params map[string]string) {
 	if strings.EqualFold(params["methodname"], annotation.AppCookie) {
 		r.violate("router", "app-cookie")
@@ -254,7 +255,7 @@ func (r *tenantRun) judgeStickiness(params map[string]string) {
 	}
 }
 
-// judgeAttacker checks an attacker's Service that was served.
+// judgeAttacker checks a Service of the attacker that was served.
 func (r *tenantRun) judgeAttacker(svc *corev1.Service) {
 	r.syncs++
 	for _, name := range []string{annotation.Network, annotation.Zone, annotation.Project, annotation.SSLCertificate} {
@@ -267,7 +268,7 @@ func (r *tenantRun) judgeAttacker(svc *corev1.Service) {
 	}
 }
 
-// judgeLeft checks that nobody has more addresses than living Services and the limit of kept ones allow.
+// judgeLeft checks that no namespace has more addresses than its Services and its limit of kept addresses allow.
 func (r *tenantRun) judgeLeft() {
 	if r.noTags {
 		return // an attacker who overwrites its records loses its own addresses
@@ -306,8 +307,8 @@ func (r *tenantRun) judgeLeft() {
 	}
 }
 
-// uidOf is the UID of the attacker's Service that a load balancer rule is named after. The guest's rule may be where it
-// is.
+// uidOf returns the UID of the attacker's Service to which a load balancer rule belongs by its name. The guest's rule
+// is allowed on its address.
 func (r *tenantRun) uidOf(rule string) string {
 	for i := range r.theirs {
 		if s := &r.theirs[i]; s.Namespace+"/"+s.Name != guest &&
@@ -323,11 +324,11 @@ type violation struct{ kind, text string }
 
 func (v violation) String() string { return v.kind + ": " + v.text }
 
-// guarded is what an attacker may not change: lines by the id of an address.
+// guarded is what an attacker may not change: description lines by ID of the address.
 type guarded map[string][]string
 
-// judge compares a snapshot with what must not change. On addresses in use, by port, there may be
-// more than that, and the firewall rules of these ports may be other ones.
+// judge compares a snapshot with what must not change. Ports of addresses in use may have additional objects, and other
+// firewall rules.
 func judge(now snapshot, protected guarded, used map[string]map[int]bool, what string) []violation {
 	var out []violation
 	for _, id := range slices.Sorted(maps.Keys(protected)) {
@@ -358,7 +359,7 @@ func judge(now snapshot, protected guarded, used map[string]map[int]bool, what s
 	return out
 }
 
-// governs reports whether a line is a firewall rule that opens no other ports.
+// governs reports whether a line is a firewall rule that opens only these ports.
 func governs(line string, ports map[int]bool) bool {
 	var id, protocol string
 	var first, last int
@@ -373,7 +374,7 @@ func governs(line string, ports map[int]bool) bool {
 	return true
 }
 
-// judgeIdle checks idle addresses of the account, on which tenants may have rules.
+// judgeIdle checks the account's idle addresses, on which tenants may have rules.
 func judgeIdle(now snapshot, idle guarded, used map[string]map[int]bool) []violation {
 	var out []violation
 	for _, id := range slices.Sorted(maps.Keys(idle)) {

@@ -28,7 +28,7 @@ var (
 	tenantSeed  = flag.Uint64("tenants.seed", 1, "seed of TestTenants; 0 is a new one")
 )
 
-// episodeSteps is the number of steps in one environment. Short episodes make a failure quick to repeat.
+// episodeSteps is the number of steps in one environment. Short episodes make failures quick to reproduce.
 const episodeSteps = 200
 
 // episodeResult is how an episode ended.
@@ -38,7 +38,8 @@ type episodeResult struct {
 	syncs      int // of the attacker's Services, without an error
 }
 
-// episode runs until a violation. Every third seed's role may not tag. guard is taken out of the controller.
+// episode runs steps until a violation. With every third seed, the role may not set tags. The check guard is disabled
+// in the controller.
 func episode(t *testing.T, seed uint64, steps int, guard missingGuard) (out episodeResult) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { // where jobs take no time
@@ -88,8 +89,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// missingGuard takes one of the checks out that separate tenants, or what it relies on. The product has no switch for
-// that: the controller is given another policy, other answers of CloudStack, or other Services than there are.
+// missingGuard disables one of the checks that separate tenants, or what the check relies on. The product has no switch
+// for that, so the controller gets another policy, other answers of CloudStack, or other Services.
 type missingGuard struct {
 	name   string
 	policy func(*tenancy.Policy)
@@ -154,7 +155,7 @@ func (n noTagsByHand) ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQu
 	return list, err
 }
 
-// apply takes the guard out.
+// apply disables the guard.
 func (g missingGuard) apply(env *serviceEnv, d *service.Deps) {
 	if g.policy != nil {
 		g.policy(&d.Tenancy)
@@ -165,8 +166,8 @@ func (g missingGuard) apply(env *serviceEnv, d *service.Deps) {
 	env.lies = g.service
 }
 
-// Each guard is needed: without it a run finds a violation. The seeds are fixed, so the number of steps is always the
-// same.
+// Each guard is necessary: without it, a run finds a violation. The seeds are fixed, so the number of steps is always
+// the same.
 func TestTenantsFindsAMissingGuard(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redact removes user names and passwords from the URLs in a text, such as those of proxies. All that leaves
-// the programs goes through it: output, logs, journals, support bundles and pages.
+// Package redact removes user names and passwords from the URLs in a text, such as those of proxies. All output of the
+// programs passes through it: terminal, logs, journals, support bundles and pages.
 package redact
 
 import (
@@ -14,7 +14,7 @@ const removed = "REDACTED"
 
 var (
 	inURL = regexp.MustCompile(`(://)[^\s/?#"]*@`)
-	// A proxy may be written without a scheme. The port tells it from a digest of an image.
+	// A proxy may be written without a scheme. The port distinguishes it from the digest of an image.
 	withPort = regexp.MustCompile(`[^\s/@:"'=,]+:[^\s/@"]+@([\w.-]+:\d{1,5}\b)`)
 )
 

@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// Commands are the commands of the CloudStack API that an entry needs, the last one to delete it.
+// Commands are the commands of the CloudStack API that an entry needs; the last one deletes it.
 var Commands = []string{
 	"listKubernetesClusters", "createKubernetesCluster", "addVirtualMachinesToKubernetesCluster",
 	"removeVirtualMachinesFromKubernetesCluster",
@@ -31,8 +31,9 @@ var Commands = []string{
 }
 
 const (
-	period = 10 * time.Second // between two looks at the Nodes, which are in memory
-	// between two reads of the entry while the Nodes do not change, and until a failed change is tried again
+	// period is the time between two checks of the Nodes, which are in memory.
+	period = 10 * time.Second
+	// refresh is the time between two reads of the entry while the Nodes do not change, and the pause after an error.
 	refresh = 10 * time.Minute
 )
 
@@ -40,7 +41,7 @@ const (
 // names are not unique in CloudStack.
 const mark = "Registered by csccm, cluster "
 
-// errManaged is the error of a cluster that CloudStack made: it has an entry already.
+// errManaged means that CloudStack made the cluster, so it already has an entry.
 var errManaged = errors.New("CloudStack Kubernetes Service made this cluster; it is registered already")
 
 // Entry is the entry that a cluster should have.
@@ -49,12 +50,12 @@ type Entry struct {
 	ClusterID string // the UID of the namespace kube-system
 	Project   string // the ID of the VMs' project; empty for the account of the keys
 	ZoneID    string
-	// the entry shows its source NAT address; empty where the VMs are in several networks
+	// NetworkID is the network whose source NAT address the entry shows; empty if the VMs are in several networks.
 	NetworkID        string
 	Control, Workers sets.Set[string] // the ids of the nodes' VMs
 }
 
-// readNodes fills in the VMs that the Nodes' provider IDs name.
+// readNodes sets the VMs from the provider IDs of the Nodes.
 func (e *Entry) readNodes(nodes []*corev1.Node) {
 	e.Control, e.Workers = sets.New[string](), sets.New[string]()
 	for _, n := range nodes {
@@ -65,7 +66,7 @@ func (e *Entry) readNodes(nodes []*corev1.Node) {
 	}
 }
 
-// readVMs fills in zone and network from the VMs, and drops VMs that CloudStack does not show.
+// readVMs sets the zone and the network from the VMs, and removes VMs that CloudStack does not show.
 func (e *Entry) readVMs(vms *inventory.VMSnapshot) {
 	there, networks := sets.New[string](), sets.New[string]()
 	for id := range e.Control.Union(e.Workers) {
@@ -83,8 +84,8 @@ func (e *Entry) readVMs(vms *inventory.VMSnapshot) {
 	}
 }
 
-// Sync makes the entry true and reports whether it changed anything. New VMs are added before old ones are removed, so
-// that the entry never is empty meanwhile.
+// Sync changes the entry in CloudStack to match e, and reports whether it changed anything. It adds new VMs before it
+// removes old ones, so that the entry is never empty in between.
 func Sync(ctx context.Context, api *cloudstack.Client, e *Entry) (changed bool, err error) {
 	entries, err := api.ListKubernetesClusters(ctx, e.Project)
 	if err != nil {
@@ -128,7 +129,7 @@ func Sync(ctx context.Context, api *cloudstack.Client, e *Entry) (changed bool, 
 	return changed, nil
 }
 
-// find returns the entry among those of an account or project; nil when there is none yet.
+// find returns the cluster's entry among those of an account or project, or nil if there is none yet.
 func (e *Entry) find(entries []cloudstack.KubernetesCluster) (own *cloudstack.KubernetesCluster, err error) {
 	own = Own(entries, e.ClusterID)
 	for _, k := range entries {
@@ -149,7 +150,7 @@ func (e *Entry) find(entries []cloudstack.KubernetesCluster) (own *cloudstack.Ku
 	return own, nil
 }
 
-// Own returns the entry that csccm made for a cluster; nil without one.
+// Own returns the entry that csccm made for a cluster, or nil.
 func Own(entries []cloudstack.KubernetesCluster, clusterID string) *cloudstack.KubernetesCluster {
 	for i := range entries {
 		if id, ok := strings.CutPrefix(entries[i].Description, mark); ok &&
@@ -161,7 +162,7 @@ func Own(entries []cloudstack.KubernetesCluster, clusterID string) *cloudstack.K
 	return nil
 }
 
-// Controller keeps the entry of its cluster true. All fields are required.
+// Controller keeps the entry of its cluster up to date. All fields are required.
 type Controller struct {
 	API       *cloudstack.Client
 	Inventory *inventory.Inventory
@@ -170,11 +171,11 @@ type Controller struct {
 	// Nodes returns the Nodes in the informer's cache.
 	Nodes func() ([]*corev1.Node, error)
 
-	seen Entry     // of the last look at CloudStack
-	next time.Time // of the next one, if the Nodes do not change before
+	seen Entry     // the entry at the last sync
+	next time.Time // time of the next sync, unless the Nodes change before
 }
 
-// Run keeps the entry true until the context ends, or until it is known that CloudStack made the cluster.
+// Run keeps the entry up to date until the context ends, or until it finds that CloudStack made the cluster.
 func (c *Controller) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -185,7 +186,7 @@ func (c *Controller) Run(ctx context.Context) {
 	}, period)
 }
 
-// look calls CloudStack when the Nodes changed or the entry was not read for long.
+// look syncs the entry if the Nodes have changed, or if the last sync is older than refresh.
 func (c *Controller) look(ctx context.Context) error {
 	nodes, _ := c.Nodes() // none while the cache is not filled
 	e := Entry{Name: c.Name, ClusterID: c.ClusterID}

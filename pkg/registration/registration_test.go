@@ -58,7 +58,7 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
-// run runs the controller in a bubble. set replaces the cluster's Nodes: c1 is of the control plane.
+// run runs the controller in a synctest bubble. set replaces the cluster's Nodes; c1 is a control plane node.
 func (e *env) run(t *testing.T, uid string) (set func(names ...string)) {
 	t.Helper()
 	var nodes atomic.Pointer[[]*corev1.Node]
@@ -107,7 +107,8 @@ func (e *env) entry(t *testing.T) (control, size any, names []string) {
 	return cluster["controlnodes"], cluster["size"], names
 }
 
-// The entry follows Nodes that join and leave within seconds. Each change costs one call, no change costs none.
+// The entry is updated within seconds when Nodes join and leave. Each change costs one call, and without changes there
+// are no calls.
 func TestEntryFollowsNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,7 +216,7 @@ func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Without the cluster's UID an entry of another cluster without one would be taken for this cluster's.
+// Without the cluster's UID, the entry of another cluster without a UID could be taken for this cluster's.
 func TestControllerNeedsTheClustersUID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,8 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selftest proves call by call that a cloud-config is sufficient for the controller. The controller does so in
-// a Pod (--self-test), whose log the installer reads, and the installer with keys that the cluster does not have yet.
+// Package selftest checks, call by call, that a cloud-config is sufficient for the controller. The controller runs the
+// self-test in a Pod (--self-test), whose log the installer reads. The installer runs it with keys that are not in the
+// cluster yet.
 package selftest
 
 import (
@@ -29,7 +30,7 @@ const (
 	MarkFix     = "fix"
 )
 
-// Problems with the settings, which only a change of them solves.
+// Problems with the settings, which only a change of the settings solves.
 var (
 	ErrNoZone = errors.New("there is no zone")
 	ErrNoVM   = errors.New("the user sees no virtual machine")
@@ -51,7 +52,7 @@ func failed(text string, err error) error {
 	return &Problem{fmt.Errorf("%s: %w", text, err), Remedy(err)}
 }
 
-// Remedy says what an operator can do about a call that failed, or a Problem.
+// Remedy returns what an operator can do about a failed call or a Problem.
 func Remedy(err error) string {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.Remedy
@@ -79,8 +80,8 @@ func Remedy(err error) string {
 	return path
 }
 
-// CheckZone looks for the zone of the cloud-config and returns its name. It is empty where none is given, or where the
-// role may not list zones.
+// CheckZone finds the zone of the cloud-config and returns its name. The name is empty if no zone is configured, or if
+// the role may not list zones.
 func CheckZone(ctx context.Context, inv *inventory.Inventory, want string) (name string, err error) {
 	if want == "" {
 		return "", nil
@@ -110,7 +111,7 @@ func CheckZone(ctx context.Context, inv *inventory.Inventory, want string) (name
 type Test struct {
 	Config *cloudconfig.Config
 	Client *cloudstack.Client
-	// commands that the controller calls, and those of them without which it works with less
+	// Required are the commands that the controller calls, Optional those of them that it can do without.
 	Required, Optional []string
 	Out                io.Writer
 	inventory          *inventory.Inventory
@@ -135,11 +136,11 @@ func Line(mark, subject, text string) string {
 }
 
 func (t *Test) write(mark, subject, format string, args ...any) {
-	// the error that Run returns says the same
+	// Write errors are ignored: the error that Run returns says the same.
 	_, _ = io.WriteString(t.Out, Line(mark, subject, fmt.Sprintf(format, args...)))
 }
 
-// Keys finds out whether there is a CloudStack that takes the keys, whatever their role.
+// Keys checks that a CloudStack API answers and accepts the keys, whatever their role.
 func (t *Test) Keys(ctx context.Context) error {
 	c, err := t.Client.Capabilities(ctx)
 	switch {
@@ -191,7 +192,7 @@ func (t *Test) role(ctx context.Context) error {
 	return nil
 }
 
-// project looks at what the keys see.
+// project checks which VMs and networks the keys can see.
 func (t *Test) project(ctx context.Context) error {
 	id, err := t.inventory.ProjectID(ctx)
 	if err != nil {

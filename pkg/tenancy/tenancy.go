@@ -27,7 +27,7 @@ import (
 // or a label selector as kubectl -l takes it, such as team=platform or env in (test, stage).
 const Everybody = "*"
 
-// Rules for what no annotation of the Service shows: they are about the address that CloudStack has.
+// Names of the rules about the address that a Service gets, which its annotations do not show.
 const (
 	SourceNATAddress = "sourceNATAddress" // the source NAT address of an isolated network
 	ForeignAddress   = "foreignAddress"   // an address that the account holds but this cluster did not acquire
@@ -55,7 +55,8 @@ type Rule struct {
 
 // Limits are numbers that a namespace or a Service may not exceed.
 type Limits struct {
-	// that its Services have, internal ones too; 0 means no limit
+	// MaxAddressesPerNamespace counts the addresses of a namespace's Services, including internal ones; 0 means no
+	// limit.
 	MaxAddressesPerNamespace int         `json:"maxAddressesPerNamespace,omitempty"`
 	MaxPortsPerService       int         `json:"maxPortsPerService,omitempty"`   // 0 means no limit
 	MaxPortsPerNamespace     int         `json:"maxPortsPerNamespace,omitempty"` // 0 means no limit
@@ -68,7 +69,7 @@ type KeepIPLimit struct {
 	MaxPerNamespace *int `json:"maxPerNamespace,omitempty"`
 }
 
-// Namespace is who asks.
+// Namespace is the namespace of a Service.
 type Namespace struct {
 	Name   string
 	Labels map[string]string
@@ -87,7 +88,6 @@ func Default() Policy {
 			MaxPortsPerNamespace: 200,
 			KeepIP:               KeepIPLimit{MaxPerNamespace: ptr.To(2)},
 		},
-
 		AddressReservation: metav1.Duration{Duration: 5 * time.Minute},
 	}
 }
@@ -111,10 +111,10 @@ func (p Policy) entries() []string {
 	return all
 }
 
-// isSelector reports whether an entry has an operator of a label selector, which a name has not.
+// isSelector reports whether an entry contains an operator of a label selector, which the name of a namespace cannot.
 func isSelector(entry string) bool { return strings.ContainsAny(entry, "=!(") }
 
-// Matches reports whether an entry of a list matches the namespace. What is not valid matches nothing.
+// Matches reports whether an entry of a list matches the namespace. An invalid entry matches none.
 func (ns Namespace) Matches(entry string) bool {
 	if !isSelector(entry) {
 		return entry == Everybody || entry == ns.Name
@@ -123,8 +123,8 @@ func (ns Namespace) Matches(entry string) bool {
 	return err == nil && selector.Matches(labels.Set(ns.Labels))
 }
 
-// Parse reads a policy as the chart writes it: JSON, in which a name that is not known is an error.
-// What the text leaves out is not restricted; the defaults are in Default alone.
+// Parse parses the JSON of a policy, as the chart writes it. An unknown field is an error. What the JSON omits is not
+// restricted: Parse does not apply the values of Default.
 func Parse(text []byte) (Policy, error) {
 	var p Policy
 	if err := json.Unmarshal(text, &p, json.RejectUnknownMembers(true)); err != nil {
@@ -133,7 +133,7 @@ func Parse(text []byte) (Policy, error) {
 	return p, p.validate()
 }
 
-// validate returns everything that is wrong with the policy, joined.
+// validate returns all errors in the policy, joined.
 func (p Policy) validate() error {
 	var errs []error
 	names := annotation.UserNames()
@@ -193,7 +193,7 @@ func (p Policy) Check(ns Namespace, svc *corev1.Service) *Denial {
 	for _, rule := range slices.Sorted(maps.Keys(p.Annotations)) {
 		value, set := svc.Annotations[annotation.Prefix+rule]
 		value = strings.TrimSpace(value)
-		// an empty address asks for any address, as annotation.Parse reads it
+		// An empty address means any address, as in annotation.Parse.
 		if set && (value != "" || rule != address) {
 			if d := p.Allows(rule, ns, value); d != nil {
 				return d

@@ -11,8 +11,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Nearest returns the known names that a mistyped one is closest to, three at most, whatever the case of the letters;
-// sorted. Those that need more changes of letters than most are left out.
+// Nearest returns the known names that are closest to a mistyped one, three at most, sorted. It ignores case. Names
+// with an edit distance greater than most are left out.
 func Nearest(name string, known []string, most int) []string {
 	known = slices.Compact(slices.Sorted(slices.Values(known)))
 	distance := func(k string) int { return levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(k)) }

@@ -16,14 +16,14 @@ var (
 // String returns the line that every binary prints for --version.
 func String() string { return fmt.Sprintf("%s (commit %s, built %s)", Version, Commit, Date) }
 
-// The places where csccm is published. This package alone names them: Go code uses the constants, and a test of docs/
-// holds every other text to them.
+// The places where csccm is published. Only this package contains them: Go code uses the constants, and a test of docs/
+// compares all other texts with them.
 const (
 	Repository = "https://github.com/csccm/csccm" // the source, issues and releases
-	// a file of the repository, for people: Pages + "docs/checks.md#node-001"
+	// Pages is the prefix of URLs of the repository's files, for people, such as Pages + "docs/checks.md#node-001".
 	Pages = Repository + "/blob/main/"
 	Raw   = "https://raw.githubusercontent.com/csccm/csccm/main/" // the same for programs
-	// a file of a release: Downloads + "/v1.2.3/" + file
+	// Downloads is the prefix of URLs of release files, such as Downloads + "/v1.2.3/" + file.
 	Downloads = Repository + "/releases/download"
 	Charts    = "https://csccm.github.io/csccm/charts" // the chart repository (helm repo add)
 	Registry  = "ghcr.io/csccm"                        // the images, and the chart below charts/

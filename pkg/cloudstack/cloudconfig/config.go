@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cloudconfig reads and writes the cloud-config, the INI file with which the controller finds CloudStack.
+// Package cloudconfig reads and writes the cloud-config, the INI file that tells the controller how to reach
+// CloudStack.
 package cloudconfig
 
 //go:generate go test . -run Readme -update-docs
@@ -33,10 +34,10 @@ const (
 	defaultRateBurst  = 40
 )
 
-// AutoRate is the RateLimit that follows the server's own limit.
+// AutoRate is the value of RateLimit that follows the server's own limit.
 const AutoRate = -1
 
-// Config is the cloud-config: an INI file with one section [Global]. The table keys has its keys.
+// Config is the cloud-config: an INI file with one section [Global]. The table keys defines its keys.
 type Config struct {
 	APIURL      string
 	APIKey      string
@@ -72,7 +73,7 @@ func Default() Config {
 	}
 }
 
-// Error is a configuration that must be corrected: no call was sent.
+// Error means that the configuration must be corrected. No call was sent.
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -80,10 +81,10 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Validate returns the first problem with the values as an *Error. No secret is in it.
+// Validate returns the first problem with the values as an *Error. It never contains a secret.
 func (c *Config) Validate() error { return c.check(func(*key) bool { return true }) }
 
-// ValidateKeys is Validate for api-key and secret-key alone.
+// ValidateKeys is like Validate, but checks only api-key and secret-key.
 func (c *Config) ValidateKeys() error { return c.check(func(k *key) bool { return k.secret }) }
 
 func (c *Config) check(which func(*key) bool) error {
@@ -97,8 +98,8 @@ func (c *Config) check(which func(*key) bool) error {
 	return nil
 }
 
-// Warnings are hints about values that work for some installations but are probably not intended. No secret is in
-// them.
+// Warnings returns hints about values that work for some installations but are probably not intended. They never
+// contain a secret.
 func (c *Config) Warnings() []string {
 	var w []string
 	if u, err := c.Endpoint(); err == nil && strings.TrimSuffix(u.Path, "/") != APIPath {
@@ -190,8 +191,7 @@ func (c *Config) values(yield func(*key, string) bool) {
 	}
 }
 
-// Differences names the settings in which the configuration wanted differs. Values are shown only where they are no
-// secrets.
+// Differences describes the settings whose values differ in wanted. It does not show the values of secrets.
 func (c *Config) Differences(wanted *Config) []string {
 	quoted := func(s string) string {
 		if s == "" {
@@ -215,7 +215,7 @@ func (c *Config) Differences(wanted *Config) []string {
 	return out
 }
 
-// digestLength is enough to tell values apart, and too little to find a secret.
+// digestLength is long enough to compare values, and too short to reveal a secret.
 const digestLength = 12
 
 // Digests returns digests of the values that are not the default, by key.
@@ -227,7 +227,7 @@ func (c *Config) Digests() map[string]string {
 	return out
 }
 
-// NeedsRestart returns the names of the keys whose new values the controller takes over only when it restarts.
+// NeedsRestart returns the names of the keys whose new values take effect only when the controller restarts.
 func (c *Config) NeedsRestart(now *Config) []string {
 	var out []string
 	for i := range keys {

@@ -18,8 +18,8 @@ const maxSize = 1 << 20 // bytes
 
 // Parse reads a cloud-config; an unknown section or key is an error that names it.
 //
-// Section and key names are read in any case. Values are read as by ini.Unquote, so that keys may hold # and ;. Errors
-// name the line where they can, and never repeat a value.
+// The names of sections and keys are not case-sensitive. Values are read by ini.Unquote, so that API keys may contain #
+// and ;. Errors name the line if possible, and never repeat a value.
 func Parse(r io.Reader) (*Config, error) {
 	cfg := Default()
 	if err := cfg.Read(r); err != nil {
@@ -28,7 +28,7 @@ func Parse(r io.Reader) (*Config, error) {
 	return &cfg, nil
 }
 
-// Read is Parse for a file over what cfg has.
+// Read is like Parse, but keeps the values of c that the file does not set.
 func (c *Config) Read(r io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Config) Read(r io.Reader) error {
 		case l.Kind == ini.Section:
 			err = fmt.Errorf("unknown section [%s]; there is only [Global]", shown(l.Name))
 		case l.Kind == ini.Bare && strings.EqualFold(l.Name, "ssl-no-verify"):
-			c.SSLNoVerify = true // as gcfg reads it
+			c.SSLNoVerify = true // as with gcfg
 		case l.Kind != ini.Key:
 			err = errors.New("is neither [Global] nor key = value nor a comment")
 		case !found:
@@ -69,7 +69,7 @@ func (c *Config) Read(r io.Reader) error {
 	return c.Validate()
 }
 
-// others are keys of other providers for CloudStack, with ours for them; "" where csccm has none.
+// others maps keys of other CloudStack providers to the same keys of csccm; "" if csccm has none.
 var others = map[string]string{
 	"api-rate-limit-qps":   "rate-limit",
 	"api-rate-limit-burst": "rate-burst",
@@ -77,7 +77,7 @@ var others = map[string]string{
 	"vm-cache-ttl":         "",
 }
 
-// set reads one line of a file. An empty value counts as none.
+// set reads one line of a file. An empty value is ignored.
 func (c *Config) set(name, raw string) error {
 	value, err := ini.Unquote(raw)
 	if ours, other := others[name]; other {
@@ -133,7 +133,7 @@ func lookup(name string) (*key, error) {
 	return nil, fmt.Errorf("unknown key %s; known are %s", shown(name), strings.Join(names, ", "))
 }
 
-// shown quotes a name for an error text. A long one is probably a misplaced value, perhaps a secret.
+// shown quotes a name for an error text. A long name is not shown: it is probably a misplaced value, perhaps a secret.
 func shown(name string) string {
 	const longest = 32
 	if len(name) > longest {

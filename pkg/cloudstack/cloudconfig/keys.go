@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// key is one key of the file. Parse, Render, Validate, MarshalJSON, Differences and the README go by the table of keys.
+// key is one key of the file. Parse, Render, Validate, MarshalJSON, Differences and the README use the table keys.
 type key struct {
 	name    string
 	doc     string // what the value is
 	example string
-	// secret values are shown in no text.
+	// secret means that no text may show the value.
 	secret bool
 	// atStart is true if a change takes effect only when the controller restarts.
 	atStart bool
 
 	set func(c *Config, value string) error
 	get func(c *Config) string // the value as Render writes it; "" if there is none
-	// check returns what is wrong with a value that may be missing; may be nil.
+	// check returns what is wrong with a value, which may be missing; check may be nil.
 	check func(c *Config) error
 }
 
-const autoRate = "auto" // as rate-limit is written
+const autoRate = "auto" // the value of rate-limit
 
-// keys are all keys, in the order in which Render writes them.
+// keys holds all keys, in the order in which Render writes them.
 var keys = []key{
 	text(key{name: "api-url", doc: "address of the API", example: exampleURL, check: func(c *Config) error {
 		_, err := c.Endpoint()
@@ -148,7 +148,7 @@ var keys = []key{
 	},
 }
 
-// modes are those of pkg/annotation, which the clients of this package do without.
+// modes are the same as in pkg/annotation, which this package does not import.
 var modes = []string{"auto", "proxy", "direct"}
 
 func text(k key, field func(*Config) *string) key {
@@ -157,7 +157,7 @@ func text(k key, field func(*Config) *string) key {
 	return k
 }
 
-// credential is a text that must be there.
+// credential returns a key with a required text.
 func credential(k key, field func(*Config) *string) key {
 	k = text(k, field)
 	k.check = func(c *Config) error {
@@ -190,7 +190,7 @@ func duration(k key, field func(*Config) *time.Duration) key {
 	return k
 }
 
-// parseBool takes the words that gcfg, upstream's parser, takes.
+// parseBool accepts the words that gcfg, the parser of upstream's provider, accepts.
 func parseBool(v string) (bool, error) {
 	switch strings.ToLower(v) {
 	case "true", "yes", "on", "1":

@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// Kind is what a line is.
+// Kind is the kind of a line.
 type Kind int
 
 // Kinds of lines.
@@ -119,7 +119,7 @@ func bare(raw string) string {
 	return raw
 }
 
-// Quote returns a value as it is written into a file: in double quotes where Unquote or gcfg would read it otherwise.
+// Quote returns a value as it is written into a file: in double quotes if Unquote or gcfg would misread it otherwise.
 func Quote(v string) string {
 	if v == strings.TrimSpace(v) && !strings.ContainsAny(v, "\"'\\#;\n\r\t`") {
 		return v

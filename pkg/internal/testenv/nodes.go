@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Elsewhere is what an inventory asks CloudStack besides VMs.
+// Elsewhere implements the calls of inventory.API other than the one for VMs.
 type Elsewhere struct{}
 
 // ListNetworks implements inventory.API.
@@ -32,10 +32,10 @@ func (Elsewhere) ListProjects(context.Context) ([]cloudstack.Project, error) {
 	return []cloudstack.Project{{ID: "p1", Name: "dev"}}, nil
 }
 
-// VMID is the id of the i-th of Machines.
+// VMID returns the ID of the i-th VM of Machines.
 func VMID(i int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", i) }
 
-// Machines makes VMs w1 ... wN, all running.
+// Machines returns the VMs w1 ... wN, all running.
 func Machines(n int) []cloudstack.VirtualMachine {
 	var out []cloudstack.VirtualMachine
 	for i := 1; i <= n; i++ {
@@ -48,7 +48,7 @@ func Machines(n int) []cloudstack.VirtualMachine {
 	return out
 }
 
-// Node makes a Node with a provider ID, if there is one.
+// Node returns a Node with a provider ID, which may be empty.
 func Node(name, providerID string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)},
@@ -59,7 +59,7 @@ func Node(name, providerID string) *corev1.Node {
 	}
 }
 
-// Drain returns the Events that a record.FakeRecorder has.
+// Drain returns the Events that a record.FakeRecorder has received.
 func Drain(events chan string) []string {
 	var out []string
 	for {

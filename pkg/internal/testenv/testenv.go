@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package testenv is the environment of Go tests: a simulated CloudStack that is called without a socket, and a fake
-// API server. It runs inside the bubble of a synctest, where waiting takes no time.
+// API server. It runs inside a synctest bubble, where waiting takes no time.
 package testenv
 
 import (
@@ -71,16 +71,16 @@ func (c *Cloud) Client(key, secret string, options ...cloudstack.Option) *clouds
 	return client
 }
 
-// NoJitter ends the waits between retries of a client at once.
+// NoJitter removes the waits between retries of a client.
 var NoJitter = cloudstack.WithJitter(func(time.Duration) time.Duration { return 0 })
 
 // Option connects a client with the simulator.
 func (c *Cloud) Option() cloudstack.Option { return cloudstack.WithTransport(c.Transport(nil)) }
 
-// Around replaces a request or its answer. send sends the request.
+// Around may replace a request or its answer. send sends the request.
 type Around func(r *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error)
 
-// Transport returns a transport that hands requests to the simulator's handler; around may be nil.
+// Transport returns a transport that passes requests to the simulator's handler; around may be nil.
 func (c *Cloud) Transport(around Around) http.RoundTripper { return &transport{c.Handler(), around} }
 
 type transport struct {
@@ -119,7 +119,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.around(r, form, send)
 }
 
-// serve calls the handler. An aborted handler is a cut connection, as with a server.
+// serve calls the handler. If the handler aborts, the connection is cut, as with a real server.
 func serve(h http.Handler, r *http.Request, body string) (resp *http.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -139,11 +139,11 @@ func serve(h http.Handler, r *http.Request, body string) (resp *http.Response, e
 	}
 
 	resp = out.Result()
-	resp.ContentLength = int64(out.Body.Len()) // so that the client makes room at once
+	resp.ContentLength = int64(out.Body.Len()) // lets the client allocate its buffer at once
 	return resp, nil
 }
 
-// Admin makes a call as a root admin, which succeeds, and waits until its job has ended.
+// Admin makes a call as a root admin and waits until its job has ended. It fails the test if the call fails.
 func (c *Cloud) Admin(command string, pairs ...string) map[string]any {
 	c.t.Helper()
 	result, err := c.ByAdmin(command, pairs...)
@@ -193,7 +193,7 @@ func (c *Cloud) ByAdmin(command string, pairs ...string) (result map[string]any,
 	}
 }
 
-// Polls are the commands that follow jobs.
+// Polls are the commands that query jobs.
 var Polls = []string{"queryAsyncJobResult", "listAsyncJobs"}
 
 // Calls returns the commands that a user sent since the last reset of the ledger, without polls.

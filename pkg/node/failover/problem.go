@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failover decides which nodes must not serve direct traffic. A port forwarding has no health check: the
-// controller is it. ProblemOf and Suspicion are pure; Watch observes the leases of the kubelets while a Service has
-// direct ports.
+// Package failover decides which nodes must not serve direct traffic. A port forwarding has no health check, so the
+// controller checks the nodes itself. ProblemOf and Suspicion are pure; Watch observes the leases of the kubelets while
+// a Service has direct ports.
 package failover
 
 import (
@@ -17,7 +17,7 @@ import (
 	cpapi "k8s.io/cloud-provider/api"
 )
 
-// Cause is why a node must not serve, as the label of a metric.
+// Cause is the reason why a node must not serve. It is a label value of a metric.
 type Cause string
 
 // Causes.
@@ -28,13 +28,13 @@ const (
 	OutOfOrder Cause = "out-of-service"
 	NotReady   Cause = "not-ready"
 	Suspected  Cause = "suspected"
-	// Left and Spread are causes of moves only: the node is none of those that serve the Service any more, or another
-	// one has joined, which gets its share.
+	// Left and Spread only explain why traffic moves: the node no longer serves the Service, or another node has joined
+	// and gets its share.
 	Left   Cause = "left"
 	Spread Cause = "spread"
 )
 
-// Causes are all of them.
+// Causes lists every Cause.
 var Causes = []Cause{Deleted, Excluded, Stopped, OutOfOrder, NotReady, Suspected, Left, Spread}
 
 // Problem is why a node must not serve direct traffic now.
@@ -57,9 +57,9 @@ func ExcludedByLabel(n *corev1.Node) bool {
 	return labelled && (err != nil || excluded)
 }
 
-// ProblemOf says why a node must not serve direct traffic, by what the API server knows of it; the zero value means
-// that it may. A cordoned node serves on, as behind Kubernetes' own load balancers: its Pods run, and kube-proxy
-// forwards.
+// ProblemOf returns why a node must not serve direct traffic according to its Node object. The zero value means that it
+// may. A cordoned node keeps serving, as it does behind Kubernetes' own load balancers: its Pods run, and kube-proxy
+// forwards traffic.
 func ProblemOf(n *corev1.Node) Problem {
 	switch {
 	case Leaving(n):
@@ -92,8 +92,8 @@ func tainted(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// Problems returns the nodes that must not serve direct traffic now, by name. suspected are names of nodes whose
-// kubelets are silent.
+// Problems returns the nodes that must not serve direct traffic now, by name. suspected holds the nodes whose kubelets
+// are silent, with the reason.
 func Problems(nodes []*corev1.Node, suspected map[string]string) map[string]Problem {
 	out := map[string]Problem{}
 	for _, n := range nodes {
@@ -107,36 +107,36 @@ func Problems(nodes []*corev1.Node, suspected map[string]string) map[string]Prob
 }
 
 const (
-	// ShortestAfter is the shortest age of a lease that says anything: kubelets renew each 10 s.
+	// ShortestAfter is the shortest useful value of Watch.After: kubelets renew their leases every 10 s.
 	ShortestAfter = 11 * time.Second
-	// ProbeTimeout is how long a kubelet's port may take to answer. It leaves room for one lost packet: TCP repeats the
+	// ProbeTimeout is how long a kubelet's port may take to answer. It allows for one lost packet: TCP retransmits the
 	// first one after a second.
 	ProbeTimeout = 2 * time.Second
 	// probePause is the time between two probes of a node whose lease is old.
 	probePause = 2 * time.Second
 	// firstProbePause is the same for a node that never answered.
 	firstProbePause = time.Minute
-	// share is the part of the nodes that may be suspected at once: one in so many. One node always may.
+	// share limits how many nodes may be suspected at the same time: one in five, but at least one.
 	share = 5
 )
 
 // Suspicion finds nodes that are probably lost before Kubernetes knows, which takes it 40 to 50 seconds: nodes whose
 // lease is not renewed and whose kubelet's port does not answer. It has no clock: callers pass the time.
 //
-// The age of a lease counts from when the controller saw it change, so that clocks that differ do not matter. A node is
-// suspected only after its port has answered once: a port that a firewall closes to the controller says nothing.
+// The age of a lease counts from when the controller saw it change, so differences between clocks do not matter. A node
+// is suspected only if its port has answered before: a port that never answers may be blocked by a firewall.
 type Suspicion struct {
 	after time.Duration
 	nodes map[string]*seenNode
 }
 
-// seenNode is what was seen of a node.
+// seenNode is what a Suspicion knows about one node.
 type seenNode struct {
 	renewed  string    // identifies the last renewal of the lease; "" before one was seen
 	since    time.Time // when that renewal was seen
 	ready    bool
 	answered bool // the port has answered at least once
-	silent   bool // the last probe since the lease is old had no answer
+	silent   bool // the last probe got no answer while the lease was old
 	probing  bool
 	probed   time.Time
 }
@@ -146,8 +146,8 @@ func NewSuspicion(after time.Duration) *Suspicion {
 	return &Suspicion{after: after, nodes: map[string]*seenNode{}}
 }
 
-// Nodes tells which nodes there are; true are those that are Ready. The others need no suspicion: they serve no direct
-// traffic anyway.
+// Nodes sets which nodes exist; the value is true for nodes that are Ready. Other nodes are never suspected, because
+// they serve no direct traffic anyway.
 func (s *Suspicion) Nodes(ready map[string]bool) {
 	maps.DeleteFunc(s.nodes, func(name string, _ *seenNode) bool { _, there := ready[name]; return !there })
 	for name, is := range ready {
@@ -160,8 +160,8 @@ func (s *Suspicion) Nodes(ready map[string]bool) {
 	}
 }
 
-// Renewed tells that a node's lease was seen with a renewal; the same renewal again is no news. It reports whether Due
-// or Suspected return something else now: most renewals change nothing.
+// Renewed records a renewal that was seen in a node's lease; recording it again has no effect. It reports whether the
+// results of Due or Suspected may have changed, which is not so for most renewals.
 func (s *Suspicion) Renewed(name, renewal string, now time.Time) bool {
 	n := s.nodes[name]
 	if n == nil || renewal == "" || n.renewed == renewal {
@@ -172,7 +172,7 @@ func (s *Suspicion) Renewed(name, renewal string, now time.Time) bool {
 	return news
 }
 
-// Probed tells how a probe that Due asked for ended.
+// Probed records the result of a probe that Due requested.
 func (s *Suspicion) Probed(name string, answered bool, now time.Time) {
 	n := s.nodes[name]
 	if n == nil {
@@ -187,8 +187,8 @@ func (s *Suspicion) old(n *seenNode, now time.Time) bool {
 	return n.ready && n.renewed != "" && now.Sub(n.since) >= s.after
 }
 
-// Due returns the nodes to probe now, at most limit, and when to ask again at the latest. The caller probes them and
-// calls Probed for each.
+// Due returns the nodes to probe now, at most limit, and the latest time for the next call of Due. The caller probes
+// the nodes and calls Probed for each.
 func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Time) {
 	soonest := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
@@ -203,7 +203,7 @@ func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Tim
 		}
 	}
 
-	// Most leases old at once: the API server, or the way to it, is silent, not the nodes.
+	// If most leases are old at once, the API server or the connection to it has failed, not the nodes.
 	believed := 2*old <= len(s.nodes)+1
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		n := s.nodes[name]
@@ -241,8 +241,8 @@ func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Tim
 	return probe, next
 }
 
-// Suspected returns the suspected nodes with the reason. There are none, and held names those that would be, when that
-// would be more than a fifth of the nodes and more than one: then rather the controller's own view is wrong.
+// Suspected returns the suspected nodes with the reason. If they are all nodes, or more than a fifth of the nodes and
+// more than one, it suspects none and returns their names as held: then the controller's own view is more likely wrong.
 func (s *Suspicion) Suspected(now time.Time) (suspected map[string]string, held []string) {
 	suspected = map[string]string{}
 	for name, n := range s.nodes {

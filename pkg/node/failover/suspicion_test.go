@@ -17,7 +17,7 @@ import (
 	cpapi "k8s.io/cloud-provider/api"
 )
 
-// plant is a cluster whose kubelets renew their leases each 10 s, seen by a Suspicion.
+// plant is a cluster whose kubelets renew their leases every 10 s, observed by a Suspicion.
 type plant struct {
 	s     *Suspicion
 	now   time.Time
@@ -45,7 +45,7 @@ func newPlant(nodes int) *plant {
 	return p
 }
 
-// run passes time, a second at a time; a probe ends two seconds after it began, or at once when it is answered.
+// run lets time pass, one second at a time. A probe ends at once if it is answered, and otherwise after two seconds.
 func (p *plant) run(d time.Duration) {
 	ends := map[string]time.Time{}
 	for range int(d / time.Second) {
@@ -196,7 +196,8 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// Probes are few: one for each healthy node, at most limit at once, and none of nodes that Kubernetes knows to be lost.
+// There are few probes: one for each healthy node, at most limit at the same time, and none for nodes that Kubernetes
+// already considers lost.
 func TestProbesAreBounded(t *testing.T) {
 	t.Parallel()
 	p := newPlant(100)

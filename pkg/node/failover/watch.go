@@ -31,24 +31,24 @@ type Watch struct {
 	Kube kubernetes.Interface
 	// Nodes are those of the informer's cache; its objects are shared.
 	Nodes func() ([]*corev1.Node, error)
-	// After is the age of a lease from which on its node may be suspected; zero suspects none, and watches nothing.
+	// After is the age of a lease after which its node may be suspected; zero disables the watch.
 	After time.Duration
 	// Probe reports whether something answers at an address, within ProbeTimeout.
 	Probe func(ctx context.Context, address string) bool
-	// Changed is called when other nodes than before are suspected. It must not block.
+	// Changed is called when the set of suspected nodes changes. It must not block.
 	Changed func()
 	Clock   clock.WithTicker
 
 	mu        sync.Mutex
 	users     map[string]bool
-	changed   chan struct{} // the users have changed
+	changed   chan struct{} // signals that users has changed
 	suspicion *Suspicion    // nil while nobody needs the watch
-	wake      chan struct{} // of the suspicion
+	wake      chan struct{} // signals that suspicion has changed
 	suspected map[string]string
-	holding   bool // too many would be suspected
+	holding   bool // too many nodes would be suspected, so none is
 }
 
-// Use says that a Service needs the watch, or does not any more.
+// Use records whether a Service needs the watch.
 func (w *Watch) Use(service string, needs bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,7 @@ func (w *Watch) Use(service string, needs bool) {
 	signal(w.news())
 }
 
-// news is the channel that says that the users have changed.
+// news returns the channel that signals a change of users. The caller holds w.mu.
 func (w *Watch) news() chan struct{} {
 	if w.changed == nil {
 		w.changed = make(chan struct{}, 1)
@@ -72,7 +72,7 @@ func (w *Watch) news() chan struct{} {
 	return w.changed
 }
 
-// Run watches until ctx ends, while a Service needs it.
+// Run watches the nodes while a Service needs it, until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	if w.After <= 0 {
 		return
@@ -81,6 +81,7 @@ func (w *Watch) Run(ctx context.Context) {
 	w.mu.Lock()
 	news := w.news()
 	w.mu.Unlock()
+
 	end := func() {}
 	for {
 		w.mu.Lock()
@@ -95,6 +96,7 @@ func (w *Watch) Run(ctx context.Context) {
 			w.suspicion, w.suspected, w.holding = nil, nil, false
 		}
 		w.mu.Unlock()
+
 		select {
 		case <-ctx.Done():
 			end()
@@ -111,7 +113,7 @@ func (w *Watch) Suspected() map[string]string {
 	return maps.Clone(w.suspected)
 }
 
-// NodesChanged is called when a Node came, went, or changed whether it is Ready.
+// NodesChanged is called when a Node was added or deleted, or when its readiness changed.
 func (w *Watch) NodesChanged() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,9 +129,9 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// watch suspects nodes until ctx ends.
+// watch observes leases and probes kubelets until ctx ends.
 func (w *Watch) watch(ctx context.Context, s *Suspicion, wake chan struct{}) {
-	shrink := func(obj any) (any, error) { // the object is new
+	shrink := func(obj any) (any, error) { // obj is newly decoded: nobody else has it yet
 		if lease, ok := obj.(*coordinationv1.Lease); ok {
 			lease.ManagedFields = nil
 		}
@@ -152,9 +154,9 @@ func (w *Watch) watch(ctx context.Context, s *Suspicion, wake chan struct{}) {
 		}
 	}
 
-	w.look(s) // renewals count for nodes that are known
+	w.look(s) // Renewed ignores nodes that it does not know
 
-	// The only error is that of a stopped informer, and this one is new.
+	// AddEventHandler fails only on a stopped informer, and this one has not started yet.
 	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    seen,
 		UpdateFunc: func(_, now any) { seen(now) },
@@ -162,6 +164,7 @@ func (w *Watch) watch(ctx context.Context, s *Suspicion, wake chan struct{}) {
 
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
+
 	for {
 		probes, next := w.look(s)
 		for name, address := range probes {
@@ -179,7 +182,8 @@ func (w *Watch) watch(ctx context.Context, s *Suspicion, wake chan struct{}) {
 	}
 }
 
-// look brings the suspicion up to date, and returns the kubelets' addresses to probe and when to look again.
+// look updates the suspicion from the cached Nodes. It returns the kubelet addresses to probe, by node name, and when
+// to call look again.
 func (w *Watch) look(s *Suspicion) (probes map[string]string, next time.Time) {
 	nodes, err := w.Nodes()
 	if err != nil {
@@ -205,6 +209,7 @@ func (w *Watch) look(s *Suspicion) (probes map[string]string, next time.Time) {
 	w.suspected, w.holding = suspected, len(held) > 0
 	due, next := s.Due(now, probesAtOnce)
 	w.mu.Unlock()
+
 	if holds {
 		klog.InfoS("Too many nodes seem to be lost at once: none is suspected before Kubernetes says that it "+
 			"is not Ready", "nodes", held)
@@ -223,7 +228,7 @@ func (w *Watch) look(s *Suspicion) (probes map[string]string, next time.Time) {
 	return probes, next
 }
 
-// sleep waits for news, or until a time if it is not zero. It reports whether the watch goes on.
+// sleep waits for a signal, or until a time if that is not zero. It returns false when ctx has ended.
 func (w *Watch) sleep(ctx context.Context, wake <-chan struct{}, until time.Time) bool {
 	var alarm <-chan time.Time
 	if !until.IsZero() {
@@ -240,7 +245,7 @@ func (w *Watch) sleep(ctx context.Context, wake <-chan struct{}, until time.Time
 	return true
 }
 
-// kubeletAddress is where a node's kubelet listens; empty when the Node does not say.
+// kubeletAddress returns the host and port of a node's kubelet, or "" if the Node does not name them.
 func kubeletAddress(n *corev1.Node) string {
 	port := int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)
 	for _, a := range n.Status.Addresses {
@@ -251,8 +256,8 @@ func kubeletAddress(n *corev1.Node) string {
 	return ""
 }
 
-// Answers is the probe of a real network. A refused connection is an answer: the kubelet restarts perhaps, but the node
-// is there and forwards traffic.
+// Answers reports whether something answers at a TCP address. A refused connection is an answer: the kubelet may be
+// restarting, but the node is up and forwards traffic.
 func Answers(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
 	defer cancel()

@@ -23,8 +23,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// A node whose kubelet goes silent is suspected by what the API server's watch shows; leases are watched only while a
-// Service needs it.
+// A node whose kubelet goes silent is suspected, based on the API server's watch of leases. Leases are watched only
+// while a Service needs it.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,11 +24,11 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// A fake watch has room for so many changes that nobody has read yet, and panics for one more. Where time stands still,
-// there may be many at once.
+// DefaultChanSize is the buffer of a fake watch, which panics when it is full. In synctest, many changes may happen
+// before any is read.
 func init() { watch.DefaultChanSize = 10_000 }
 
-// Clientset is a fake.Clientset with another tracker.
+// Clientset is a fake.Clientset with its own tracker.
 type Clientset struct {
 	*fake.Clientset
 	tracker clienttesting.ObjectTracker
@@ -37,7 +37,8 @@ type Clientset struct {
 // Tracker returns the store of the objects.
 func (c *Clientset) Tracker() clienttesting.ObjectTracker { return c.tracker }
 
-// New returns a clientset with these objects. It panics for objects of unknown types, and for two of one name.
+// New returns a clientset with these objects. It panics if an object's type is unknown, or if two objects have the same
+// name.
 func New(objects ...runtime.Object) *Clientset {
 	tracker := &versioned{
 		ObjectTracker: clienttesting.NewObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder()),
@@ -150,7 +151,7 @@ func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	}
 }
 
-// before returns the object that an action changes, as it is before; nil if there is none.
+// before returns the object that an action changes, in its state before the action; nil if there is none.
 func before(tracker clienttesting.ObjectTracker, a clienttesting.Action) (runtime.Object, metav1.Object) {
 	name := ""
 	if named, ok := a.(interface{ GetName() string }); ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// File compares got with a file. With update it writes the file first; how is the command that does so.
+// File compares got with a file. With update it writes the file first; how is the command line that does so.
 func File(t *testing.T, path, got string, update bool, how string) {
 	t.Helper()
 	if update {

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process simulates a process of the controller: a test can kill it at one of its calls or fence it, let the
-// API server fail its writes, and delay its watches. Several processes may use one API server.
+// Package process simulates a process of the controller. A test can kill it at one of its calls, fence it, make the API
+// server fail its writes, and delay its watches. Several processes may use one API server.
 package process
 
 import (
@@ -56,12 +56,12 @@ type Process struct {
 	mu       sync.Mutex
 	dead     bool
 	fenced   bool
-	counts   func(call string) bool // the calls of which one is the last
-	left     int                    // of these calls, the last one included; 0: the process is not killed
-	after    bool                   // the last call arrives, its answer does not
+	counts   func(call string) bool // selects the calls that are counted
+	left     int                    // counted calls until the process is killed, the last included; 0: never
+	after    bool                   // the last call takes effect, but its answer is lost
 	failure  Failure
 	failures int                      // writes that still fail
-	held     map[string]chan struct{} // closed when the watches of a resource go on
+	held     map[string]chan struct{} // by resource; closed when its watches continue
 }
 
 // New returns a process that has just started.

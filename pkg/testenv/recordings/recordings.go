@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recordings reads answers that were recorded from real management servers, in pkg/simulator/testdata: a folder
-// per server, in it a file per command with a list of exchanges (the polls of a job with the command that began it),
-// and index.json, the names of the cases in the order in which they were made.
+// Package recordings reads answers that were recorded from real management servers, in pkg/simulator/testdata. Each
+// server has a folder. It contains a file per command with a list of exchanges (polls of a job are with the command
+// that started the job), and index.json with the names of the cases in the order in which they were recorded.
 package recordings
 
 import (
@@ -27,7 +27,7 @@ type Recording struct {
 	Response    json.RawMessage `json:"response"` // a string when the answer was no JSON
 }
 
-// Body is the answer as it was on the wire.
+// Body returns the answer as it was on the wire.
 func (r Recording) Body() []byte {
 	var text string
 	if json.Unmarshal(r.Response, &text) == nil {
@@ -36,7 +36,7 @@ func (r Recording) Body() []byte {
 	return r.Response
 }
 
-// Case returns the recording of a name. testdata is the path of pkg/simulator/testdata.
+// Case returns the recording with a name. testdata is the path of pkg/simulator/testdata.
 func Case(t testing.TB, testdata, name string) Recording {
 	t.Helper()
 	all, err := Read(testdata+"/golden", testdata+"/golden-forwards", testdata+"/golden-tags",

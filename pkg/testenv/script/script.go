@@ -7,7 +7,7 @@
 //
 //	== NAME                      begins a scenario; # begins a comment
 //	each X a b "c d"             plays it for each value of {X}
-//	case NAME X=a Y=b            a row of values, without one where a variable is missing; all rows are played, and all combinations with each
+//	case NAME X=a Y=b            a row of values; variables may be missing; all rows are played, combined with each
 //	[a=b] STEP, [a!=b] STEP      a step for some values alone
 //	VERB WORD ... ; VERB ...     steps; the lines below that begin with | are a step's text
 //	expect VERB WORD ...         what must be seen; "expect not" is the opposite

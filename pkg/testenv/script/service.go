@@ -22,7 +22,7 @@ type Port func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) 
 //
 //	80,udp:53, ports=80      its ports; 8000-8009 are ten, 8000-8018/2 too; +443, -443: one more, one less
 //	nodeport=31999           of its first port, or :PORT=31999 of another
-//	ip=, ranges=a,b          spec.loadBalancerIP, spec.loadBalancerSourceRanges; apart:61 are 61 ranges that cannot be joined
+//	ip=, ranges=a,b          spec.loadBalancerIP, spec.loadBalancerSourceRanges; apart:61: 61 ranges, not adjacent
 //	policy=Local, affinity=ClientIP, class=x, type=ClusterIP
 //	algorithm=source         the controller's annotation of that name; -algorithm removes it
 //	example.org/note=x       another annotation

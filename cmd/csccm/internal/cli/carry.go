@@ -15,8 +15,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// carried are the flags that a printed command line repeats, where its command has them: where to work, and what was
-// chosen. None holds a secret.
+// carried are the flags that a printed command line repeats if its command has them: the connection, the files with
+// credentials, and choices. None holds a secret.
 var carried = []string{
 	"namespace", "kubeconfig", "context", "server", "as", "release",
 	"cloud-config", "api-url", "api-key-file", "secret-key-file", "admin-user", "admin-domain", "admin-password-file",
@@ -24,22 +24,24 @@ var carried = []string{
 	"skip-taint", "skip-check", "skip-self-test",
 }
 
-// ownCredentials are the flags with which a command of CKS needs no cluster.
+// ownCredentials are the flags with credentials: given one of them, a CKS command needs no cluster.
 var ownCredentials = []string{"cloud-config", "api-key-file", "admin-user", "admin-api-key-file"}
 
-// commandLine matches a command line and words that may follow it; those of kubectl are in quotes.
+// commandLine matches a csccm command line with words that may follow it, or the start of a kubectl command line in
+// backquotes.
 var commandLine = regexp.MustCompile("\\bcsccm( [a-z][a-z-]*)+|`kubectl\\b")
 
-// looking is held while a command is asked for its flags: cobra copies those of its parents into it meanwhile, and
-// checks ask at once.
+// looking protects the flags of commands: cobra copies flags of parents into a command when its flags are looked up,
+// and checks run in parallel.
 var looking sync.Mutex
 
-// Carry completes the command lines in a text that a running command prints: pasted, they work on the same cluster,
-// namespace and CloudStack, and with the same choices. connected returns how that command reaches the cluster.
+// Carry adds flags to the command lines in a text that a running command prints. A user who pastes such a line then
+// works on the same cluster, namespace and CloudStack, and with the same choices. connected returns the flags that
+// select the cluster of the running command.
 func Carry(text string, running *cobra.Command, connected func() []string) string {
 	lines := commandLine.FindAllStringIndex(text, -1)
 	if len(lines) == 0 {
-		return text // most texts: no configuration is read for them
+		return text // the usual case: do not read the kubeconfig
 	}
 
 	looking.Lock()
@@ -68,8 +70,8 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 	return b.String() + text[end:]
 }
 
-// repeated returns the flags of the running command that a command line of target repeats. The context is named even
-// where it is the current one; commands of CKS need a cluster only where its Secret has the credentials.
+// repeated returns the flags of the running command that a command line of target repeats. The context is included even
+// if it is the current one. CKS commands need a cluster only if its Secret has the credentials.
 func repeated(running, target *cobra.Command, connection []string) []string {
 	var args []string
 	ofCKS := strings.HasPrefix(running.CommandPath(), running.Root().Name()+" cks ")
@@ -86,7 +88,7 @@ func repeated(running, target *cobra.Command, connection []string) []string {
 	return args
 }
 
-// Typed returns a command's own flags as they were given, but for those named.
+// Typed returns a command's own flags as they were given, except those named in but.
 func Typed(flags *pflag.FlagSet, but ...string) (words []string) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && !slices.Contains(but, f.Name) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Checks run at once, and each completes its remedy: cobra changes a command that is asked for its flags.
+// Checks run in parallel, and each completes its remedy. Looking up the flags of a cobra command changes the command.
 func TestCarryAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {

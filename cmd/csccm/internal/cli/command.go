@@ -27,10 +27,10 @@ import (
 	"github.com/csccm/csccm/installer/rollout"
 )
 
-// FlagSet says which of the flags that several commands have a command has.
+// FlagSet is a set of the flags that several commands share.
 type FlagSet int
 
-// The flags that a command can ask Command for.
+// Flags that Command can add to a command.
 const (
 	FlagRelease FlagSet = 1 << iota
 	FlagCloud           // --cloud-config: other credentials than the controller's
@@ -41,37 +41,37 @@ const (
 	FlagUnlock
 )
 
-// Changing are the flags of commands that change something, ChangingCloud those of commands that change something by
-// the controller's credentials.
+// Changing is the set of commands that change something, ChangingCloud that of commands that do so with the
+// controller's credentials.
 const (
 	Changing      = FlagRelease | FlagJournal | FlagDryRun
 	ChangingCloud = Changing | FlagCloud
 )
 
-// shared are the values of these flags. Only one command runs in a process.
+// shared holds the values of these flags. A process runs only one command.
 type shared struct {
 	Release, CloudConfig, Journal, FailOn string
 	DryRun, ForceUnlock                   bool
 	RolloutTimeout                        time.Duration
 
 	running string         // name of the command, such as cks-create
-	command *cobra.Command // that runs
-	Format  string         // of -o
+	command *cobra.Command // the running command
+	Format  string         // output format, from -o
 }
 
-// DryRunUsage is the text of the flag.
+// DryRunUsage is the help text of --dry-run.
 const DryRunUsage = "read, check and show the plan; change nothing"
 
-// OutputsAnnotation is the annotation of a command that holds its formats of -o.
+// OutputsAnnotation is the annotation with the formats that a command supports in -o.
 const OutputsAnnotation = "csccm.io/outputs"
 
-// Outputs names a command's formats of -o, where they are others than text, json and yaml.
+// Outputs returns the annotations of a command whose formats in -o are not text, json and yaml.
 func Outputs(formats ...string) map[string]string {
 	return map[string]string{OutputsAnnotation: strings.Join(formats, " ")}
 }
 
-// Command gives a command flags and its body, which runs when the flags have been judged, within --timeout. A command
-// that says nothing else takes no arguments.
+// Command adds flags and a body to a command. The body runs after the flags are validated, for at most --timeout. A
+// command without Args takes no arguments.
 func (g *Globals) Command(
 	cmd *cobra.Command, has FlagSet, body func(ctx context.Context, args []string) error,
 ) *cobra.Command {
@@ -125,8 +125,9 @@ func (g *Globals) Command(
 			}
 			return body(ctx, args)
 		})
+
 		interrupted := errors.Is(context.Cause(cmd.Context()), ErrInterrupted)
-		// a step that has begun says more
+		// The error of a step that had begun has a more precise remedy.
 		if err != nil && interrupted && has&FlagDryRun != 0 && report.RemedyOf(err) == "" {
 			return report.Remedied(Classify(cmd.Context(), err),
 				"run the same command again: what is done already stays done")
@@ -137,7 +138,7 @@ func (g *Globals) Command(
 	return cmd
 }
 
-// judge judges the shared flags, which needs no connection.
+// judge validates the shared flags. It needs no connection.
 func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
 	g.command = cmd
 	g.running = strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" "), " ", "-")
@@ -163,7 +164,7 @@ func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
 	return nil
 }
 
-// DefaultTimeout gives a command another default of --timeout where a condition holds.
+// DefaultTimeout makes limit the default of --timeout for a command if where returns true; 0 means no limit.
 func (g *Globals) DefaultTimeout(cmd *cobra.Command, limit time.Duration, where func() bool) {
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
 		if !cmd.Flags().Changed("timeout") && where() {
@@ -172,7 +173,7 @@ func (g *Globals) DefaultTimeout(cmd *cobra.Command, limit time.Duration, where 
 	}
 }
 
-// Positive refuses a time that leaves nothing to wait for.
+// Positive returns an error if the duration in a flag is not more than 0.
 func Positive(flag string, d time.Duration) error {
 	if d <= 0 {
 		return Usagef("%s %s must be more than 0", flag, d)
@@ -180,7 +181,7 @@ func Positive(flag string, d time.Duration) error {
 	return nil
 }
 
-// Show writes a result as -o says: v, or its text.
+// Show writes a result in the format of -o: v as JSON or YAML, or what text writes.
 func (g *Globals) Show(v any, text func(w io.Writer) error) error {
 	if g.Format == "text" {
 		return text(g.Out)
@@ -188,7 +189,7 @@ func (g *Globals) Show(v any, text func(w io.Writer) error) error {
 	return report.Encode(g.Out, g.Format, v)
 }
 
-// Env is what a command that changes something runs with, before it is connected.
+// Env returns the environment of a command that changes something, not connected yet.
 func (g *Globals) Env() *engine.Env {
 	journal := g.Journal
 	if journal == "" {
@@ -221,14 +222,17 @@ func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) e
 	if e.Cluster, err = g.ClusterOfRelease(ctx); err != nil {
 		return err
 	}
+
 	client := helm.New(g.Kube, e.Cluster.Namespace, g.Debugf())
 	client.ForceUnlock, e.Helm = g.ForceUnlock, client
 	e.Progress, e.PodLogs, e.Clock = g.Progress(), e.Cluster.PodLog, e.Cluster.Clock(e.Clock)
 	defer e.Progress.Close()
+
 	objects, err := dynamic.NewForConfig(e.Cluster.REST)
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
+
 	e.Diff = (&diff.Client{Dynamic: objects, Release: g.Release, Namespace: e.Cluster.Namespace}).Manifests
 	return e.Cluster.Explain(body(e))
 }
@@ -251,8 +255,8 @@ func (g *Globals) On(c *cluster.Cluster, body func(*engine.Env) error) error {
 	return c.Explain(body(e))
 }
 
-// Connect reaches the cluster, and CloudStack with the credentials of --cloud-config or of the controller's Secret. A
-// file is judged first: that needs no network. Without credentials the cluster comes along with
+// Connect connects to the cluster, and to CloudStack with the credentials of --cloud-config or of the controller's
+// Secret. It checks a file first, which needs no network. Without credentials it returns the cluster and
 // access.ErrNoCredentials.
 func (g *Globals) Connect(ctx context.Context) (*cluster.Cluster, *access.Cloud, error) {
 	var cs *access.Cloud
@@ -288,7 +292,7 @@ func (g *Globals) Cluster(ctx context.Context) (*cluster.Cluster, error) {
 	return c, nil
 }
 
-// ClusterOfRelease is cluster, unless the release is in another namespace of it.
+// ClusterOfRelease is like Cluster, but returns an error if the release is in another namespace of the cluster.
 func (g *Globals) ClusterOfRelease(ctx context.Context) (*cluster.Cluster, error) {
 	c, err := g.Cluster(ctx)
 	if err == nil {
@@ -297,8 +301,8 @@ func (g *Globals) ClusterOfRelease(ctx context.Context) (*cluster.Cluster, error
 	return c, err
 }
 
-// ReleaseHere returns an error if the release is in another namespace than -n names. -n may be mistyped, and the
-// command would then change Services and nodes of the controller that runs in the other namespace.
+// ReleaseHere returns an error if the release is in another namespace than -n names. With a mistyped -n, the command
+// would change Services and nodes of the controller in that other namespace.
 func ReleaseHere(ctx context.Context, c *cluster.Cluster, release string) error {
 	namespace := c.ReleaseElsewhere(ctx, release)
 	if namespace == "" {
@@ -308,13 +312,14 @@ func ReleaseHere(ctx context.Context, c *cluster.Cluster, release string) error 
 		c.Namespace), "use -n "+namespace)
 }
 
-// waitedTooLong reports whether client-go's limiter, which has no type for it, gave a call up whose turn comes after
-// its deadline.
+// waitedTooLong reports whether client-go's rate limiter rejected the request because of its deadline. That error has
+// no type of its own.
 func waitedTooLong(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "would exceed context deadline")
 }
 
-// within bounds body by --timeout, and returns its cause instead of a bare "context deadline exceeded".
+// within runs body for at most --timeout. If body runs out of time, the error names --timeout instead of a bare
+// "context deadline exceeded".
 func (g *Globals) within(ctx context.Context, body func(context.Context) error) error {
 	if g.Timeout != 0 {
 		var cancel context.CancelFunc
@@ -325,7 +330,8 @@ func (g *Globals) within(ctx context.Context, body func(context.Context) error) 
 
 	err := body(ctx)
 
-	// A connection's deadline may pass a moment before the context's own, and what would end after it is not begun.
+	// The deadline of a connection may pass a moment before the context's own, and client-go does not start a call that
+	// would end after the deadline.
 	if deadline, bounded := ctx.Deadline(); bounded &&
 		(waitedTooLong(err) || errors.Is(err, context.DeadlineExceeded)) &&
 		time.Until(deadline) < time.Second {

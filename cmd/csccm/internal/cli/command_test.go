@@ -13,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A time-out names its flag, and has its own exit code, whoever gives up: client-go does so before a deadline that a
-// call would meet too late.
+// The error of a timeout names --timeout and has its own exit code, whatever detects the timeout first: client-go
+// rejects a call in advance if it would miss the deadline.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
+
 	limited := errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline")
 	for _, tc := range []struct {
 		timeout time.Duration
@@ -26,10 +27,10 @@ func TestTimeout(t *testing.T) {
 	}{
 		{time.Nanosecond, nil, 124, "timed out after 1ns (--timeout): waiting"},
 		{500 * time.Millisecond, limited, 124, "timed out after 500ms (--timeout)"},
-		// the connection's
+		// The deadline of the connection.
 		{500 * time.Millisecond, fmt.Errorf("read: %w", context.DeadlineExceeded), 124,
 			"timed out after 500ms (--timeout)"},
-		// a limit of a part of the command is not --timeout's
+		// The limit of a part of the command is not --timeout.
 		{time.Hour, limited, 1, "would exceed"},
 	} {
 		g := New(Streams{Getenv: func(string) string { return "" }})

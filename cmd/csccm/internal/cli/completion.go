@@ -15,23 +15,22 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// CompleteFlag registers a completion; a flag that does not exist is a mistake
-// of this program.
+// CompleteFlag registers a completion. It panics if the flag does not exist.
 func CompleteFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
 	}
 }
 
-// CompletionTimeout bounds the calls that a <TAB> makes. Tests, on a busy machine, give it more.
+// CompletionTimeout limits the calls of a completion. Tests set a longer time, for busy machines.
 var CompletionTimeout = 3 * time.Second
 
-// OneOf completes fixed values.
+// OneOf returns a completion with fixed values.
 func OneOf(values ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// Offer completes the names that list returns. Where it fails there are none; files are never offered.
+// Offer returns a completion with the names that list returns, or with none if it fails. It never offers files.
 func Offer(list func(context.Context) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), CompletionTimeout)
@@ -44,7 +43,7 @@ func Offer(list func(context.Context) ([]string, error)) cobra.CompletionFunc {
 	}
 }
 
-// CompleteFrom lists names out of the cluster.
+// CompleteFrom returns a completion with names that list reads from the cluster.
 func CompleteFrom(g *Globals, list func(context.Context, kubernetes.Interface) ([]string, error)) cobra.CompletionFunc {
 	return Offer(func(ctx context.Context) ([]string, error) {
 		rest, err := g.Kube.ToRESTConfig()
@@ -59,7 +58,7 @@ func CompleteFrom(g *Globals, list func(context.Context, kubernetes.Interface) (
 	})
 }
 
-// ContextNames are the contexts of the kubeconfig; they need no connection.
+// ContextNames returns a completion with the contexts of the kubeconfig. It makes no connection.
 func ContextNames(g *Globals) cobra.CompletionFunc {
 	return Offer(func(context.Context) ([]string, error) {
 		raw, err := g.Kube.ToRawKubeConfigLoader().RawConfig()
@@ -77,7 +76,8 @@ func takesFile(flag string) bool {
 	return strings.HasSuffix(flag, "-file") || strings.HasSuffix(flag, "-dir")
 }
 
-// CompleteRest gives what no completion was made for its own: a shell offers its files only where a path is wanted.
+// CompleteRest turns off file completion for all flags and arguments that have no completion of their own and take no
+// path.
 func CompleteRest(cmd *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{cmd.NonInheritedFlags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
@@ -94,8 +94,7 @@ func CompleteRest(cmd *cobra.Command) {
 	}
 }
 
-// NoArgs is cobra.NoArgs with a usage exit code; on the root it names the
-// unknown command.
+// NoArgs is cobra.NoArgs with the exit code of usage errors. It suggests similar names for an unknown subcommand.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -109,11 +108,11 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return Usagef("%s has no such subcommand, did you mean %s?", cmd.CommandPath(), strings.Join(near, " or "))
 	}
-	// Not repeated: it may be a secret in the wrong place.
+	// The error does not repeat the argument: it may be a secret in the wrong place.
 	return Usagef("%s takes no arguments beside its flags", cmd.CommandPath())
 }
 
-// OneArgument requires one argument and says what it names.
+// OneArgument requires one argument; what describes it for the error.
 func OneArgument(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// What ends a context. net/http hands out its cause in place of the context's own error, for which packages below cmd
-// look.
+// Causes that end a context. net/http returns the cause instead of the context's own error, and packages below cmd
+// check for the context's own error; see ended.Is.
 const (
 	ErrInterrupted = ended("interrupted")
 	ErrTimeout     = ended("timed out")
@@ -26,7 +26,7 @@ type ended string
 
 func (e ended) Error() string { return string(e) }
 
-// Is reports what the context's own error would be.
+// Is reports whether target is the context's own error for this cause.
 func (e ended) Is(target error) bool {
 	return e == ErrInterrupted && target == context.Canceled || e == ErrTimeout && target == context.DeadlineExceeded
 }
@@ -37,8 +37,8 @@ func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, 
 // Usage marks err as a command line that must be corrected.
 func Usage(err error) error { return &report.Error{Err: err, Code: report.ExitUsage} }
 
-// ExitCode is the process's exit code for err. Errors name theirs with an ExitCode method, report.Error above all;
-// everything else is a plain error.
+// ExitCode returns the process's exit code for err. Errors with an ExitCode method, such as report.Error, choose their
+// own; all others are plain failures.
 func ExitCode(err error) int {
 	switch {
 	case err == nil:
@@ -58,8 +58,8 @@ func ExitCode(err error) int {
 	return report.ExitFailure
 }
 
-// Classify turns the bare "context canceled" that libraries return into what
-// ended the context: ^C or --timeout. Errors that say more keep their text.
+// Classify replaces the bare "context canceled" that libraries return by what ended the context: ^C or --timeout.
+// Errors that say more keep their text.
 func Classify(ctx context.Context, err error) error {
 	if errors.Is(err, ErrInterrupted) || errors.Is(err, ErrTimeout) {
 		return err
@@ -70,22 +70,23 @@ func Classify(ctx context.Context, err error) error {
 	return err
 }
 
-// PrintError writes what is wrong and, where known, what would be right.
+// PrintError writes an error and, if known, its remedy.
 func (g *Globals) PrintError(cmd *cobra.Command, err error) {
 	g.command = cmd
 	text := strings.TrimSpace(err.Error())
 	var silent interface{ Silent() bool }
 	if text == "" || errors.As(err, &silent) && silent.Silent() {
-		return // a report on stdout has said it already
+		return // a report on stdout already shows it
 	}
-	// Several errors, or text from outside: no line of it begins as one of csccm's.
+	// The text may contain several errors or output of other programs. Indent it, so that none of its lines looks like
+	// one of csccm.
 	_, _ = fmt.Fprintf(g.ErrOut, "error: %s\n", strings.ReplaceAll(text, "\n", "\n       "))
 	if fix := RemedyOf(cmd, err); fix != "" {
 		_, _ = fmt.Fprintf(g.ErrOut, "  fix: %s\n", g.commands(fix))
 	}
 }
 
-// commands has each command line in a text work where the command works that runs.
+// commands adds the flags of the running command to each command line in a text, see Carry.
 func (g *Globals) commands(text string) string {
 	if g.command == nil {
 		return text
@@ -93,7 +94,7 @@ func (g *Globals) commands(text string) string {
 	return Carry(text, g.command, g.Connection)
 }
 
-// RemedyOf returns what would be right, or "" where nobody knows.
+// RemedyOf returns the remedy for an error, or "" if none is known.
 func RemedyOf(cmd *cobra.Command, err error) string {
 	if fix := report.RemedyOf(err); fix != "" {
 		return fix

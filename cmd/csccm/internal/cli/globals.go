@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is what the commands of csccm share: global flags, streams, connections, time limits, completion, errors
-// and exit codes.
+// Package cli contains what the commands of csccm share: global flags, streams, connections, time limits, completion,
+// errors and exit codes.
 package cli
 
 import (
@@ -46,8 +46,8 @@ type Globals struct {
 	Streams
 	shared
 
-	// Kube is the one source of the cluster connection, for client-go and Helm
-	// alike, so that --context or --as mean the same for both.
+	// Kube configures the cluster connection of both client-go and Helm, so that flags such as --context and --as apply
+	// to both.
 	Kube *genericclioptions.ConfigFlags
 	// Connection returns the flags that reach the same cluster; the kubeconfig is read once.
 	Connection func() []string
@@ -63,7 +63,7 @@ type Globals struct {
 	Accessible     bool
 	Timeout        time.Duration
 	Verbosity      int
-	Quiet          bool // no progress; warnings and failed steps alone
+	Quiet          bool // no progress; only warnings and failed steps
 }
 
 // New returns the flags with their defaults. What is written to the streams is escaped, see package terminal.
@@ -80,8 +80,8 @@ func New(s Streams) *Globals {
 	return g
 }
 
-// Inside returns the globals of a command that another one runs in the cluster of a connection: without questions, and
-// with its results on stderr.
+// Inside returns the Globals of a command that another command runs in the cluster of config. It asks no questions and
+// writes its results to stderr.
 func (g *Globals) Inside(config *rest.Config, command string) *Globals {
 	in := New(Streams{In: strings.NewReader(""), Out: g.ErrOut, ErrOut: g.ErrOut, Getenv: g.Getenv})
 	in.Color, in.Verbosity, in.Quiet, in.Yes = g.Color, g.Verbosity, g.Quiet, true
@@ -98,7 +98,7 @@ func (g *Globals) AddFlags(flags *pflag.FlagSet) {
 	kube := pflag.NewFlagSet("kube", pflag.ContinueOnError)
 	g.Kube.AddFlags(kube)
 	kube.VisitAll(func(f *pflag.Flag) {
-		// The less common half stays usable but out of the help.
+		// The less common flags are accepted but hidden in the help.
 		if !slices.Contains([]string{"kubeconfig", "context", "namespace", "as"}, f.Name) {
 			f.Hidden = true
 		}
@@ -120,7 +120,7 @@ func (g *Globals) AddFlags(flags *pflag.FlagSet) {
 	flags.CountVarP(&g.Verbosity, "verbose", "v", "say more; twice for details")
 }
 
-// Validate judges the flags that every command has.
+// Validate validates the flags that every command has.
 func (g *Globals) Validate() error {
 	if g.Timeout < 0 {
 		return Usagef("--timeout %s is negative", g.Timeout)
@@ -134,42 +134,43 @@ func (g *Globals) Validate() error {
 	return nil
 }
 
-// Interactive reports whether the command may ask. Both ends must be a terminal:
-// answers come from stdin, questions go to stderr.
+// Interactive reports whether the command may ask questions. stdin and stderr must both be terminals: answers come from
+// stdin, questions go to stderr.
 func (g *Globals) Interactive() bool {
 	_, in := report.Terminal(g.In)
 	_, out := report.Terminal(g.ErrOut)
 	return in && out && !g.NonInteractive && g.Getenv("CI") == ""
 }
 
-// Style is how to draw on w, g.Out or g.ErrOut.
+// Style returns the style of output on w, which is g.Out or g.ErrOut.
 func (g *Globals) Style(w io.Writer) report.Style {
 	s := report.Detect(w, g.Color, g.Getenv)
 	s.Carry = g.commands
 	return s
 }
 
-// Progress shows steps on stderr; the caller closes it.
+// Progress returns a display of steps on stderr; the caller closes it.
 func (g *Globals) Progress() *report.Progress {
 	p := report.NewProgress(g.ErrOut, g.Style(g.ErrOut), nil)
 	p.Quiet = g.Quiet
 	return p
 }
 
-// Prompter asks on the terminal, or refuses by naming the flag where there is none.
+// Prompter returns a Prompter that asks on the terminal. Without a terminal, it refuses and names the flag to use
+// instead.
 func (g *Globals) Prompter() prompt.Prompter {
 	if !g.Interactive() {
 		return prompt.NewRefusing()
 	}
 	in, inOK := g.In.(*os.File)
-	out, outOK := terminal.Raw(g.ErrOut).(*os.File) // drawn prompts control the terminal
+	out, outOK := terminal.Raw(g.ErrOut).(*os.File) // prompts write control sequences
 	if g.Accessible || g.Getenv("TERM") == "dumb" || !inOK || !outOK {
 		return prompt.NewLines(g.In, g.ErrOut)
 	}
 	return prompt.NewSurvey(in, out, g.Style(out).Color)
 }
 
-// Debugf writes details to stderr with -vv, and drops them otherwise.
+// Debugf returns a function that writes details to stderr with -vv, and drops them otherwise.
 func (g *Globals) Debugf() func(format string, v ...any) {
 	if g.Verbosity < 2 {
 		return func(string, ...any) {}
@@ -177,7 +178,7 @@ func (g *Globals) Debugf() func(format string, v ...any) {
 	return func(format string, v ...any) { _, _ = fmt.Fprintf(g.ErrOut, "debug: "+format+"\n", v...) }
 }
 
-// StateDir is where csccm keeps records of what it changed.
+// StateDir returns the directory in which csccm keeps records of what it changed.
 func (g *Globals) StateDir() string {
 	if dir := g.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "csccm")

@@ -20,17 +20,16 @@ const helpColumns = 80
 // advancedAnnotation marks flags that only --help=all shows.
 const advancedAnnotation = "csccm.io/advanced"
 
-// Advanced marks flags of a command for special cases: its help shows them with --help=all alone. names
-// are separated by blanks.
+// Advanced marks flags for special cases, which only --help=all shows. names are separated by spaces.
 func Advanced(cmd *cobra.Command, names string) {
 	for _, name := range strings.Fields(names) {
 		if err := cmd.Flags().SetAnnotation(name, advancedAnnotation, []string{"true"}); err != nil {
-			panic(err) // a name that no flag has
+			panic(err) // no flag has this name
 		}
 	}
 }
 
-// helpValue is the value of --help: a switch that also knows all.
+// helpValue is the value of --help: a boolean, or "all".
 type helpValue struct{ on, all bool }
 
 func (h *helpValue) String() string { return strconv.FormatBool(h.on) }
@@ -75,8 +74,8 @@ func AddHelp(root *cobra.Command, texts fs.FS) {
 	root.SetUsageFunc(func(cmd *cobra.Command) error { return t.Execute(cmd.OutOrStderr(), cmd) })
 }
 
-// addTexts gives commands their descriptions and examples: those of csccm cks list are in help/csccm-cks-list.txt. What
-// a command has already follows its description.
+// addTexts sets the descriptions and examples of commands. Those of csccm cks list are in help/csccm-cks-list.txt. A
+// description that a command already has is appended.
 func addTexts(cmd *cobra.Command, texts fs.FS) {
 	text, err := fs.ReadFile(texts, "help/"+strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt")
 	if err == nil {

@@ -18,12 +18,12 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// WatchFlags are those of commands that can show their result again and again.
+// WatchFlags are the flags of commands that can repeat and show their result each time.
 type WatchFlags struct {
 	On       bool
 	interval time.Duration
-	wait     bool          // until all is well
-	limit    time.Duration // of the wait; 0 = none
+	wait     bool          // until nothing fails
+	limit    time.Duration // limit of the wait; 0 means none
 }
 
 // MinInterval is the shortest time between two rounds.
@@ -45,7 +45,7 @@ func (f *WatchFlags) AddWatch(cmd *cobra.Command) {
 		t := cmd.Flags().Lookup("timeout")
 		switch {
 		case t == nil:
-		case f.wait: // a wait ends by itself at --timeout, so that its last round is shown
+		case f.wait: // a wait applies --timeout itself, to show its last round
 			f.limit, _ = cmd.Flags().GetDuration("timeout")
 			_ = t.Value.Set("0s")
 		case f.On && !t.Changed: // a watch ends by ^C
@@ -54,7 +54,7 @@ func (f *WatchFlags) AddWatch(cmd *cobra.Command) {
 	}
 }
 
-// Validate judges the flags.
+// Validate validates the flags.
 func (f *WatchFlags) Validate() error {
 	if f.interval < MinInterval {
 		return Usagef("--interval %s is too short; at least %s", f.interval, MinInterval)
@@ -65,10 +65,10 @@ func (f *WatchFlags) Validate() error {
 	return nil
 }
 
-// Round looks once and writes a report. open says what is not well, for a line while csccm waits.
+// Round makes one round and writes its report. open names what fails; it is shown while csccm waits.
 type Round = func(ctx context.Context, out io.Writer) (open string, err error)
 
-// Repeat shows rounds as the flags say.
+// Repeat runs one round, or several, as the flags say.
 func (f *WatchFlags) Repeat(ctx context.Context, g *Globals, look Round) error {
 	switch {
 	case f.wait:
@@ -80,9 +80,9 @@ func (f *WatchFlags) Repeat(ctx context.Context, g *Globals, look Round) error {
 	return err
 }
 
-// forever looks again and again until ctx ends, whose cause it returns. A terminal shows the newest round alone;
-// elsewhere rounds follow each other, YAML documents apart by "---". What a report says by its exit code is no reason
-// to stop; another error is.
+// forever runs rounds until ctx ends, and returns the cause of that. A terminal shows only the newest round. Other
+// outputs get the rounds one after the other, YAML documents separated by "---". Failures that a report already shows
+// do not stop it; other errors do.
 func (f *WatchFlags) forever(ctx context.Context, g *Globals, look Round) error {
 	style := g.Style(g.Out)
 	for {
@@ -103,7 +103,7 @@ func (f *WatchFlags) forever(ctx context.Context, g *Globals, look Round) error 
 		} else if g.Format != "json" && style.TTY {
 			now := style.Paint(report.Faint,
 				fmt.Sprintf("every %s, now %s", f.interval, time.Now().Format(time.TimeOnly)))
-			head = terminal.Own("\x1b[H\x1b[2J") + now + "\n\n" // to the top, and what is below is removed
+			head = terminal.Own("\x1b[H\x1b[2J") + now + "\n\n" // cursor to the top, clear the screen
 		}
 
 		if _, err := io.WriteString(g.Out, head+round.String()); err != nil {
@@ -121,8 +121,8 @@ func (f *WatchFlags) pause(ctx context.Context) {
 	}
 }
 
-// untilWell looks until a round has no error, or one of usage, and writes that round alone. After the limit it writes
-// the last round that ended, and returns an error. It also waits for an API server that does not answer.
+// untilWell runs rounds until one has no error, or a usage error, and writes only that round. After the limit it writes
+// the last complete round, and returns an error. It also waits while the API server does not answer.
 func (f *WatchFlags) untilWell(ctx context.Context, g *Globals, look Round) error {
 	limited := ctx
 	if f.limit > 0 {
@@ -166,7 +166,8 @@ func (f *WatchFlags) untilWell(ctx context.Context, g *Globals, look Round) erro
 	}
 }
 
-// Watched is how a watch ends. ^C is the way to end one, and so no error to speak of: there is only the exit code.
+// Watched converts the error of a watch that has ended. ^C is the normal way to end a watch, so it is not printed as an
+// error; only the exit code remains.
 func Watched(err error) error {
 	if errors.Is(err, ErrInterrupted) {
 		return &report.Error{Code: report.ExitInterrupted}

@@ -23,7 +23,7 @@ var (
 	errUser  = errors.New("interrupted")
 )
 
-// until waits with a limit of a minute and a round every ten seconds, and is interrupted after some time.
+// until runs untilWell with a limit of a minute and a round every ten seconds, and interrupts it after some time.
 func until(t *testing.T, interrupt time.Duration, look Round) (out, errOut bytes.Buffer, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -97,7 +97,7 @@ func TestUntilEnds(t *testing.T) {
 	}
 }
 
-// What a report does not say by its exit code ends a watch.
+// An error that is not the exit code of a report ends a watch.
 func TestForeverEnds(t *testing.T) {
 	t.Parallel()
 	f := WatchFlags{On: true, interval: time.Hour}
