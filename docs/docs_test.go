@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs holds the tests of the documentation.
+// Package docs contains the tests of the documentation.
 package docs
 
 import (
@@ -46,7 +46,7 @@ func read(t *testing.T) (root string, all []pages.Page, byPath map[string]pages.
 	return root, all, byPath
 }
 
-// target resolves a link of a page to a path in the repository and an anchor; ok is false for a link out of the
+// target resolves a link of a page to a path in the repository and an anchor. ok is false if the link leaves the
 // repository.
 func target(from, link string) (to, anchor string, ok bool) {
 	if rest, own := strings.CutPrefix(link, version.Pages); own {
@@ -93,7 +93,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	require.Greater(t, seen, 50)
 }
 
-// TestEveryFileIsNamed: some page names each file in docs/.
+// TestEveryFileIsNamed: each file in docs/ is named on a page.
 func TestEveryFileIsNamed(t *testing.T) {
 	t.Parallel()
 	root, all, _ := read(t)
@@ -122,8 +122,8 @@ func TestEveryFileIsNamed(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// `make X` on a page is a target of the Makefile, and each package in its lists exists: nothing else finds a missing
-// package before somebody runs the target.
+// Each `make X` on a page is a target of the Makefile, and each package in the Makefile's lists exists. Otherwise a
+// missing package would be noticed only when somebody runs the target.
 func TestMakefile(t *testing.T) {
 	t.Parallel()
 	root, all, _ := read(t)

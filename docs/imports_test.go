@@ -25,7 +25,7 @@ func goList(t *testing.T, args ...string) []string {
 	return strings.Fields(strings.ReplaceAll(string(out), " ", ">"))
 }
 
-// Everything that the controller links runs in the cluster with the keys of CloudStack.
+// Everything that is linked into the controller runs in the cluster, with the keys of CloudStack.
 func TestControllerLinksNothingOfTheInstaller(t *testing.T) {
 	t.Parallel()
 	all := goList(t, "-deps", "./cmd/cloudstack-ccm")
@@ -37,7 +37,8 @@ func TestControllerLinksNothingOfTheInstaller(t *testing.T) {
 	}
 }
 
-// layers of the installer's folders. A package imports those of its own layer and of those before it.
+// layers are the layers of the installer's folders. A package imports only packages of its own layer and of those
+// before it.
 var layers = [][]string{
 	{"report", "prompt", "poll"}, // text in and out
 	{"kube"},                     // one cluster
@@ -47,7 +48,7 @@ var layers = [][]string{
 	{"commands"},
 }
 
-// Imports of the installer point one way, and no command knows another one.
+// The installer's imports point in one direction, and no command imports another one.
 func TestImportsPointOneWay(t *testing.T) {
 	t.Parallel()
 	layer := func(path string) int {

@@ -26,10 +26,10 @@ var ours = regexp.MustCompile("(?:(?:https?|oci)://[^\\s\"'`<>()\\[\\]{}|\\\\]*c
 // elsewhere matches hosts of examples and tests, and names that are no addresses.
 var elsewhere = regexp.MustCompile(`^(\w+://)?([\w-]+\.)*(example\.(org|com)|invalid|test|localhost|svc)\b|^\w+://(127\.0\.0\.1|192\.0\.2\.|%s)`)
 
-// mentioned matches the name of a page in the text of another file.
+// mentioned matches the name of a page in another file.
 var mentioned = regexp.MustCompile(`(?:^|[\s("\x60;,])(docs/[\w-]+\.(?:md|yaml|svg))`)
 
-// wrong returns what is wrong with an address of this project, or "".
+// wrong returns what is wrong with an address of this project, "" if nothing is.
 func wrong(root string, byPath map[string]pages.Page, address string) string {
 	address = strings.TrimRight(strings.TrimPrefix(address, "oci://"), ".,;:*")
 	// addresses begin so, and the rest is a file of this folder; images are named after their programs
@@ -76,8 +76,8 @@ func wrong(root string, byPath map[string]pages.Page, address string) string {
 // folder must exist.
 var ending = regexp.MustCompile(`[:@%].*`)
 
-// TestPublishedPlaces reads each file of the repository: each address of this project is a published place, and the
-// file that it names exists.
+// TestPublishedPlaces reads each file of the repository. Each address of this project must be a published place, and
+// the file that it names must exist.
 func TestPublishedPlaces(t *testing.T) {
 	t.Parallel()
 	root, _, byPath := read(t)

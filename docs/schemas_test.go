@@ -53,7 +53,7 @@ func TestSchemas(t *testing.T) {
 // definitions are schemas by the name of their type.
 type definitions map[string]map[string]any
 
-// add adds the exported structs and strings of a file, and the constants of strings.
+// add adds the exported structs and strings of a file, and its string constants.
 func (defs definitions) add(t *testing.T, file *ast.File) {
 	t.Helper()
 	for _, d := range file.Decls {

@@ -22,7 +22,7 @@ type Command struct {
 	Args []string // Args[0] is the program's name
 }
 
-// shells are the languages of code blocks with commands; a block without a language may contain commands too.
+// shells are the languages of code blocks with commands. A block without a language may contain commands, too.
 var shells = []string{"", "sh", "bash", "console", "shell"}
 
 // Commands returns the command lines that run a program with one of the names, in code blocks and in the text.
@@ -51,7 +51,7 @@ func Commands(all []Page, names ...string) ([]Command, error) {
 	return out, nil
 }
 
-// between matches the shell operators between two commands of a line.
+// These expressions match shell operators between two commands of a line, comments, and the prompt.
 var (
 	between = regexp.MustCompile(`\s(?:\|\|?|&&?|;)(?:\s|$)|;\s|\$\(`)
 	comment = regexp.MustCompile(`\s#\s.*$|^#.*$`)
@@ -71,14 +71,14 @@ func pieces(line string) []string {
 // assignment matches a variable assignment before a command.
 var assignment = regexp.MustCompile(`^[A-Z_]+=\S*$`)
 
-// startsWith splits at white space only, without shell quoting: a piece that runs no such program need not be valid
-// shell syntax.
+// startsWith reports whether a piece runs one of the programs. It splits at white space only, without shell quoting,
+// because a piece that runs another program need not be valid shell syntax.
 func startsWith(piece string, names []string) bool {
 	words := program(strings.Fields(piece))
 	return len(words) > 0 && slices.Contains(names, words[0])
 }
 
-// program removes the words before the program (assignments, sudo, kubectl of a plugin, go run) and the program's
+// program removes the words before the program (assignments, sudo, kubectl before a plugin, go run) and the program's
 // directory: `go run ./release` runs the program release.
 func program(words []string) []string {
 	for len(words) > 0 && (assignment.MatchString(words[0]) || words[0] == "sudo") {
@@ -96,7 +96,7 @@ func program(words []string) []string {
 	return append([]string{path.Base(words[0])}, words[1:]...)
 }
 
-// Problem names the first subcommand or flag of the command line that root does not have; "" if it has all of them.
+// Problem describes the first subcommand or flag of the command line that root does not have; "" if there is none.
 func (c Command) Problem(root *cobra.Command) string {
 	cmd, rest := root, c.Args[1:]
 	for len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {

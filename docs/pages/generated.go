@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Part is a generated part of a page: the lines between <!-- NAME --> and <!-- /NAME -->. The closing comment omits
-// a colon in the name and what follows it.
+// Part is a generated part of a page: the lines between <!-- NAME --> and <!-- /NAME -->. If NAME contains a colon,
+// the closing comment has only the text before the colon.
 type Part struct {
 	Name string
 	Want string

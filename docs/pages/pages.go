@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pages parses the Markdown files of the repository for tests that check their links, their anchors and the
-// commands that a reader would run.
+// commands that they show.
 package pages
 
 import (

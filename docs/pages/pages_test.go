@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Wrong commands and flags on a page are found in each notation.
+// Incorrect commands and flags on a page are found in every notation.
 func TestCommandsAndTheirProblems(t *testing.T) {
 	t.Parallel()
 	root := &cobra.Command{Use: "csccm", Run: func(*cobra.Command, []string) {}}

@@ -43,12 +43,15 @@ func (s *Simulator) AdminHandler(routes ...AdminRoute) http.Handler {
 	}
 
 	for pattern, f := range map[string]func(*http.Request) (int, any, error){
-		"GET /healthz": s.adminHealth, "GET /ledger": s.adminLedger, "DELETE /ledger": s.adminResetLedger,
+		"GET /healthz":        s.adminHealth,
+		"GET /ledger":         s.adminLedger,
+		"DELETE /ledger":      s.adminResetLedger,
 		"GET /faults":         s.adminFaults,
 		"POST /faults":        s.adminInject,
 		"DELETE /faults":      s.adminDisarm,
 		"DELETE /faults/{id}": s.adminDisarm,
-		"POST /restart":       s.adminRestart, "POST /clock": s.adminClock,
+		"POST /restart":       s.adminRestart,
+		"POST /clock":         s.adminClock,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { adminAnswer(w, r, f) })
 	}
@@ -120,8 +123,7 @@ func adminAllowed(r *http.Request) error {
 		return adminError{http.StatusForbidden, fmt.Sprintf("host %q: use an address or localhost", host)}
 	}
 	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); (r.Method == http.MethodPost ||
-		r.Method == http.MethodPut) &&
-		kind != "application/json" {
+		r.Method == http.MethodPut) && kind != "application/json" {
 		return adminError{http.StatusUnsupportedMediaType, "send the body as Content-Type: application/json"}
 	}
 	return nil
@@ -154,7 +156,8 @@ func (s *Simulator) adminHealth(*http.Request) (int, any, error) {
 		"profile":     s.server.Latency.Name,
 		"calls":       s.ledger.Count(),
 		"runningJobs": len(s.st.Due),
-		"faults":      s.faults.Count.Load(), "time": s.server.Clock.Now().UTC().Format(time.RFC3339),
+		"faults":      s.faults.Count.Load(),
+		"time":        s.server.Clock.Now().UTC().Format(time.RFC3339),
 	}, nil
 }
 

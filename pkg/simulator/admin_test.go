@@ -94,7 +94,7 @@ func TestAdmin(t *testing.T) {
 	do("GET", "/nope", "", 404)
 }
 
-// TestAdminRefusesBrowsers: a web page could make a browser send these requests.
+// TestAdminRefusesBrowsers: a web page could make a browser send such requests.
 func TestAdminRefusesBrowsers(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{Clock: clock.RealClock{}})

@@ -23,7 +23,7 @@ func (s *Simulator) identify(c *wire.Call, r *http.Request, integration bool) *w
 	if c.API == nil || s.st.Registered(c.API) {
 		return s.identifyCaller(c, r, integration)
 	}
-	c.API = nil // handled like a command that does not exist
+	c.API = nil // handle it like a command that does not exist
 	err := s.identifyCaller(c, r, integration)
 	if err != nil && err.Key == "" {
 		err.Key = "errorresponse"
@@ -178,16 +178,15 @@ func htmlPage(w http.ResponseWriter, status int, text, uri string) {
 	w.WriteHeader(status)
 	//nolint:gosec // all values are escaped
 	_, _ = fmt.Fprintf(w,
-		"<html>\n<head>\n<meta http-equiv=\"Content-Type\" "+
-			"content=\"text/html;charset=ISO-8859-1\"/>\n"+
-			"<title>Error %d %s</title>\n</head>\n<body><h2>HTTP ERROR %d "+
-			"%s</h2>\n<table>\n<tr><th>URI:</th><td>%s</td></tr>\n"+
-			"<tr><th>STATUS:</th><td>%d</td></tr>\n<tr><th>MESSAGE:</th><td>%s</td></tr>\n</table>\n\n</body>\n</html>\n",
+		"<html>\n<head>\n<meta http-equiv=\"Content-Type\" content=\"text/html;charset=ISO-8859-1\"/>\n"+
+			"<title>Error %d %s</title>\n</head>\n<body><h2>HTTP ERROR %d %s</h2>\n"+
+			"<table>\n<tr><th>URI:</th><td>%s</td></tr>\n<tr><th>STATUS:</th><td>%d</td></tr>\n"+
+			"<tr><th>MESSAGE:</th><td>%s</td></tr>\n</table>\n\n</body>\n</html>\n",
 		status, html.EscapeString(text), status, html.EscapeString(text), html.EscapeString(uri), status,
 		html.EscapeString(text))
 }
 
-// checkAvailable checks the role (error 432), before any check of the parameters.
+// checkAvailable checks that the caller's role allows the command (error 432). It precedes all checks of parameters.
 func checkAvailable(c *wire.Call) *wire.Error {
 	if !c.Caller.Account.Role.Allows(c.API) {
 		// The id in the text is random and different in every answer.

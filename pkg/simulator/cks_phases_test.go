@@ -109,7 +109,7 @@ func (i *inside) Delete(ctx context.Context, c *InsideCluster) error {
 	return i.called(ctx, c, "delete %s %d", c.Name, len(c.Nodes))
 }
 
-// startInside is the world of Kubernetes clusters with a ClusterInside.
+// startInside starts the world of Kubernetes clusters with a ClusterInside.
 func startInside(t *testing.T) (*env, *inside) {
 	t.Helper()
 	in := &inside{proceed: make(chan error)}
@@ -118,7 +118,7 @@ func startInside(t *testing.T) (*env, *inside) {
 	return h, in
 }
 
-// goesOn waits for the given call, makes it return err, and waits until the cluster has the state.
+// goesOn waits for the given call, makes it return err, and waits until the cluster is in the state.
 func (i *inside) goesOn(h *env, call string, err error, state string) {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool {
@@ -199,7 +199,7 @@ func seenNodes(h *env) (out []InsideNode) {
 	return out
 }
 
-// TestClusterRestart: a restart leaves a cluster as it is, and a later result of ClusterInside is ignored.
+// TestClusterRestart: a restart does not change a cluster, and a later result of ClusterInside is ignored.
 func TestClusterRestart(t *testing.T) {
 	t.Parallel()
 	h, in := startInside(t)

@@ -41,8 +41,8 @@ func shapesOf(v any) map[string]string {
 	return out
 }
 
-// TestShapesOfCloud compares answers that make cloud got from a real server with the simulator's answers in the same
-// situation, by their shape.
+// TestShapesOfCloud compares the shape of answers that make cloud got from a real server with the shape of the
+// simulator's answers in the same situation.
 func TestShapesOfCloud(t *testing.T) {
 	t.Parallel()
 	const job = 10 * time.Second

@@ -28,7 +28,7 @@ func TestEventsAreBounded(t *testing.T) {
 	require.Same(t, last, got)
 }
 
-// TestEventTable finds slips in the table: each command is in the catalogue and has the parameter that names its
+// TestEventTable finds mistakes in the table: each command is in the catalogue and has the parameter that names its
 // object.
 func TestEventTable(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// everything creates an object of every family for an owner, only by calls of a root admin; owner are the parameters
+// everything creates an object of each family for an owner, using only calls of a root admin. owner are the parameters
 // that name the owner.
 func (h *env) everything(name string, owner ...string) {
 	h.t.Helper()
@@ -103,7 +103,7 @@ var ownedTables = []string{
 	"cniconfigs",
 }
 
-// startFresh starts a fresh world with room for many objects and tenants.
+// startFresh starts a fresh world with space for many objects and tenants.
 func startFresh(t *testing.T) *env {
 	t.Helper()
 	w := FreshWorld()

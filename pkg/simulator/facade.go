@@ -20,7 +20,7 @@ type (
 	InsideNode = wire.InsideNode
 )
 
-// ErrNodesNotReady is what ClusterInside.Start returns if the API answers but nodes are missing.
+// ErrNodesNotReady is returned by ClusterInside.Start if the API answers but nodes are missing.
 var ErrNodesNotReady = wire.ErrNodesNotReady
 
 type (

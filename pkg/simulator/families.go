@@ -46,9 +46,8 @@ var loadCommands = sync.OnceValues(func() (*implemented, error) {
 var commands = func() []wire.Command {
 	var all []wire.Command
 	for _, family := range [][]wire.Command{
-		network.Commands, compute.Commands, balancer.Commands, kubernetes.Commands, identity.Commands,
-		management.Commands, events.Commands,
-		jobs.Commands,
+		network.Commands, compute.Commands, balancer.Commands, kubernetes.Commands,
+		identity.Commands, management.Commands, events.Commands, jobs.Commands,
 	} {
 		all = append(all, family...)
 	}

@@ -134,7 +134,7 @@ func TestFaultProbability(t *testing.T) {
 // cut sends a signed call and checks that the connection closes without an answer.
 func (h *env) cut(user, command string, pairs ...string) {
 	h.t.Helper()
-	// POST: a client repeats a broken GET on its own.
+	// A POST, because clients repeat a broken GET on their own.
 	resp, err := http.Post(h.url+"?"+h.signed(user, command, pairs...).Encode(), "text/plain", nil)
 	if err == nil {
 		_ = resp.Body.Close()
@@ -236,8 +236,8 @@ func (h *env) network() string { return h.netID("k8s-net") }
 
 func (h *env) legacyIP() string { return h.ipID("203.0.113.20") }
 
-// TestCreatesOnOneAddressWait: create calls for one address wait for each other and retry every 5 s; those for other
-// addresses do not wait.
+// TestCreatesOnOneAddressWait: create calls for the same address wait for each other and retry every 5 s. Calls for
+// other addresses do not wait.
 func TestCreatesOnOneAddressWait(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{Latency: LatencyProfile{LockRetry: 5 * time.Second}})

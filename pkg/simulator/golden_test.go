@@ -26,9 +26,9 @@ import (
 )
 
 // The recordings in testdata/golden are replayed in their order on one simulator that starts as a fresh installation.
-// testdata/golden-scenario.txt holds the calls that prepare it and those that happened between the recordings; effects
-// of commands that the simulator does not implement are written to its state directly. testdata/golden-clusters,
-// testdata/golden-forwards, testdata/golden-tags and testdata/golden-cks with their scenarios come from other servers.
+// testdata/golden-scenario.txt has the calls that prepare it and the calls that were made between the recordings. Some
+// commands are not implemented in the simulator; their effects are written directly to its state.
+// testdata/golden-clusters, golden-forwards, golden-tags and golden-cks with their scenarios come from other servers.
 
 // scenario replays the recordings.
 type scenario struct {
@@ -99,7 +99,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// replay makes the calls before a case, then its own, and returns how the answer differs from the recording.
+// replay makes the calls that precede a case and its own call. It returns the difference between the answer and the
+// recording.
 func (s *scenario) replay(c *goldenCase) string {
 	s.pass(c)
 	s.runAll(s.script.before[c.Case])
@@ -115,8 +116,8 @@ func (s *scenario) replay(c *goldenCase) string {
 	return why
 }
 
-// pass advances the clock as the recorded caller waited: until the jobs of the previous calls have ended, unless the
-// case is an early poll or belongs to calls that were made at once.
+// pass advances the clock by the time that the recorded caller waited: until the jobs of the previous calls have
+// ended, unless the case is an early poll or one of several calls made at once.
 func (s *scenario) pass(c *goldenCase) {
 	switch {
 	case s.script.midJob[c.Case]:
@@ -127,7 +128,7 @@ func (s *scenario) pass(c *goldenCase) {
 	s.h.sim.runDue()
 }
 
-// sameMoment reports whether a case is one of several calls made at once and not the first of them.
+// sameMoment reports whether a case is one of several calls made at once, but not the first.
 func (s *scenario) sameMoment(c *goldenCase) bool {
 	if c.polled ||
 		c.index == 0 ||
@@ -138,7 +139,7 @@ func (s *scenario) sameMoment(c *goldenCase) bool {
 	return group(c.Case) == group(s.cases[c.index-1].Case)
 }
 
-// compare returns the difference between the answer and the recording; empty if there is none.
+// compare returns the difference between the answer and the recording, "" if there is none.
 func (s *scenario) compare(c *goldenCase, got answer) string {
 	blank := strings.NewReplacer(" ", "")
 	contentType := got.header.Get("Content-Type")
@@ -210,8 +211,8 @@ var (
 	randomUser = regexp.MustCompile(`for user id \[[0-9a-f-]+\]`)
 )
 
-// volatile members differ from call to call: traffic counters, figures of the machine and the process, times in
-// milliseconds, and what depends on the choice of a host.
+// volatile members differ from call to call: traffic counters, statistics of the machine and the process, times in
+// milliseconds, and everything that depends on the choice of a host.
 var volatile = store.SetOf("receivedbytes", "sentbytes", "gputotal", "gpuused", "hostname", "hostid", "vlanname",
 	"vlan", "expireAfter",
 	"cpuallocated", "cpuallocatedvalue", "cpuallocatedpercentage", "cpuallocatedwithoverprovisioning",
@@ -227,8 +228,8 @@ var volatile = store.SetOf("receivedbytes", "sentbytes", "gputotal", "gpuused", 
 // unordered arrays are sets of named objects; the server returns them in the order of a hash table.
 var unordered = store.SetOf("api", "params", "response", "service", "capability", "affinitygroup", "tag", "tags")
 
-// diff returns the first difference between a recorded value and the simulator's, with its path; key is the name of the
-// member that holds the values.
+// diff returns the first difference between a recorded value and the simulator's, with its path. key is the name of
+// the member with the values.
 func (b *bindings) diff(path, key string, want, got any) string {
 	differs := fmt.Sprintf("%s: %.200s instead of %.200s", path, fmt.Sprint(got), fmt.Sprint(want))
 	switch w := want.(type) {
@@ -455,7 +456,7 @@ var (
 	uuidPattern   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	publicAddress = regexp.MustCompile(`\b(192\.168\.2|172\.16\.15)\.\d+\b`)
 	placeholder   = regexp.MustCompile(`\{(@\w+|[0-9a-f-]+)\}`)
-	// nicAddress matches the address or the MAC of a NIC. The server chooses both unless the call names them.
+	// nicAddress matches the address or the MAC of a NIC. The server chooses them if the call does not.
 	nicAddress = regexp.MustCompile(`\b(10\.\d+\.\d+\.\d+|02:01(:[0-9a-f]{2}){4})\b`)
 )
 
@@ -527,7 +528,7 @@ func (b *bindings) translate(s string) string {
 	return nicAddress.ReplaceAllStringFunc(publicAddress.ReplaceAllStringFunc(s, own), own)
 }
 
-// bind maps a recorded id to one of the simulator's from now on.
+// bind maps a recorded id to an id of the simulator from now on.
 func (b *bindings) bind(recorded, ours string) {
 	if b.ours[recorded] == ours {
 		return
@@ -631,7 +632,7 @@ func (b *bindings) keepLearned() {
 }
 
 // sameText compares a recorded text with the simulator's: ids and addresses by their bindings, times and secrets by
-// their format.
+// their formats.
 func (b *bindings) sameText(want, got string) bool {
 	switch {
 	case want == got && !uuidPattern.MatchString(want) && !publicAddress.MatchString(want),

@@ -35,7 +35,7 @@ type env struct {
 	note    func(line string, a answer) // called for each call of a script and its job; may be nil
 }
 
-// start serves the shipped example unless the options name a world.
+// start serves the shipped example unless the options contain a world.
 func start(t *testing.T, o Options) *env {
 	t.Helper()
 	if o.World == nil {
@@ -55,13 +55,17 @@ func start(t *testing.T, o Options) *env {
 	t.Cleanup(integration.Close)
 	h.url, h.admin = srv.URL+"/client/api", integration.URL+"/client/api"
 	h.calls, h.vars = map[string]string{}, map[string]string{
-		"denied": wire.NoAccessText, "internal": wire.InternalErrorText, "ROOT": sim.st.Root().UUID, "nowhere": nowhere,
+		"denied":   wire.NoAccessText,
+		"internal": wire.InternalErrorText,
+		"ROOT":     sim.st.Root().UUID,
+		"nowhere":  nowhere,
 		"long":     strings.Repeat("n", 256),
 		"control":  "a\x01b",
 		"tab":      "a\tb",
 		"lines":    "a\r\nb",
 		"rocket":   "x\U0001F680",
-		"ranges60": manyRanges(RouterRanges), "ranges61": manyRanges(RouterRanges + 1),
+		"ranges60": manyRanges(RouterRanges),
+		"ranges61": manyRanges(RouterRanges + 1),
 	}
 
 	for name, offering := range offerings {
@@ -77,7 +81,8 @@ func start(t *testing.T, o Options) *env {
 
 // offerings are network offerings by their names in scripts.
 var offerings = map[string]string{
-	"isolated": "DefaultIsolatedNetworkOfferingWithSourceNatService", "shared": "DefaultSharedNetworkOffering",
+	"isolated":  "DefaultIsolatedNetworkOfferingWithSourceNatService",
+	"shared":    "DefaultSharedNetworkOffering",
 	"l2":        "DefaultL2NetworkOffering",
 	"l2vlan":    "DefaultL2NetworkOfferingVlan",
 	"tier":      "DefaultIsolatedNetworkOfferingForVpcNetworks",
@@ -95,7 +100,8 @@ type answer struct {
 
 var plainClient = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 
-// send sends a request as it is. Headers are name, value, name, value ...; a body is a form unless they say otherwise.
+// send sends a request without changes. Headers are name, value, name, value ...; unless they say otherwise, a body is
+// a form.
 func (h *env) send(method, target, body string, headers ...string) answer {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(h.t.Context(), method, target, strings.NewReader(body))
@@ -178,14 +184,14 @@ func (h *env) root(command string, pairs ...string) answer {
 	return h.get(h.admin + "?" + form(command, pairs...).Encode())
 }
 
-// ok demands success.
+// ok requires that the call succeeds.
 func (h *env) ok(a answer) answer {
 	h.t.Helper()
 	require.Equal(h.t, http.StatusOK, a.status, a.raw)
 	return a
 }
 
-// fails demands an error.
+// fails requires that the call fails.
 func (h *env) fails(a answer, code, cs int, text string) {
 	h.t.Helper()
 	require.Equal(h.t, code, a.status, a.raw)
@@ -198,7 +204,7 @@ func (h *env) fails(a answer, code, cs int, text string) {
 	require.Contains(h.t, a.body["errortext"], text)
 }
 
-// done demands that the job of an answer succeeds, and returns its result.
+// done requires that the job of an answer succeeds, and returns its result.
 func (h *env) done(user string, a answer) map[string]any {
 	h.t.Helper()
 	h.ok(a)

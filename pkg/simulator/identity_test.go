@@ -28,7 +28,7 @@ func (h *env) login(user, password, domain string) (answer, func(command string,
 	}
 }
 
-// obj returns the one object inside an answer.
+// obj returns the only object in an answer.
 func (h *env) obj(a answer, name string) map[string]any {
 	h.t.Helper()
 	h.ok(a)
@@ -55,7 +55,7 @@ func (h *env) tenant(domain, account string, pairs ...string) (domainID, account
 	return domainID, id(a), userID
 }
 
-// TestSession has what the recorded cases login.* and logout.ok lack.
+// TestSession has the cases that the recordings login.* and logout.ok lack.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})

@@ -22,7 +22,7 @@ type Call struct {
 	Command string            `json:"command"`          // as sent; empty if there was none
 	Caller  string            `json:"caller,omitempty"` // user name; empty for unauthenticated calls
 	Params  map[string]string `json:"params"`           // by lower-case name, without secrets
-	// HTTP status; 0 if the connection was closed without an answer
+	// Status is the HTTP status; 0 if the connection was closed without an answer.
 	Status    int    `json:"status"`
 	ErrorCode int    `json:"errorCode,omitempty"` // CloudStack's errorcode; 0 on success
 	JobID     string `json:"jobID,omitempty"`     // the job that the call started
@@ -43,7 +43,7 @@ type ledgerEntry struct {
 
 // Ledger records every call, so that tests can assert API call budgets.
 type Ledger struct {
-	// jobs sets the outcomes of the jobs that the calls started.
+	// jobs adds the outcomes of the jobs that the calls started.
 	jobs func([]Call)
 
 	mu     sync.Mutex
@@ -54,7 +54,7 @@ type Ledger struct {
 
 func newLedger() *Ledger { return &Ledger{counts: map[string]int{}} }
 
-// Calls returns the calls since the last reset in the order in which they were answered. If there were too many, it
+// Calls returns the calls since the last reset, in the order in which they were answered. If there were too many, it
 // returns only the newest.
 func (l *Ledger) Calls() []Call { return l.Find("", "") }
 
@@ -72,8 +72,7 @@ func (l *Ledger) Find(command, caller string) []Call {
 	return l.withJobs(out)
 }
 
-// Newest returns the newest calls, the newest first: those since a moment, and at least atLeast of them if there are as
-// many.
+// Newest returns calls, newest first: all calls since a time, and older ones until there are atLeast.
 func (l *Ledger) Newest(since time.Time, atLeast int) []Call {
 	out := []Call{}
 	l.mu.Lock()
@@ -149,7 +148,7 @@ func (l *Ledger) add(e ledgerEntry) {
 	l.calls = append(l.calls, e)
 }
 
-// record records a call that began at a moment, and its outcome.
+// record records a call that began at the time began, with its outcome.
 func (s *Simulator) record(ctx context.Context, req *wire.Request, o *outcome, began time.Time) {
 	now := s.server.Clock.Now()
 	e := ledgerEntry{

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// listCase is one query for objects of others.
+// listCase is a query for objects of other owners.
 type listCase struct {
 	api  *catalogue.API
 	args []string
@@ -25,7 +25,7 @@ type listCase struct {
 // ownerless are lists of objects without an owner.
 var ownerless = store.SetOf("listApis", "listNetworkOfferings", "listVPCOfferings", "listRolePermissions", "listZones")
 
-// listCases returns all list commands with the filters that widen them, and with every id of the given objects that
+// listCases returns all list commands with the filters that widen them, and with each id of the given objects that
 // they accept.
 func (h *env) listCases(objects map[store.RefKind][]string) []listCase {
 	h.t.Helper()
@@ -64,16 +64,18 @@ func (h *env) listCases(objects map[store.RefKind][]string) []listCase {
 // objectsOf returns the ids of an account's objects by the kind of their parameters.
 func (h *env) objectsOf(a *store.Account) map[store.RefKind][]string {
 	kinds := map[string][]store.RefKind{
-		"networks": {store.RefNetwork},
-		"vpcs":     {store.RefVPC},
-		"acllists": {store.RefACLList},
-		"aclitems": {store.RefACLItem},
-		"vms":      {store.RefVM},
-		"ips":      {store.RefIP},
-		"lbrules":  {store.RefLBRule, store.RefRule},
-		"fwrules":  {store.RefFWRule},
-		"pfrules":  {store.RefPFRule},
-		"policies": {store.RefSticky}, "certs": {store.RefSSLCert}, "kubernetesclusters": {store.RefKubernetesCluster},
+		"networks":           {store.RefNetwork},
+		"vpcs":               {store.RefVPC},
+		"acllists":           {store.RefACLList},
+		"aclitems":           {store.RefACLItem},
+		"vms":                {store.RefVM},
+		"ips":                {store.RefIP},
+		"lbrules":            {store.RefLBRule, store.RefRule},
+		"fwrules":            {store.RefFWRule},
+		"pfrules":            {store.RefPFRule},
+		"policies":           {store.RefSticky},
+		"certs":              {store.RefSSLCert},
+		"kubernetesclusters": {store.RefKubernetesCluster},
 	}
 
 	out := map[store.RefKind][]string{}
@@ -86,8 +88,8 @@ func (h *env) objectsOf(a *store.Account) map[store.RefKind][]string {
 	return out
 }
 
-// TestListsKeepOwnersApart calls every list command in every way for the objects of an account and of a project, as
-// callers who may and who may not see them.
+// TestListsKeepOwnersApart calls every list command in every way for the objects of an account and of a project, both
+// as callers who may see them and as callers who may not.
 func TestListsKeepOwnersApart(t *testing.T) {
 	t.Parallel()
 	h := startFresh(t)

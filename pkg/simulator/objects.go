@@ -11,8 +11,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// Objects are the networks, VMs, addresses and rules of the simulated CloudStack, for somebody who looks at it. They
-// hold no secrets.
+// Objects are the networks, VMs, addresses and rules of the simulated CloudStack, for display. They contain no
+// secrets.
 type Objects struct {
 	Version   string
 	Networks  []NetworkInfo
@@ -27,7 +27,7 @@ type NetworkInfo struct {
 	ID, Name, Type, State, CIDR string
 	Owner                       string // account or project; empty if it belongs to a domain
 	Offering                    string
-	VPC, ACL                    string // names; empty if it is no tier
+	VPC, ACL                    string // names; empty unless it is a tier
 }
 
 // VMInfo is a virtual machine.
@@ -50,7 +50,7 @@ type AddressInfo struct {
 	VPC                       string // name
 	SourceNAT                 bool
 	StaticNAT                 string   // ID of the VM
-	Open                      []string // what the firewall lets in, such as "tcp 80-443 from 0.0.0.0/0"
+	Open                      []string // what the firewall allows, such as "tcp 80-443 from 0.0.0.0/0"
 	Tags                      []string // KEY=VALUE
 }
 
@@ -77,7 +77,7 @@ type ForwardInfo struct {
 	Sources              []string
 }
 
-// Objects ends the jobs that are due and returns the objects that exist.
+// Objects runs the jobs that are due and returns the objects that exist.
 func (s *Simulator) Objects() Objects {
 	s.runDue()
 	s.mu.RLock()
@@ -221,7 +221,10 @@ func ruleInfo(r *store.LBRule) RuleInfo {
 		Owner:       ownerName(r.Account),
 		Port:        r.PublicPort,
 		PrivatePort: r.PrivatePort,
-		Protocol:    r.Protocol, Algorithm: r.Algorithm, Sources: r.CIDRs, Tags: tagTexts(r.Tags),
+		Protocol:    r.Protocol,
+		Algorithm:   r.Algorithm,
+		Sources:     r.CIDRs,
+		Tags:        tagTexts(r.Tags),
 	}
 
 	if r.Internal {

@@ -22,8 +22,9 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// TestScripts plays each scenario of testdata/scripts in a world of its own. "== NAME" begins a scenario; what is above
-// the first one of a file names the world ("world FILE [DURATION OF JOBS]") and begins each of its scenarios.
+// TestScripts runs each scenario of testdata/scripts in its own world. "== NAME" begins a scenario. The lines above
+// the first scenario of a file name the world ("world FILE [DURATION OF JOBS]") and are the beginning of each of its
+// scenarios.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/scripts/*.txt")
@@ -148,7 +149,7 @@ func (h *env) play(script string) *env {
 	return h
 }
 
-// direct does what a line of a script says that is no call:
+// direct executes a line of a script that is not a call:
 //
 //	set NAME VALUE, upper NAME VALUE   binds a name; upper in upper case
 //	let NAME USER COMMAND ...          a name for the beginning of calls
@@ -213,7 +214,7 @@ func (h *env) direct(line string) bool {
 	return true
 }
 
-// reserve changes the state of all public addresses in a state: no implemented command does so.
+// reserve changes the state of all public addresses that are in a given state. No implemented command does so.
 func (h *env) reserve(from, to string) {
 	h.sim.mu.Lock()
 	defer h.sim.mu.Unlock()
@@ -378,7 +379,7 @@ func pick(a answer, object map[string]any, path string) any {
 	return lookup(object, path)
 }
 
-// count returns the count of a list, or the length of the longest list in an answer without one.
+// count returns the count of a list. For an answer without count it returns the length of the longest list.
 func count(body map[string]any) int {
 	if n, ok := body["count"].(float64); ok {
 		return int(n)

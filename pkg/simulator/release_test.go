@@ -43,7 +43,7 @@ func TestReleases(t *testing.T) {
 	require.EqualError(t, err, `world: CloudStack "4.15.1": there are 4.16 to 4.22`)
 }
 
-// Each line of the table: the release before lacks it, the release has it, and the newest shows it.
+// For each line of the table: the previous release lacks it, the release has it, and the newest release shows it.
 func TestDifferencesOfReleases(t *testing.T) {
 	t.Parallel()
 	newest, err := catalogue.Load()
@@ -91,7 +91,7 @@ func TestDifferencesOfReleases(t *testing.T) {
 	}
 }
 
-// releaseEnv starts the world of balancer tests as a release, with a rule.
+// releaseEnv starts the world of balancer tests as a given release, with a rule.
 func releaseEnv(t *testing.T, version string) *env {
 	t.Helper()
 	w := readWorld(t, "balancer.yaml")
@@ -101,7 +101,7 @@ func releaseEnv(t *testing.T, version string) *env {
 		create publicport=80 protocol=tcp cidrlist=10.0.0.0/8 > rule`)
 }
 
-// How each release behaves to clients.
+// How each release behaves towards clients.
 func TestAnswersOfReleases(t *testing.T) {
 	t.Parallel()
 	for _, version := range append(Releases(), patchReleases...) {
@@ -136,7 +136,7 @@ func TestAnswersOfReleases(t *testing.T) {
 				admin listApis name=createLoadBalancerRule => /api.0.name=createLoadBalancerRule`)
 			assert.Equal(t, has("4.18"), strings.Contains(h.last.raw, `"name":"cidrlist"`))
 
-			// Commands that are not there are unknown, with or without keys.
+			// Commands that do not exist are unknown, with or without keys.
 			a := h.call("d/a", "addVirtualMachinesToKubernetesCluster", "id", nowhere, "virtualmachineids", nowhere)
 			b := h.call("d/a", "noSuchCommand")
 			assert.Equal(t, has("4.19"), a.status != b.status || a.key != b.key, a.raw)

@@ -31,8 +31,8 @@ func TestSignatureVersions(t *testing.T) {
 	`)
 }
 
-// TestOrderOfChecks has the cases that the recordings auth.* lack: the server checks the role before the signature, and
-// both before the parameters.
+// TestOrderOfChecks has the cases that the recordings auth.* lack. The server checks the role before the signature,
+// and both before the parameters.
 func TestOrderOfChecks(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})

@@ -29,7 +29,7 @@ type RouterRule struct {
 	Port, PrivatePort   int
 	Internal            bool
 	Algorithm, Protocol string
-	// as stored: separated by blanks after create, by commas after update; empty: all sources
+	// CIDRList is as stored: separated by blanks after create, by commas after update; empty: all sources.
 	CIDRList    string
 	Members     []RouterMember
 	Sticky      *RouterSticky
@@ -40,8 +40,8 @@ type RouterRule struct {
 	Filter   []RouterFilter
 }
 
-// RouterRanges is how many source ranges a rule can have. With more, the job of every later change of a rule in the
-// network or VPC fails until the rule is deleted or has fewer.
+// RouterRanges is the maximum number of source ranges of a rule. With more, the job of every later change of a rule in
+// the network or VPC fails, until the rule is deleted or has fewer.
 const RouterRanges = store.MaxRanges
 
 // RouterMember is an address that a rule forwards to.
@@ -64,9 +64,9 @@ type RouterFilter struct {
 	From, To int // the ports that it matches; both 0: all ports of the rule
 }
 
-// Router ends the jobs that are due and returns the configuration of the routers. It does not contain changes of
-// pending or failed jobs: rules in state Add were never sent to the router, and rules in state Deleting are still in
-// force.
+// Router runs the jobs that are due and returns the configuration of the routers. It does not contain changes of
+// pending or failed jobs: rules in state Add were never sent to the router, and the router still has rules in state
+// Deleting.
 func (s *Simulator) Router() Router {
 	s.runDue()
 	s.mu.RLock()
@@ -103,7 +103,7 @@ func (s *Simulator) WatchRouter(ctx context.Context, notify func(Router)) {
 	}
 }
 
-// idle is how long a watcher waits if no job is running; a call wakes it.
+// idle is the time that a watcher waits if no job is running. Calls wake it.
 const idle = time.Hour
 
 func (s *Simulator) untilDue() time.Duration {
@@ -139,7 +139,7 @@ func (w *watch) wake() {
 	}
 }
 
-// routed returns a rule as it is configured on the router, or false if it was never sent to the router.
+// routed returns a rule as it is configured on the router, or false if it is not on the router.
 func routed(st *store.State, r *store.LBRule) (RouterRule, bool) {
 	out := RouterRule{
 		ID:          r.UUID,
@@ -148,7 +148,9 @@ func routed(st *store.State, r *store.LBRule) (RouterRule, bool) {
 		Port:        r.PublicPort,
 		PrivatePort: r.PrivatePort,
 		Internal:    r.Internal,
-		Algorithm:   strings.ToLower(r.Algorithm), Protocol: cmp.Or(r.Told, r.Protocol), CIDRList: r.CIDRs,
+		Algorithm:   strings.ToLower(r.Algorithm),
+		Protocol:    cmp.Or(r.Told, r.Protocol),
+		CIDRList:    r.CIDRs,
 	}
 
 	for _, m := range r.Members {
@@ -198,8 +200,8 @@ func filter(st *store.State, r *store.LBRule) (bool, []RouterFilter) {
 	return true, out
 }
 
-// aclFilter returns the ACL of a tier as it applies to an internal load balancer: it does not apply to sources in the
-// tier itself, because their traffic is not forwarded.
+// aclFilter returns the ACL of a tier as it applies to an internal load balancer. It allows sources in the tier
+// itself, because their traffic is not forwarded.
 func aclFilter(st *store.State, n *store.Network, port int) (bool, []RouterFilter) {
 	filtered, items := tierFilter(st, n, "tcp", port, port)
 	if !filtered {

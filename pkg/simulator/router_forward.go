@@ -17,18 +17,18 @@ type RouterForward struct {
 	Address       netip.Addr // public
 	Protocol      string     // tcp or udp
 	Port, EndPort int        // public ports
-	PrivatePort   int        // of Port; in a range of several ports, all private ports equal the public ones
+	PrivatePort   int        // private port of Port; if it is a range of several ports, it equals the public range
 	VM            string     // the name of the VM
 	Guest         netip.Addr
 	Running       bool // whether the VM runs; a stopped VM does not answer
-	// Sources are the clients whose packets the rule takes; empty: all. Only the router of a VPC applies the rule's
-	// cidrlist.
+	// Sources are the clients to whose packets the rule applies; empty: all. Only the router of a VPC applies the
+	// rule's cidrlist.
 	Sources []netip.Prefix
-	// Hairpin is the isolated network in whose router clients of the network itself get the router's address, so that
-	// answers return through the router. It is not valid in a VPC, whose router does not do that.
+	// Hairpin is the CIDR of the isolated network. The router replaces the source address of clients in that network
+	// by its own, so that answers return through the router. It is not valid in a VPC, whose router does not do that.
 	Hairpin netip.Prefix
-	// Filtered reports whether Filter applies. Its ports are public ones (the firewall of the address), or with ByACL
-	// private ones (the ACL of the tier, which packets pass with the VM's address). Packets that match no item are
+	// Filtered reports whether Filter applies. Its ports are public ports (firewall of the address), or private ports
+	// if ByACL is set (ACL of the tier, which packets pass with the VM's address). Packets that match no item are
 	// dropped.
 	Filtered, ByACL bool
 	Filter          []RouterFilter
@@ -48,7 +48,9 @@ func forwarded(st *store.State, r *store.PFRule) (RouterForward, bool) {
 		Port:        r.PublicStart,
 		EndPort:     r.PublicEnd,
 		PrivatePort: r.PrivateStart,
-		VM:          r.VM.Name, Guest: guest, Running: r.VM.State == store.VMRunning,
+		VM:          r.VM.Name,
+		Guest:       guest,
+		Running:     r.VM.State == store.VMRunning,
 	}
 
 	if r.Network.VPC != nil {
@@ -96,7 +98,7 @@ func tierFilter(st *store.State, n *store.Network, protocol string, from, to int
 	return true, out
 }
 
-// protocolNumber has the numbers that ACL items may have in the place of names.
+// protocolNumber has the numbers that ACL items may use instead of names.
 var protocolNumber = map[string]string{"tcp": "6", "udp": "17"}
 
 func portFilter(allow bool, cidrs []string, from, to *int) RouterFilter {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRouterForwards: the router of an isolated network ignores the cidrlist and applies the firewall of the address;
-// that of a VPC applies the cidrlist and the tier's ACL to the private port.
+// TestRouterForwards: the router of an isolated network ignores the cidrlist and applies the firewall of the address.
+// The router of a VPC applies the cidrlist, and the tier's ACL to the private port.
 func TestRouterForwards(t *testing.T) {
 	t.Parallel()
 	some := func(s ...string) []netip.Prefix { return prefixes(s) }
@@ -47,8 +47,12 @@ func TestRouterForwards(t *testing.T) {
 		Port:        82,
 		EndPort:     82,
 		PrivatePort: 30082,
-		VM:          "tier-1", Guest: netip.MustParseAddr("10.2.1.11"), Running: true, Filtered: true, ByACL: true,
-		Filter: []RouterFilter{{Sources: some("192.0.2.1/32")}},
+		VM:          "tier-1",
+		Guest:       netip.MustParseAddr("10.2.1.11"),
+		Running:     true,
+		Filtered:    true,
+		ByACL:       true,
+		Filter:      []RouterFilter{{Sources: some("192.0.2.1/32")}},
 	}}, forwards)
 
 	isolated := startScript(t, "network", Options{})

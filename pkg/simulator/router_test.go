@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRouterOfVPC: ACLs lie before an internal balancer, and not before a public one.
+// TestRouterOfVPC: ACLs apply to an internal balancer, but not to a public one.
 func TestRouterOfVPC(t *testing.T) {
 	t.Parallel()
 	h := startScript(t, "router", Options{})
@@ -50,7 +50,7 @@ func TestRouterOfVPC(t *testing.T) {
 	}, rules[1].Filter)
 }
 
-// TestRouterAndStickiness: a policy is in force when its job has ended, and the older one until then.
+// TestRouterAndStickiness: a policy takes effect when its job has ended; until then the older one stays in effect.
 func TestRouterAndStickiness(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
@@ -74,8 +74,8 @@ func manyRanges(n int) string {
 	return strings.Join(out, ",")
 }
 
-// TestOldReleaseTellsRouterOfAlgorithmsOnly: before 4.22 a changed protocol is listed, but not in force until the
-// router is told of something else.
+// TestOldReleaseTellsRouterOfAlgorithmsOnly: before 4.22, lists show a changed protocol, but it takes effect only when
+// the router is updated for another reason.
 func TestOldReleaseTellsRouterOfAlgorithmsOnly(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]string{"4.19.3": "tcp", "4.22": "tcp-proxy"} {

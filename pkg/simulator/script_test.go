@@ -194,8 +194,8 @@ func (s *scenario) call(step step) {
 	s.ids.bindResult(s.t, step, a.body)
 }
 
-// byHand applies what a command of the recorded server did that the simulator does not implement: it sets a field, or
-// makes one of the named changes. It returns the id of a new object.
+// byHand applies the effect of a command that the simulator does not implement: it sets a field or makes one of the
+// named changes. It returns the id of a new object.
 func byHand(st *store.State, table, id, change, value string, now time.Time) (made string) {
 	switch change {
 	case "restart":
@@ -226,7 +226,7 @@ func byHand(st *store.State, table, id, change, value string, now time.Time) (ma
 	return ""
 }
 
-// keep remembers the keys in an answer of registerUserKeys.
+// keep stores the keys in an answer of registerUserKeys.
 func (s *scenario) keep(caller string, body map[string]any) {
 	k, _ := body["userkeys"].(map[string]any)
 	if old, ok := s.keys[caller]; ok {

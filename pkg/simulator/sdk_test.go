@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TestSDK: the official Go SDK signs, sends and decodes as with a real server.
+// TestSDK: the official Go SDK signs, sends and decodes as it does with a real server.
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{Clock: clock.RealClock{}})
@@ -38,7 +38,7 @@ func TestSDK(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "lb (1) [a]:,/%&=+'!", got.Name)
 
-	// The SDK escapes ~ and * as the server does not: the call fails with 401, as in real life.
+	// The SDK escapes ~ and * unlike the server, so the call fails with 401, as with a real server.
 	list := cs.LoadBalancer.NewListLoadBalancerRulesParams()
 	list.SetKeyword("a~b")
 	_, err = cs.LoadBalancer.ListLoadBalancerRules(list)

@@ -22,8 +22,8 @@ import (
 //go:embed network-offerings.json
 var networkOfferingsJSON []byte
 
-// addNetworkOfferings creates the built-in offerings. Those for the tiers of VPCs have no conserve mode before 4.20, as
-// its users report.
+// addNetworkOfferings creates the built-in offerings. Before 4.20, offerings for VPC tiers have no conserve mode, as
+// users of those releases report.
 func addNetworkOfferings(st *store.State, r catalogue.Release, now time.Time) error {
 	var all []json.RawMessage
 	if err := json.Unmarshal(networkOfferingsJSON, &all); err != nil {
@@ -47,7 +47,7 @@ func addNetworkOfferings(st *store.State, r catalogue.Release, now time.Time) er
 	return nil
 }
 
-// addNetworkOffering creates an offering as listNetworkOfferings shows it, but for what changes.
+// addNetworkOffering creates an offering from its JSON in listNetworkOfferings, with the fields in change replaced.
 func addNetworkOffering(
 	st *store.State, body json.RawMessage, change map[string]any, now time.Time,
 ) (*store.NetworkOffering, error) {
@@ -81,7 +81,8 @@ func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue) {
 			Kind:        kind,
 			Description: description,
 			Public:      public,
-			Builtin:     true, Rules: rules,
+			Builtin:     true,
+			Rules:       rules,
 		})
 	}
 
@@ -117,10 +118,10 @@ func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue) {
 
 	cksRole := add(store.CKSProjectRole, store.RoleUser, "Project Kubernetes Service Role", false,
 		append(cks, rule("*", false))...)
-	cksRole.Builtin = false // as listRoles shows it
+	cksRole.Builtin = false // listRoles shows this role as not built in
 }
 
-// addVPCOfferings creates the built-in offerings.
+// addVPCOfferings creates the built-in VPC offerings.
 func addVPCOfferings(st *store.State, now time.Time) {
 	const router = "VpcVirtualRouter"
 	// all returns every service except those in without. Their provider is provider, unless special lists others.

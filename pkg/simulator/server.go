@@ -39,7 +39,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 	}
 
 	switch path := r.URL.Path; {
-	// the servlet serves all paths below /client/api
+	// The servlet serves all paths below /client/api.
 	case path == "/client/api" || strings.HasPrefix(path, "/client/api/"):
 	case path == "/client" || path == "/client/":
 		page := "<!DOCTYPE html><html><head><title>cloudstack-sim</title></head><body>The API is at " +
@@ -73,7 +73,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 	s.answer(w, r, req, o)
 }
 
-// handle runs the checks in CloudStack's order, and then the command.
+// handle runs the checks in CloudStack's order and then the command.
 func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool) outcome {
 	faults := s.faults.Match(req.Command, s.server.Cat.ByName[req.Command],
 		func() string { return s.sender(r, req, integration) })
@@ -104,7 +104,7 @@ func (s *Simulator) handle(w http.ResponseWriter, r *http.Request, req *wire.Req
 	return o
 }
 
-// runDue ends the jobs that are due.
+// runDue runs the steps and ends of jobs that are due.
 func (s *Simulator) runDue() {
 	next := s.nextDue.Load()
 	if next == 0 || s.server.Clock.Now().UnixNano() < next {
@@ -121,7 +121,7 @@ func (s *Simulator) runDueLocked() {
 	s.watch.wake()
 }
 
-// scheduled starts the work of jobs outside of the simulator, and remembers when the next job is due.
+// scheduled starts the work that jobs do without the lock, and stores when the next job is due.
 func (s *Simulator) scheduled() {
 	for _, o := range jobs.TakeOutside(s.st) {
 		go func() {
@@ -222,7 +222,7 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 	}
 
 	if cmd.Lock != nil {
-		// The create phase holds the lock of an address's or account's row.
+		// The create phase locks the row of an address or an account.
 		s.mu.RLock()
 		err := c.ProcessParams()
 		key := ""
@@ -278,8 +278,7 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 	return result(body, err)
 }
 
-// acquire takes the lock of the row of a create phase. In profiles with latency, it also waits until no job holds the
-// row.
+// acquire locks the row of a create phase. In profiles with latency, it also waits until no job holds the row.
 func (s *Simulator) acquire(ctx context.Context, c *wire.Call, key string) (release func(), err error) {
 	for {
 		release, err := s.locks.Acquire(ctx, key)

@@ -36,8 +36,8 @@ type loginView struct {
 	ManagementID   string `json:"managementserverid,omitempty"`
 }
 
-// loginPath returns the path below ROOT of the login's domain, with a slash at both ends. Unlike in the paths of
-// listDomains, a leading ROOT is here the name of a domain below ROOT.
+// loginPath returns the path of the login's domain below ROOT, with a slash at both ends. Unlike in the paths of
+// listDomains, a leading ROOT is the name of a domain below ROOT here.
 func loginPath(sent string) string {
 	if !strings.HasSuffix(sent, "/") {
 		sent += "/"
@@ -112,11 +112,14 @@ func (s *Simulator) login(w http.ResponseWriter, req *wire.Request, now time.Tim
 	}
 
 	view := loginView{
-		Username: u.Username,
-		UserID:   u.UUID,
-		DomainID: u.Account.Domain.UUID,
-		Timeout:  int(wire.SessionTimeout(st).Seconds()),
-		Account:  u.Account.Name, FirstName: u.FirstName, LastName: u.LastName, Type: strconv.Itoa(u.Account.Typ()),
+		Username:      u.Username,
+		UserID:        u.UUID,
+		DomainID:      u.Account.Domain.UUID,
+		Timeout:       int(wire.SessionTimeout(st).Seconds()),
+		Account:       u.Account.Name,
+		FirstName:     u.FirstName,
+		LastName:      u.LastName,
+		Type:          strconv.Itoa(u.Account.Typ()),
 		Registered:    "false",
 		SessionKey:    ses.Key,
 		Is2FAEnabled:  "false",
@@ -149,7 +152,7 @@ func recordUser(st *store.State, u *store.User, kind, text string, now time.Time
 }
 
 // passwordFits reports whether the password is correct. Too many wrong passwords in a row disable the user, except
-// for users of root admin accounts.
+// users of root admin accounts.
 func passwordFits(st *store.State, u *store.User, password string) bool {
 	if u.Password != "" && subtle.ConstantTimeCompare([]byte(u.Password), []byte(password)) == 1 {
 		return true

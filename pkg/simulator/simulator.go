@@ -28,7 +28,8 @@ type Options struct {
 	Latency LatencyProfile   // zero: instant
 	Logger  *slog.Logger     // nil: silent; at level Debug every call is logged, without secrets
 	Seed    uint64           // seed of the random sequence for faults with a probability
-	// what happens inside the VMs of Kubernetes clusters; nil: always what CloudStack waits for
+	// Inside simulates what happens inside the VMs of Kubernetes clusters; nil: whatever CloudStack waits for
+	// succeeds.
 	Inside ClusterInside
 }
 
@@ -43,7 +44,7 @@ type Simulator struct {
 	watch   watch
 	nextDue atomic.Int64 // when the next job is due, in Unix nanoseconds; 0: no job
 	closed  atomic.Bool
-	ctx     context.Context // of work that jobs do outside of the simulator
+	ctx     context.Context // for the work that jobs do without the lock
 	cancel  context.CancelFunc
 
 	awayUntil atomic.Int64 // end of the downtime of a restart, in Unix nanoseconds; 0: none
@@ -125,7 +126,7 @@ func (s *Simulator) IntegrationHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
 }
 
-// Keys returns the API keys of a user. If several domains have a user of that name, prefix the domain: k8s/kubeadmin.
+// Keys returns the API keys of a user. If several domains have a user of that name, add the domain: k8s/kubeadmin.
 func (s *Simulator) Keys(username string) (apiKey, secretKey string, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -150,7 +151,7 @@ func (s *Simulator) Keys(username string) (apiKey, secretKey string, ok bool) {
 	return u.APIKey, u.SecretKey, true
 }
 
-// runJobs runs jobs when they are due, even if nobody calls, until Close: what happens inside VMs must begin in time.
+// runJobs runs jobs when they are due, even without calls, until Close: work inside VMs must start in time.
 func (s *Simulator) runJobs() {
 	for s.ctx.Err() == nil {
 		changed := s.watch.next()
@@ -168,8 +169,8 @@ func (s *Simulator) runJobs() {
 // Now returns the time of the simulator's clock.
 func (s *Simulator) Now() time.Time { return s.server.Clock.Now() }
 
-// SetSpeed makes calls and jobs that begin from now on take 1/speed of the time that the latency profile gives them; 1
-// is normal. An instant simulator that is slowed down takes the times of profile simulator.
+// SetSpeed makes calls and jobs that begin from now on take 1/speed of the time of the latency profile; 1 is normal.
+// An instant simulator that is slowed down uses the times of the profile simulator.
 func (s *Simulator) SetSpeed(speed float64) error { return s.server.SetSpeed(speed) }
 
 // Speed returns the current speed; 1 is normal.
@@ -178,7 +179,7 @@ func (s *Simulator) Speed() float64 { return s.server.Speed() }
 // Ledger returns the ledger of calls.
 func (s *Simulator) Ledger() *Ledger { return s.ledger }
 
-// Close shuts the simulator down: it answers every later call with 503, and the contexts of ClusterInside end.
+// Close shuts the simulator down: it answers later calls with 503, and ends the contexts of ClusterInside.
 func (s *Simulator) Close() {
 	s.closed.Store(true)
 	s.cancel()
@@ -203,11 +204,13 @@ func (s *Simulator) Users() []UserInfo {
 	for _, u := range s.st.Users.Rows {
 		if !u.Removed && !u.Account.System() && u.Username != store.BaremetalAccount {
 			out = append(out, UserInfo{
-				Name:    u.Username,
-				Domain:  u.Account.Domain.Display(),
-				Account: u.Account.Name,
-				Role:    u.Account.Role.Name,
-				APIKey:  u.APIKey, SecretKey: u.SecretKey, Generated: u.PrintKeys,
+				Name:      u.Username,
+				Domain:    u.Account.Domain.Display(),
+				Account:   u.Account.Name,
+				Role:      u.Account.Role.Name,
+				APIKey:    u.APIKey,
+				SecretKey: u.SecretKey,
+				Generated: u.PrintKeys,
 			})
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// TestSoak runs 64 clients at once, each with addresses of its own, while others list, log in, change VMs, inject
-// faults, read objects and the ledger; then it checks that nothing is left.
+// TestSoak runs 64 clients at once, each with its own addresses, while others list, log in, change VMs, inject faults,
+// and read objects and the ledger. Finally it checks that nothing is left.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	const clients = 64
@@ -52,7 +52,7 @@ func TestSoak(t *testing.T) {
 					return
 				}
 
-				// The address's own job must have ended before it takes rules; any next call ends it.
+				// The address accepts rules only after its own job has ended. Any further call ends the job.
 				rule := expect(h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name",
 					fmt.Sprintf("lb-%d", n), "algorithm", "roundrobin",
 					"publicport", "80", "privateport", "30080", "protocol", "tcp"), 200).str("id")

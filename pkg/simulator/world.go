@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// World describes all objects of a simulated CloudStack at its start. Objects refer to each other by name. Ids are
-// derived from kind and name, so that they are the same in every run, unless an id is specified. Everything else is
-// made by API calls. See example-world.yaml.
+// World describes all objects of a simulated CloudStack at its start. Objects refer to each other by name. Unless an
+// id is specified, ids are derived from kind and name, so that they are the same in every run. Everything else is
+// created by API calls. See example-world.yaml.
 type World struct {
 	// Version is the CloudStack release to simulate, 4.16 to 4.22.0.0 (default). docs/support-policy.md lists the
 	// differences.
@@ -35,15 +35,15 @@ type World struct {
 	Domains []Domain `json:"domains,omitempty"`
 	// Roles in addition to the default ones (Root Admin, Domain Admin, User ...).
 	Roles []Role `json:"roles,omitempty"`
-	// Accounts with their users. The account admin with role Root Admin is created if it is missing.
+	// Accounts are accounts with their users. The account admin with role Root Admin is created if it is missing.
 	Accounts []Account `json:"accounts,omitempty"`
 	// Projects of accounts.
 	Projects []Project `json:"projects,omitempty"`
 	// VPCs with their ACL lists.
 	VPCs []VPC `json:"vpcs,omitempty"`
-	// Networks are guest networks, including VPC tiers. A network with VMs is implemented.
+	// Networks are guest networks, including VPC tiers. A network that has VMs is in state Implemented.
 	Networks []Network `json:"networks,omitempty"`
-	// VirtualMachines with their NICs. They run.
+	// VirtualMachines are VMs with their NICs. They are running.
 	VirtualMachines []VirtualMachine `json:"virtualMachines,omitempty"`
 	// PublicIPs are allocated addresses with their rules.
 	PublicIPs []PublicIP `json:"publicIPs,omitempty"`
@@ -102,7 +102,7 @@ type Account struct {
 	Name   string `json:"name"`
 	Domain string `json:"domain,omitempty"` // default ROOT
 	Role   string `json:"role,omitempty"`   // default User
-	// resource name (publicIPs, virtualMachines ...) to maximum; -1 is unlimited
+	// Limits maps resource names (publicIPs, virtualMachines ...) to maximums; -1 is unlimited.
 	Limits map[string]int64 `json:"limits,omitempty"`
 	Users  []User           `json:"users,omitempty"`
 }
@@ -160,11 +160,11 @@ type Network struct {
 	Zone string `json:"zone,omitempty"` // default: the first zone
 	// Offering is the name of a network offering; the default is CloudStack's default offering for the type.
 	Offering string `json:"offering,omitempty"`
-	// NoConserveMode makes a copy of the offering without conserve mode the network's.
+	// NoConserveMode makes the network use a copy of the offering without conserve mode.
 	NoConserveMode bool   `json:"noConserveMode,omitempty"`
 	Account        string `json:"account,omitempty"`
 	Project        string `json:"project,omitempty"`
-	// Domain that owns a shared network; its subdomains have access.
+	// Domain owns a shared network; its subdomains have access.
 	Domain string `json:"domain,omitempty"`
 	CIDR   string `json:"cidr,omitempty"`
 	VPC    string `json:"vpc,omitempty"`
@@ -200,9 +200,9 @@ type NIC struct {
 type PublicIP struct {
 	ID      string `json:"id,omitempty"`
 	Address string `json:"address"`
-	// isolated network that uses the address; for a VPC address: the tier
+	// Network is the isolated network that uses the address; for a VPC address, the tier.
 	Network           string             `json:"network,omitempty"`
-	VPC               string             `json:"vpc,omitempty"`       // in the place of a network
+	VPC               string             `json:"vpc,omitempty"`       // instead of a network
 	StaticNAT         string             `json:"staticNAT,omitempty"` // the VM to which static NAT maps the address
 	Tags              map[string]string  `json:"tags,omitempty"`
 	LoadBalancerRules []LoadBalancerRule `json:"loadBalancerRules,omitempty"`

@@ -25,7 +25,7 @@ type builder struct {
 	w    *World
 	st   *store.State
 	now  time.Time
-	what string         // the object that is being built
+	what string         // the object that is being built, for errors
 	made map[string]int // how often each id was used
 }
 
@@ -79,8 +79,8 @@ func (w *World) build(now time.Time) (st *store.State, err error) {
 	}
 
 	addVPCOfferings(b.st, now)
-	b.st.VMs.Next = 3        // the zone's two system VMs come first
-	b.st.Networks.Next = 204 // the lower ids belong to CloudStack's own networks
+	b.st.VMs.Next = 3        // the zone's two system VMs have the lower ids
+	b.st.Networks.Next = 204 // CloudStack's own networks have the lower ids
 	b.what = "settings"
 	for name, value := range w.Settings {
 		_, known := settings.Defaults[name]
@@ -107,7 +107,7 @@ func (w *World) build(now time.Time) (st *store.State, err error) {
 	return b.st, nil
 }
 
-// newest is the release of a world that names none.
+// newest is the default release of a world.
 const newest = "4.22"
 
 func each[T any](list []T, build func(*T)) {
@@ -163,7 +163,8 @@ func (b *builder) defaultACLs() {
 				Protocol: "all",
 				Traffic:  traffic,
 				Action:   l.action,
-				CIDRs:    []string{"0.0.0.0/0"}, State: store.RuleActive,
+				CIDRs:    []string{"0.0.0.0/0"},
+				State:    store.RuleActive,
 			})
 		}
 	}
@@ -180,7 +181,9 @@ func (b *builder) zone(z *Zone) {
 		DNS1:          dns,
 		InternalDNS1:  dns,
 		NetworkDomain: b.st.Setting("guest.domain.suffix"),
-		GuestCIDR:     "10.1.1.0/24", Enabled: !z.Disabled, PublicNetID: store.StableID("publicnetwork", z.Name),
+		GuestCIDR:     "10.1.1.0/24",
+		Enabled:       !z.Disabled,
+		PublicNetID:   store.StableID("publicnetwork", z.Name),
 		PhysicalNetID: store.StableID("physicalnetwork", z.Name),
 		Zonetoken:     uuid.NewMD5(store.Namespace, []byte(z.Name)).String(),
 	})
@@ -201,7 +204,7 @@ func (b *builder) zone(z *Zone) {
 	}
 }
 
-// maxRange limits the number of addresses of a public range: a /16 is more than any test needs.
+// maxRange is the maximum number of addresses of a public range. A /16 is more than any test needs.
 const maxRange = 1 << 16
 
 func (b *builder) publicRange(z *store.Zone, r string) {
@@ -274,7 +277,7 @@ func (b *builder) sizes() {
 	}
 }
 
-// isoStates are the states of an ISO; answers omit the default one.
+// isoStates are the states of an ISO; "" is the default state.
 var isoStates = []string{"", store.ISOReady, "Allocated", store.ISOCreating, "Failed", store.ISOMissing}
 
 func (b *builder) kubernetesVersion(v *KubernetesVersion) {

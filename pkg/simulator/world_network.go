@@ -21,10 +21,10 @@ import (
 
 var kubernetesNumber = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// everywhere is the range of rules for which the world gives none.
+// everywhere are the source ranges of rules for which the world specifies none.
 var everywhere = []string{"0.0.0.0/0"}
 
-// rangesOr returns the ranges of a rule.
+// rangesOr returns the source ranges of a rule, or everywhere if it has none.
 func rangesOr(cidrs []string) []string {
 	if len(cidrs) == 0 {
 		return everywhere
@@ -45,7 +45,8 @@ func (b *builder) vpc(v *VPC) {
 		Zone:       z,
 		Owner:      owner,
 		Enabled:    true,
-		DomainName: b.st.NetworkDomainOf(owner, z), Offering: b.st.VPCOffering(store.VPCOfferingName),
+		DomainName: b.st.NetworkDomainOf(owner, z),
+		Offering:   b.st.VPCOffering(store.VPCOfferingName),
 	})
 
 	for _, l := range v.ACLLists {
@@ -127,8 +128,7 @@ func (b *builder) network(n *Network) {
 		row.Offering.Spec.GuestType == row.Typ &&
 		row.Offering.Spec.ForVPC == (row.VPC != nil),
 		"type %q and offering %q: there is no such network offering for it (vpc tier: %t); types are Isolated, "+
-			"Shared and L2", row.Typ, offering,
-		row.VPC != nil)
+			"Shared and L2", row.Typ, offering, row.VPC != nil)
 
 	if n.NoConserveMode && row.Offering.Spec.Conserve {
 		name := offering + " without conserve mode"
@@ -188,7 +188,7 @@ func (b *builder) machine(v *VirtualMachine) {
 	b.check(wire.ValidHostName(v.Name),
 		"the name must be letters, digits and hyphens, at most 63, and start with a letter")
 	b.check(len(v.NICs) > 0, "it has no nics; give at least one with a network")
-	users := owner // the account of whose users the VM shows the first: for a project, that of its first member
+	users := owner // the VM shows the first user of this account; for a project, the account is its first member
 	if owner.Project != nil {
 		users = owner.Project.Members[0].Account
 	}
@@ -236,8 +236,11 @@ func (b *builder) nic(v *store.VM, c *NIC, device int) {
 			UUID:    cmp.Or(c.ID, store.StableID("nic", fmt.Sprintf("%s/%d", v.UUID, device))),
 			Created: b.now,
 		},
-		Network: n, Device: device, IsDefault: c.Default, IP: c.IP,
-		MAC: cmp.Or(c.MAC, fmt.Sprintf("02:01:00:%02x:%02x:%02x", seq>>16&0xff, seq>>8&0xff, seq&0xff)),
+		Network:   n,
+		Device:    device,
+		IsDefault: c.Default,
+		IP:        c.IP,
+		MAC:       cmp.Or(c.MAC, fmt.Sprintf("02:01:00:%02x:%02x:%02x", seq>>16&0xff, seq>>8&0xff, seq&0xff)),
 	}
 
 	if n.Typ != store.TypeL2 {
@@ -246,8 +249,7 @@ func (b *builder) nic(v *store.VM, c *NIC, device int) {
 		}
 		a, err := netip.ParseAddr(row.IP)
 		b.check(err == nil && n.CIDR.Contains(a) && row.IP != n.Gateway,
-			"ip %q is no address of network %q (%s) that a virtual machine can have",
-			row.IP, n.Name, n.CIDR)
+			"ip %q is no address of network %q (%s) that a virtual machine can have", row.IP, n.Name, n.CIDR)
 	}
 
 	for _, s := range c.Secondary {
@@ -310,8 +312,7 @@ func (b *builder) lbRule(ip *store.PublicIP, r *LoadBalancerRule) {
 	b.check(r.Name != "" && min(r.PublicPort, r.PrivatePort) >= 0 && max(r.PublicPort, r.PrivatePort) <= 65535,
 		"name, publicPort and privatePort (0 to 65535) must be given")
 	b.check(r.Protocol == "" || slices.Contains(store.LBProtocols, r.Protocol),
-		"protocol %q must be one of %s, or empty",
-		r.Protocol, strings.Join(store.LBProtocols, ", "))
+		"protocol %q must be one of %s, or empty", r.Protocol, strings.Join(store.LBProtocols, ", "))
 	row := &store.LBRule{
 		Entity:      b.entity("lbrule", r.ID, ip.UUID+fmt.Sprint(r.PublicPort)),
 		Name:        r.Name,
@@ -322,7 +323,10 @@ func (b *builder) lbRule(ip *store.PublicIP, r *LoadBalancerRule) {
 		HasCIDRs:    r.CIDRs != nil,
 		IP:          ip,
 		Network:     ip.Network,
-		PublicPort:  r.PublicPort, PrivatePort: r.PrivatePort, State: store.RuleAdd, Account: ip.Owner,
+		PublicPort:  r.PublicPort,
+		PrivatePort: r.PrivatePort,
+		State:       store.RuleAdd,
+		Account:     ip.Owner,
 	}
 
 	b.check(slices.Contains(store.LBAlgorithms, row.Algorithm), "algorithm %q must be one of %s", r.Algorithm,
@@ -351,12 +355,15 @@ func (b *builder) fwRule(ip *store.PublicIP, r *FirewallRule, n int) {
 		Network:   ip.Network,
 		Protocol:  r.Protocol,
 		StartPort: r.StartPort,
-		EndPort:   cmp.Or(r.EndPort, r.StartPort), CIDRs: rangesOr(r.CIDRs), State: store.RuleActive, Account: ip.Owner,
+		EndPort:   cmp.Or(r.EndPort, r.StartPort),
+		CIDRs:     rangesOr(r.CIDRs),
+		State:     store.RuleActive,
+		Account:   ip.Owner,
 	})
 }
 
-// systemVMs assigns public addresses to the zones' system VMs: those of the account named system, or else the lowest
-// free ones. In a world without that account, all public addresses are left to the users.
+// systemVMs assigns public addresses to the zones' system VMs: those of the account named system, or otherwise the
+// lowest free ones. In a world without that account, system VMs have no addresses, so that users have all of them.
 func (b *builder) systemVMs() {
 	if !slices.ContainsFunc(b.w.Accounts, func(a Account) bool { return a.Name == store.SystemAccount }) {
 		return
@@ -370,7 +377,7 @@ func (b *builder) systemVMs() {
 	}
 }
 
-// sourceNATs gives every implemented network and every VPC a source NAT address.
+// sourceNATs assigns a source NAT address to every implemented network and every VPC.
 func (b *builder) sourceNATs() {
 	for i, n := range b.st.Networks.Rows {
 		want := b.w.Networks[i].SourceNAT

@@ -16,7 +16,7 @@ func TestIDsAreTheSameInEveryRun(t *testing.T) {
 	require.Equal(t, first.vmID("demo-cp-1"), second.vmID("demo-cp-1"))
 }
 
-// Two networks may have VMs of one name, as an account of a real cloud may.
+// Two networks may have VMs with the same name, as in an account of a real cloud.
 func TestSameNameTwice(t *testing.T) {
 	t.Parallel()
 	w := ExampleWorld()
@@ -29,7 +29,7 @@ func TestSameNameTwice(t *testing.T) {
 	}).play(`k8s-owner listVirtualMachines name=demo-cp-1 => count 2 /virtualmachine.1.name=demo-cp-1`)
 }
 
-// TestWorldErrors wants each error to name the object and what would be right.
+// TestWorldErrors requires that each error names the object and the correct form.
 func TestWorldErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ old, new, want string }{

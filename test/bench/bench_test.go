@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench measures the controller, which runs as a process, with a real API server and the simulator: how long
-// Services take, how many API calls they need, and how much CPU and memory the controller uses. Each benchmark prints a
-// Markdown table; docs/contributing/performance.md holds those of one run.
+// Package bench measures the controller, which runs as a process, with a real API server and the simulator: the
+// durations for Services, the number of their API calls, and the controller's CPU time and memory. Each benchmark
+// prints a Markdown table; docs/contributing/performance.md shows the tables of one run.
 package bench
 
 import (
@@ -74,9 +74,9 @@ func header(cells ...any) {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// unavoidable returns the time of the calls and jobs that a Service with n ports needs at least, one after the other,
-// because the server runs the jobs of one address in sequence: the address, a rule and its members for each port, one
-// firewall rule.
+// unavoidable returns the minimum time of the calls and jobs for a Service with n ports. They run one after the other,
+// because the server runs the jobs of one address in sequence: the address, a rule and its members for each port, and
+// one firewall rule.
 func unavoidable(p simulator.LatencyProfile, n int) time.Duration {
 	or := func(times map[string]time.Duration, command string, usual time.Duration) time.Duration {
 		if d, known := times[command]; known {
@@ -206,7 +206,7 @@ func cpu(pid int) float64 {
 	return must.Get(must.Get(must.Get(procfs.NewDefaultFS()).Proc(pid)).Stat()).CPUTime()
 }
 
-// atScale measures the controller alone, with as many rules as Services: CloudStack answers without latency, and the
+// atScale measures only the controller, with as many rules as Services: CloudStack answers without latency, and the
 // controller has no rate limit. drift is its --drift-period; the default is 5 minutes.
 func atScale(b *testing.B, vms, nodes, services int, drift time.Duration) {
 	run(b, fmt.Sprintf("The controller at %d nodes, %d Services of 1 port, %d VMs", nodes, services, vms),

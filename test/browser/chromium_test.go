@@ -130,14 +130,14 @@ func call[P, R any](tb *tab, command cdp.Command[P, R], params P) R {
 	return out
 }
 
-// sound fails the test if the page had an error or violated its policy.
+// sound fails the test if the page had an error or violated its content security policy.
 func (tb *tab) sound() {
 	tb.Helper()
 	if tb.Failed() || tb.attacks {
 		return
 	}
 	assert.Empty(tb, value[[]string](tb, `violations`), "the page's policy refused it")
-	// When this message has arrived, all messages before it have, too.
+	// When this message has arrived, all earlier messages have arrived, too.
 	tb.run(`console.log('the end of the test')`)
 	for m, err := range tb.console {
 		require.NoError(tb, err)
@@ -212,7 +212,7 @@ func (tb *tab) slash() {
 	call(tb, input.DispatchKeyEvent, p)
 }
 
-// texts returns the visible text of all elements of a selector.
+// texts returns the visible texts of all elements that match a selector.
 func (tb *tab) texts(selector string) []string {
 	tb.Helper()
 	return value[[]string](tb, `[...document.querySelectorAll(`+quote(selector)+

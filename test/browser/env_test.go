@@ -116,7 +116,7 @@ func (e *env) settle() {
 	e.until(`document.getAnimations().length === 0`)
 }
 
-// choose opens the details of an object by its box or, on a narrow screen, its card.
+// choose opens the details of an object with its box or, on a narrow screen, its card.
 func (e *env) choose(id string) {
 	e.Helper()
 	e.run(`location.hash = '#map/' + encodeURIComponent(` + quote(id) + `)`)

@@ -121,8 +121,8 @@ func TestConnectionLost(t *testing.T) {
 	status("failed", "the server sends version 99 of the data, this page reads version 1: reload the page")
 }
 
-// TestFocusSurvivesPatches: a box keeps the focus when others are inserted before it; when it disappears, the map keeps
-// the focus.
+// TestFocusSurvivesPatches: a box keeps the focus when other boxes are inserted before it. When it disappears, the
+// focus stays on the map.
 func TestFocusSurvivesPatches(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, sample(3, 2))
@@ -174,7 +174,7 @@ func TestDetailsAreReadable(t *testing.T) {
 	}
 }
 
-// TestOpenedElsewhere: the map works after the page was reloaded at another view, where its filters are kept.
+// TestOpenedElsewhere: the map works after the page was reloaded in another view, and its filters are kept.
 func TestOpenedElsewhere(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, sample(20, 20))

@@ -25,7 +25,7 @@ import (
 // foreign counts elements that are in no file of the page.
 const foreign = `document.querySelectorAll('img, iframe, object, embed, body script, body style, form, a[href^="javascript:"]').length`
 
-// TestHostileNames: texts from tenants stay texts in every view, in the details, and in the exported file.
+// TestHostileNames: texts from tenants remain texts in every view, in the details and in the exported file.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, hostile())
@@ -87,8 +87,8 @@ func TestExportedFile(t *testing.T) {
 // attack is a page of another origin that attacks our page by its URL.
 var attack = template.Must(template.ParseFiles(filepath.Join("testdata", "attack.html")))
 
-// TestHostilePage: a page of another origin in the same browser, which holds the session's cookie, can read and change
-// nothing.
+// TestHostilePage: another origin's page in the same browser, which has the session's cookie, can neither read nor
+// change anything.
 func TestHostilePage(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, faulty(sample(3, 2)))

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package browser tests the page of csccm ui and of the simulator in a real browser. This file makes the snapshots.
+// Package browser tests the pages of csccm ui and of the simulator in a real browser. This file makes the snapshots.
 package browser
 
 import (
@@ -18,8 +18,8 @@ var at = time.Date(2026, 3, 14, 10, 30, 0, 0, time.UTC)
 
 const namespaceSize, poolSize = 25, 100
 
-// sample returns a snapshot with a number of Services, each with an address, a rule and every fifth a port forwarding,
-// and a number of nodes with a VM each. Every 40th object has a problem.
+// sample returns a snapshot with a number of Services and nodes. Each Service has an address and a rule, and every
+// fifth a port forwarding; each node has a VM. Every 40th object has a problem.
 func sample(services, nodes int) model.Snapshot {
 	s := model.Snapshot{
 		SchemaVersion: model.SchemaVersion,

@@ -60,7 +60,7 @@ func TestSimulator(t *testing.T) {
 	require.NoError(t, err)
 	e.play([]step{{"view timeline", "", `document.getElementById('timeline').textContent.includes('listNetworks')`}})
 
-	// Each object has buttons for what others may do to it in the cloud.
+	// Each object has buttons for the events that can happen to it in the cloud.
 	e.view("map")
 	for _, deed := range []struct{ kind, name, end, left string }{
 		{"network", "fill", "no more addresses: asked for", "0"},
@@ -106,13 +106,13 @@ func TestSimulator(t *testing.T) {
 	require.InDelta(t, 0.1, e.cloud.Speed(), 0)
 	accessible(e.tab, "the simulator's faults")
 
-	// Loaded again.
+	// After a reload.
 	base, _, _ := strings.Cut(e.url, "?")
 	e.do(chromedp.Navigate(base + "?again=1#faults"))
 	e.until(live)
 	e.until(is("0.1", "true"))
 
-	// Set elsewhere.
+	// After a change from elsewhere.
 	require.NoError(t, e.cloud.SetSpeed(20))
 	armed := e.cloud.Faults()
 	require.Len(t, armed, 1)

@@ -59,13 +59,11 @@ func TestViews(t *testing.T) {
 		{"", "#plan .plan li",
 			"+ create firewall rule 443/TCP|- delete load balancer rule web-0017-80|~ change algorithm to leastconn"},
 
-		{"view timeline", "#timeline tbody tr", "10:30:00 leader LeaderElection ccm-1 became leader|" +
-			"10:23:00 event team-00/web-0007 ! warning SyncLoadBalancerFailed (3 times) LoadBalancerReady is False: " +
-			"LimitReached|" +
-			"10:13:00 event team-00/web-0017 SyncLoadBalancerFailed (3 times) differs from the plan since 10:21|" +
-			"09:30:00 drift left-behind-80 Repaired 1 load balancer rule|createLoadBalancerRule 431 " +
+		{"view timeline", "#timeline tbody tr", "10:30:00 leader LeaderElection ccm-1 became leader|10:23:00 event " +
+			"team-00/web-0007 ! warning SyncLoadBalancerFailed (3 times) LoadBalancerReady is False: " +
+			"LimitReached|10:13:00 event team-00/web-0017 SyncLoadBalancerFailed (3 times) differs from the plan " +
+			"since 10:21|09:30:00 drift left-behind-80 Repaired 1 load balancer rule|createLoadBalancerRule 431 " +
 			"0.5|listVirtualMachines 200 2"},
-
 		{"view nodes", "#nodes [role=status]", "20 of 20 nodes"},
 		{"click #nodes input[type=checkbox]", "#nodes tbody tr",
 			"node-0006 ✕ error LoadBalancerReady is False: LimitReached no external taint removed by the controller" +

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cloud tests csccm on a CloudStack: it creates a domain, networks and VMs of its own there, installs csccm in
-// real clusters of process nodes, runs scenarios, and removes everything. Without a URL it uses the simulator.
+// Command cloud tests csccm on a CloudStack. It creates its own domain, networks and VMs there, installs csccm in real
+// clusters of process nodes, runs scenarios, and removes everything. Without a URL it uses the simulator.
 package main
 
 import (
@@ -49,7 +49,7 @@ type settings struct {
 	out      string
 }
 
-// run runs the program. It calls interrupted once a further ^C must end the program at once.
+// run runs the program. It calls interrupted when from then on another ^C must end the program at once.
 func run(
 	ctx context.Context, interrupted func(), args []string, getenv func(string) string, stdout, stderr io.Writer,
 ) int {
@@ -114,7 +114,7 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 	return nil
 }
 
-// parse reads flags and the environment; the environment is what `make cloud` sets.
+// parse reads the flags and the environment variables that `make cloud` sets.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (*settings, error) {
 	s := &settings{Options: suite.Options{Log: stderr}}
 	f := flag.NewFlagSet("cloud", flag.ContinueOnError)
@@ -178,7 +178,7 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	return s, s.credentials(*passwordFile, *keyFile, *secretFile)
 }
 
-// credentials reads the files and rejects combinations of flags that make no sense.
+// credentials reads the files and rejects invalid combinations of flags.
 func (s *settings) credentials(passwordFile, keyFile, secretFile string) (err error) {
 	defer must.Return(&err)
 	read := func(path string) string {

@@ -30,13 +30,13 @@ type Suite struct {
 
 // Form is a kind of cluster and CloudStack in which the tests run.
 type Form struct {
-	// Is describes the form on the page.
+	// Is is the description of the form on the page.
 	Name, Is string
-	// World is tier or empty. Latency is a profile of the simulator. Server is the simulated release.
+	// World is "tier" or empty. Latency is a latency profile of the simulator. Server is the simulated release.
 	World, Latency, Server string
 	// Install are flags of csccm install.
 	Install []string
-	// Kill is how often the leader of the controller is killed; empty means never.
+	// Kill is the interval at which the controller's leader is killed; empty means never.
 	Kill string
 }
 
@@ -45,21 +45,21 @@ func (f Form) Direct() bool { return slices.Contains(f.Install, "loadBalancers.m
 
 // Test is a test of Kubernetes.
 type Test struct {
-	// Lane is the name of the lane, Group that of the tests to which it belongs in Kubernetes.
+	// Lane is the name of the lane. Group is the name of the group of tests in Kubernetes.
 	Lane, Group, Name string
 	// Rolling tests take a quarter of an hour.
 	Rolling bool
-	// Note is a remark about the test for the page.
+	// Note is a remark about the test on the page.
 	Note   string
 	Cannot *Cannot
 }
 
-// Cannot says why a test does not pass in some forms.
+// Cannot is why a test does not pass in some forms.
 type Cannot struct {
 	In []string
-	// Says is the error with which the test ends; when it is empty, the test is left out.
+	// Says is the error with which the test ends. If it is empty, the test is not run.
 	Says string
-	// Because is the reason, Row the part of docs/loadbalancers.md about it.
+	// Because is the reason. Row is the section of docs/loadbalancers.md about it.
 	Because, Row string
 }
 
@@ -75,7 +75,7 @@ func Load() (s Suite) {
 // focus returns a regular expression that matches exactly the test's name.
 func (t *Test) focus() string { return t.Group + `\b.*` + regexp.QuoteMeta(t.Name) }
 
-// cannot returns why the test does not pass in a form; nil when it should.
+// cannot returns why the test cannot pass in a form; nil if it should pass.
 func (t *Test) cannot(form string) *Cannot {
 	if t.Cannot != nil && slices.Contains(t.Cannot.In, form) {
 		return t.Cannot
@@ -95,7 +95,7 @@ func (s Suite) Lanes(form string, rolling bool) map[string]string {
 	return lanes
 }
 
-// either returns a regular expression that matches what one of two expressions matches; the first may be empty.
+// either returns a regular expression that matches what a or b matches; a may be empty.
 func either(a, b string) string {
 	if a == "" {
 		return b
@@ -106,12 +106,12 @@ func either(a, b string) string {
 // Outcome is the outcome of a test.
 type Outcome struct {
 	Test string
-	// Result is Passed, Unable, Failed, or empty for a test that was not to run.
+	// Result is Passed, Unable or Failed, or empty for a test that should not run.
 	Result string
-	// Says is the error of a test, at the first try if it passed at the second.
+	// Says is the error of the test; if it passed at the second try, the error of the first.
 	Says string
 	Took time.Duration
-	// Requests are those of the rolling updates, Lost those of them without an answer.
+	// Requests is the number of requests during rolling updates, Lost how many of them got no answer.
 	Requests, Lost int
 }
 
@@ -122,7 +122,7 @@ const (
 	Failed = "failed"
 )
 
-// junit is a report of Ginkgo.
+// junit is a JUnit report of Ginkgo.
 type junit struct {
 	Cases []struct {
 		Name    string  `xml:"name,attr"`
@@ -135,10 +135,10 @@ type junit struct {
 	} `xml:"testsuite>testcase"`
 }
 
-// requests are the lines of a log about the requests during a rolling update.
+// requests matches log lines about the requests during a rolling update.
 var requests = regexp.MustCompile(`(total HTTP requests|Network errors|HTTP errors): (\d+)`)
 
-// Judge returns the outcomes of all tests in a form, from the reports of those that ran.
+// Judge returns the outcomes of all tests in a form, from the reports of the tests that ran.
 func (s Suite) Judge(form string, rolling bool, reports ...[]byte) (all []Outcome) {
 	var ran junit
 	for _, report := range reports {
@@ -179,7 +179,7 @@ func (s Suite) Judge(form string, rolling bool, reports ...[]byte) (all []Outcom
 	return all
 }
 
-// Failed returns a regular expression of the names of the tests that failed, empty for none.
+// Failed returns a regular expression that matches the names of the failed tests, or "" if there are none.
 func (s Suite) Failed(all []Outcome) (names string) {
 	for i, o := range all {
 		if o.Result == Failed {
@@ -189,10 +189,10 @@ func (s Suite) Failed(all []Outcome) (names string) {
 	return names
 }
 
-// Run is a run of the tests in a form, on a release of Kubernetes.
+// Run is a run of the tests in a form, on a Kubernetes release.
 type Run struct {
 	Form, Release string
-	// Outcomes are those of Kubernetes' tests and of ours.
+	// Outcomes are the outcomes of Kubernetes' tests and of our own.
 	Outcomes []Outcome
 	Took     time.Duration
 }

@@ -31,7 +31,7 @@ func TestReasonsHaveARow(t *testing.T) {
 	}
 }
 
-// TestJudge judges one test from reports in which another one was skipped.
+// TestJudge judges a test by reports in which another test was skipped.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	const passed, skipped = `status="passed"/>`, `status="skipped"/>`
@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestPage: the page shows the error of a failed test, and names a test that passed only alone.
+// TestPage: the page shows the error of a failed test, and names a test that passed only when it ran alone.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	page := Load().Page("2026-11-28", []Run{{Form: "isolated", Release: "v1.37.1", Outcomes: []Outcome{

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance builds Kubernetes' own end-to-end tests of load balancers and says which of them a CloudStack can
-// pass. Command real-nodes runs them.
+// Package conformance builds Kubernetes' own end-to-end tests of load balancers, and lists which of them can pass with
+// a CloudStack. Command real-nodes runs them.
 package conformance
 
 import (
@@ -29,15 +29,15 @@ var source []byte
 
 var moduleLine = regexp.MustCompile(`(?m)^module .*`)
 
-// Programs are built from the sources of a Kubernetes release.
+// Programs are the programs that are built from the sources of a Kubernetes release.
 type Programs struct {
-	// Suite runs the tests, Agnhost is what they run in Pods.
+	// Suite runs the tests. Agnhost is the program that they run in Pods.
 	Suite, Agnhost string
 	// Image is the name of the image that contains Agnhost.
 	Image string
 }
 
-// Ensure returns the programs of a minor. It builds them when they do not exist, as program.Ensure does.
+// Ensure returns the programs of a minor. It builds them if they do not exist (see program.Ensure).
 func Ensure(ctx context.Context, minor plane.Minor, out io.Writer) (built Programs, err error) {
 	defer must.Return(&err)
 	p := must.Get(plane.Program(minor))
@@ -53,8 +53,8 @@ func Ensure(ctx context.Context, minor plane.Minor, out io.Writer) (built Progra
 	return built, nil
 }
 
-// module returns the files of the programs' module. It is that of the control plane of the same minor. Its sums come
-// from Kubernetes' own go.sum, whose sum is in the control plane's.
+// module returns the files of the programs' module: the module of the control plane of the same minor, with the
+// additional sums in Kubernetes' own go.sum. The control plane's go.sum has the sum of that file's module.
 func module(ctx context.Context, control string) map[string][]byte {
 	kubernetes := must.Get(program.Go(ctx, control, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"))
 	read := func(dir, name string) []byte {

@@ -70,7 +70,7 @@ func (d *demo) cluster(ctx context.Context, _ string, _ []string) string {
 func (d *demo) cloudstack(ctx context.Context, _ string, _ []string) string {
 	args := []string{"--world", filepath.Join(d.Dir, "world.yaml")}
 	if *stay {
-		args = append(args, "--ui") // for the end
+		args = append(args, "--ui") // for stay
 	}
 	d.simulator = must.Get(testenv.StartSimulator(ctx, d.Binaries.Simulator, d.Dir, args...))
 	d.Defer(d.simulator.Stop)
@@ -85,7 +85,7 @@ func (d *demo) config(ctx context.Context) *cloudstack.Config {
 	return must.Get(cloudconfig.Parse(bytes.NewReader(secret.Data["cloud-config"])))
 }
 
-// rules returns a table of all load balancer rules of the account, with the CIDRs that the firewall lets in.
+// rules returns a table of all load balancer rules of the account, with the CIDRs that the firewall allows.
 func (d *demo) rules(ctx context.Context, _ string, _ []string) string {
 	client := must.Get(cloudstack.NewClient(d.config(ctx)))
 	defer client.CloseIdleConnections()
@@ -99,8 +99,7 @@ func (d *demo) rules(ctx context.Context, _ string, _ []string) string {
 			}
 		}
 		t.Add(r.Name, fmt.Sprintf("%s:%d", r.PublicIP, r.PublicPort), fmt.Sprint(r.PrivatePort),
-			cmp.Or(r.Protocol, "(none)"),
-			strings.Join(from, ","), strings.Join(r.Members, ","))
+			cmp.Or(r.Protocol, "(none)"), strings.Join(from, ","), strings.Join(r.Members, ","))
 	}
 
 	var out strings.Builder
@@ -108,15 +107,14 @@ func (d *demo) rules(ctx context.Context, _ string, _ []string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// stay says what to try, and opens the simulator's page, until ^C.
+// stay prints what to try, and opens the simulator's page on Enter, until ^C.
 func (d *demo) stay(ctx context.Context) {
 	config, cluster := d.config(ctx), d.Clusters[""]
 	d.Printf("\nEverything keeps running until ^C. In another terminal:\n\n")
 	d.Printf("export KUBECONFIG=%s PATH=%s:%s:$PATH\n",
 		cluster.Kubeconfig, filepath.Dir(cluster.Kubectl), filepath.Dir(d.Binaries.CLI))
-	d.Printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or admin, "+
-		"password password\n",
-		config.APIURL, config.APIKey, config.SecretKey)
+	d.Printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or admin, password "+
+		"password\n", config.APIURL, config.APIKey, config.SecretKey)
 	if console.Terminal() {
 		d.Printf("\nPress Enter to see the simulated CloudStack in a browser: its objects, its calls, faults to " +
 			"switch on.\n" +

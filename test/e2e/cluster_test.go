@@ -40,7 +40,7 @@ type clusterEnv struct {
 // defaultGrace is longer than a busy machine may delay the heartbeats of a node.
 const defaultGrace = time.Minute
 
-// newClusterEnv returns a cluster without nodes in a world (nil: the example).
+// newClusterEnv returns a cluster without nodes in a world. If the world is nil, it is the example.
 func newClusterEnv(t *testing.T, world *simulator.World) *clusterEnv {
 	t.Helper()
 	return newClusterEnvOn(t, borrow(t, plane.Options{NodeGrace: defaultGrace}), world)
@@ -110,7 +110,7 @@ func installArgs(e *clusterEnv, more ...string) []string {
 	}, podNetwork, more)
 }
 
-// install does what helm install does with the chart of this checkout, with the owner's keys.
+// install does the same as helm install with the chart of this checkout, with the owner's keys.
 func (e *clusterEnv) install(t *testing.T, over map[string]any) {
 	t.Helper()
 	chart, err := helm.Embedded()
@@ -122,8 +122,8 @@ func (e *clusterEnv) install(t *testing.T, over map[string]any) {
 	require.True(t, r.Deployed(), r.Status)
 }
 
-// runs waits until the system namespace has exactly one workload, apart from one that a takeover keeps; it is of a
-// kind, all its Pods are ready, and they run on these nodes if any are given.
+// runs waits until the system namespace has exactly one workload, not counting one that a takeover keeps. The workload
+// must have the kind, and all its Pods must be ready. If nodes are given, the Pods must run on these.
 func (e *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 	t.Helper()
 	e.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) {
@@ -166,7 +166,7 @@ func (e *clusterEnv) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
 }
 
-// controllerPods returns the names of these Pods with their restarts.
+// controllerPods returns the names of the controller's Pods with their numbers of restarts.
 func (e *clusterEnv) controllerPods(t *testing.T) (names []string) {
 	t.Helper()
 	pods, err := e.pods(t.Context())

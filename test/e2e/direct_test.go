@@ -48,7 +48,7 @@ func directEnvOf(t *testing.T, o testenv.Options) *directEnv {
 
 func (e *env) url() string { return fmt.Sprintf("https://%s:%d", e.Host, e.Port) }
 
-// kubeconfigOf writes the kubeconfig of a cluster administrator with a user name of its own, which appears in the audit
+// kubeconfigOf writes the kubeconfig of a cluster administrator with a separate user name, which appears in the audit
 // log.
 func (e *env) kubeconfigOf(path, name, user, server string) error {
 	rest, err := e.ClientConfig(user, "system:masters")
@@ -107,13 +107,13 @@ func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args .
 	return p
 }
 
-// register creates the Nodes w<from> ... w<to> as kubelets do; change may be nil.
+// register creates the Nodes w<from> ... w<to> like kubelets. change may be nil.
 func (e *directEnv) register(t *testing.T, from, to int, change func(*corev1.Node)) {
 	t.Helper()
 	require.NoError(t, e.vms.Register(t.Context(), from, to, change))
 }
 
-// What a replica logs when it leads, and when another replica leads.
+// The messages that a replica logs when it leads, and when another replica leads.
 const leads, standsBy = "uccessfully acquired lease", "ttempting to acquire leader lease"
 
 func (e *directEnv) says(t *testing.T, p *child.Process, what string) {

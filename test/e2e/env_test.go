@@ -69,14 +69,14 @@ func (o *output) Write(p []byte) (int, error) {
 }
 func (o *output) String() string { o.mu.Lock(); defer o.mu.Unlock(); return o.text.String() }
 
-// said is the output of a command: all of it, and stdout alone if a program would read that.
+// said is the output of a command: all of it, and stdout separately, which is what a program would read.
 type said struct {
 	args     []string
 	all, out string
 	code     int
 }
 
-// want fails the test unless the command ended with a code and printed these texts. Line breaks do not count.
+// want fails the test unless the command ended with a code and printed these texts. It ignores line breaks.
 func (s said) want(t *testing.T, code int, texts ...string) said {
 	t.Helper()
 	words := strings.Join(strings.Fields(s.all), " ")
@@ -87,7 +87,7 @@ func (s said) want(t *testing.T, code int, texts ...string) said {
 	return s
 }
 
-// command returns a csccm command in this environment; it ends with the context.
+// command returns a csccm command in this environment. The command ends when the context does.
 func (e *env) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, programs.CLI, args...)
 	cmd.Env = append([]string{"KUBECONFIG=" + e.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH")},
@@ -206,7 +206,7 @@ func (e *env) deleteService(t *testing.T, name string) {
 		e.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
-// gone waits until a Service does not exist any more.
+// gone waits until a Service no longer exists.
 func (e *env) gone(t *testing.T, name string) {
 	t.Helper()
 	e.eventually(t, "Service "+name+" to go", func(ctx context.Context) {
@@ -261,7 +261,7 @@ func (e *env) node(t *testing.T, name string) *corev1.Node {
 	return n
 }
 
-// notReady sets a Node's Ready condition to Unknown, as Kubernetes does when a kubelet is silent.
+// notReady sets a Node's Ready condition to Unknown, as Kubernetes does when a kubelet sends no heartbeats.
 func (e *env) notReady(t *testing.T, name string) {
 	t.Helper()
 	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`)
@@ -294,7 +294,7 @@ func (e *env) initialised(t *testing.T, n int) {
 	})
 }
 
-// holder returns the holder of the lease; "" if nobody holds it.
+// holder returns the holder of the lease, "" if nobody holds it.
 func (e *env) holder(ctx context.Context) string {
 	l, err := e.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
 	if err != nil || l.Spec.HolderIdentity == nil {
@@ -303,7 +303,7 @@ func (e *env) holder(ctx context.Context) string {
 	return *l.Spec.HolderIdentity
 }
 
-// newLeader waits until somebody else holds the lease.
+// newLeader waits until another replica holds the lease.
 func (e *env) newLeader(t *testing.T, old string) {
 	t.Helper()
 	e.eventually(t, "another leader", func(ctx context.Context) {

@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/test/internal/child"
 )
 
-// TestFailover ends a leader in four ways. Never may both replicas write.
+// TestFailover ends a leader in four ways. The two replicas must never both write.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	signal := func(s syscall.Signal) func(*child.Process, *link) error {
@@ -78,8 +78,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// noOverlap checks that the loser wrote nothing after the winner's first write, in both APIs. Attempts to take the
-// lease do not count: they fail, and tell the loser that it has lost.
+// noOverlap checks, in both APIs, that the loser wrote nothing after the winner's first write. Attempts to take the
+// lease do not count: they fail, and that is how the loser learns that it has lost.
 func (e *directEnv) noOverlap(t *testing.T, loser, winner string) {
 	t.Helper()
 	lines, err := e.AuditLog()

@@ -44,7 +44,7 @@ func (*apacheCloud) GetLoadBalancerName(_ context.Context, _ string, svc *corev1
 	return cloudprovider.DefaultLoadBalancerName(svc)
 }
 
-// rules returns the rules of a Service; errors end the work, see package must, as in all its callers.
+// rules returns the rules of a Service. As in all its callers, errors end the work through package must.
 func (a *apacheCloud) rules(ctx context.Context, svc *corev1.Service) []cloudstack.LoadBalancerRule {
 	return slices.DeleteFunc(must.Get(a.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})),
 		func(r cloudstack.LoadBalancerRule) bool {
@@ -176,8 +176,8 @@ func (e *directEnv) runFramework(t *testing.T, services ...string) (stop func())
 	return stop
 }
 
-// visible describes what users see of Services: rules with their ids, addresses and members, firewall rules, finalizers
-// and the addresses in the status.
+// visible describes what users see of Services: rules with ids, addresses and members, firewall rules, finalizers, and
+// the addresses in the status.
 func (e *directEnv) visible(t *testing.T, services ...string) (out []string) {
 	t.Helper()
 	api := e.api(t, testenv.User)
@@ -252,7 +252,7 @@ func TestKubernetesServiceControllerAndBack(t *testing.T) {
 	same("both together", empty)
 }
 
-// reconciled waits until csccm's controller says that it has reconciled Services.
+// reconciled waits until csccm's controller reports that it has reconciled Services.
 func (e *env) reconciled(t *testing.T, services ...string) {
 	t.Helper()
 	e.eventually(t, "csccm's controller to reconcile the Services", func(ctx context.Context) {

@@ -36,8 +36,8 @@ var hostile = []string{
 	"%s%d%!", "\ue000",
 }
 
-// notText are fields of CloudStack and Kubernetes that a command needs to find objects at all: if they changed, it
-// would print no text.
+// notText are fields of CloudStack and Kubernetes that a command needs to find objects. If they were changed, it would
+// print no text.
 var notText = []string{
 	"apiVersion", "kind", "uid", "namespace", "id", "type", "status", "state", "phase", "effect", "providerID",
 	"ipaddress", "address", "protocol", "virtualmachineid",
@@ -114,7 +114,7 @@ func between(
 // to texts, "everything" adds random bytes to every string. The variable API and the file mangled name these servers.
 func (s *scene) mangle(ts *testscript.TestScript, args []string) {
 	change := func(r *http.Response, body []byte) []byte {
-		// The same answer to the same question: informers and retries compare.
+		// The same request must get the same answer, because informers and retries compare answers.
 		seed := rand.NewPCG(uint64(len(body)), uint64(len(r.Request.URL.Path)))
 		m := &mangler{rand.New(seed), args[0] == "everything"} // #nosec G404 -- noise
 		var tree any
@@ -127,7 +127,7 @@ func (s *scene) mangle(ts *testscript.TestScript, args []string) {
 	s.config(ts, []string{"mangled", "api-url=" + between(s.t, s.cloud.URL, nil, change) + "/client/api"})
 }
 
-// harmless is like exits for any exit code.
+// harmless is like exits, but accepts every exit code.
 func (s *scene) harmless(ts *testscript.TestScript, args []string) {
 	s.each(ts, anyCode, nil, strings.Split(strings.Trim(args[1], "{}"), ","), args[2:])
 }

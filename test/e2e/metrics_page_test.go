@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// targetLabels are those that Prometheus adds.
+// targetLabels are the labels that Prometheus adds.
 var targetLabels = []string{"job", "instance", "namespace", "pod"}
 
 // problems parses a query with Prometheus' own parser, compares it with the served metrics, and records the metrics
@@ -71,7 +71,7 @@ func problems(text string, served families, used map[string]bool) (out []string)
 	return out
 }
 
-// find returns the family of a series; a histogram has three series.
+// find returns the metric family of a series. A histogram has three series.
 func find(served families, name string) (family *dto.MetricFamily, suffix string) {
 	if f := served[name]; f != nil && f.GetType() != dto.MetricType_HISTOGRAM {
 		return f, ""
@@ -152,7 +152,7 @@ func metricsPage(served families, used map[string]bool) string {
 	return b.String()
 }
 
-// stability is how Kubernetes marks its metrics.
+// stability is the text with which Kubernetes marks its metrics.
 var stability = regexp.MustCompile(`^\[[A-Z]+\]`)
 
 func metricsRow(f *dto.MetricFamily) string {

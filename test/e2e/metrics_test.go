@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 		"cd test && go test ./e2e -run TestMetrics -update")
 }
 
-// scrape returns the metrics of a controller that has worked.
+// scrape returns the metrics of a controller that has done some work.
 func scrape(t *testing.T) families {
 	t.Helper()
 	e := newDirectEnv(t, 3)

@@ -18,11 +18,11 @@ import (
 
 const (
 	chartDir = "../../charts/cloudstack-ccm"
-	// definitionsFile holds the kinds of the Prometheus operator, as its own module has them.
+	// definitionsFile has the kinds of the Prometheus operator, copied from its module.
 	definitionsFile = "../../charts/testdata/apischemas/prometheus-operator.yaml"
 )
 
-// flagzSince is the first minor whose kubelets show their flags by default.
+// flagzSince is the first minor whose kubelets serve their flags by default.
 const flagzSince plane.Minor = "1.36"
 
 // TestMinors installs on the API server of every supported minor: the chart with each set of values, without nodes;
@@ -95,7 +95,7 @@ func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
 	ip := e.address(t, "web")
 	e.wantRules(t, ip, "443:demo-worker-1,demo-worker-2", "80:demo-worker-1,demo-worker-2")
 
-	// One Pod at a time leads meanwhile, and the load balancer stays as it is.
+	// Meanwhile only one Pod at a time leads, and the load balancer does not change.
 	before, w := e.rulesAt(t, ip), e.witness(t)
 	for _, kind := range []string{"Deployment", "DaemonSet"} {
 		e.csccm(t, "", append([]string{"upgrade", "--yes", "--set", "kind=" + kind}, everyNode...)...).want(t, 0)
@@ -140,7 +140,7 @@ func (e *clusterEnv) testDaemonSet(t *testing.T) {
 	for _, pod := range e.controllerPods(t) {
 		require.NotContains(t, before, pod, "it was not replaced")
 	}
-	// No node is one that it may run on, which is said at once.
+	// There is no node on which it may run. This is reported at once.
 	s := e.csccm(t, "", "upgrade", "--yes", "--set-string", "nodeSelector.no-such=label")
 	require.NotZero(t, s.code)
 	require.Contains(t, s.all, "no node")

@@ -25,7 +25,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// audited is what the controller and csccm did in all tests, by the audit logs.
+// audited is what the controller and csccm did in all tests, according to the audit logs.
 type audited struct {
 	mu     sync.Mutex
 	used   map[rights.Request]int // by the controller; without namespaces
@@ -124,7 +124,7 @@ func (a *audited) read(lines []string) error {
 
 	slices.SortStableFunc(events, func(a, b auditEvent) int { return a.at().Compare(b.at()) })
 
-	// The API server learns of a new role with a delay: a refused request that it allows later does not count.
+	// The API server learns about a new role with a delay, so a refused request that it allows later does not count.
 	allowed := map[string]int{}
 	for i := range events {
 		if !events[i].forbidden() {
@@ -282,7 +282,7 @@ func (a *audited) judge(whole bool) error {
 	return errors.Join(append(errs, u.judge(whole, keys, "unused-rights.txt", excused)...)...)
 }
 
-// allows reports whether a right permits a command's request. The command install may also do a takeover.
+// allows reports whether a right permits a request of a command. The command install may also do a takeover.
 func allows(r *rights.Right, command string, x rights.Request, release string) bool {
 	return r.Group == x.Group && r.Resource == x.Resource && slices.Contains(r.Verbs, x.Verb) &&
 		(slices.Contains(r.Commands, command) || command == "install" && slices.Contains(r.Commands, "takeover")) &&

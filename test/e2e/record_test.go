@@ -208,8 +208,8 @@ virtualMachines:
 `, addresses)
 
 	for _, n := range nodes {
-		yaml += fmt.Sprintf("  - {name: %s, account: k8s, offering: Small Instance, nics: [{network: k8s-net, "+
-			"ip: %s}]}\n", n.Name, n.Address)
+		yaml += fmt.Sprintf("  - {name: %s, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: "+
+			"%s}]}\n", n.Name, n.Address)
 	}
 
 	world, err := simulator.LoadWorld(strings.NewReader(yaml))

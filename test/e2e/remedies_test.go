@@ -25,10 +25,10 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// patience is how long a check may take to see a change that the controller makes in its next round.
+// patience is the time within which a check must see a change that the controller makes in its next round.
 const patience = 150 * time.Second
 
-// measured are the times until a check failed after a fault, and passed after its remedy.
+// measured are the times until a check failed after a fault, and until it passed after the remedy.
 type measured struct {
 	code        string
 	seen, green time.Duration
@@ -72,8 +72,8 @@ func (s *scene) look(code string, args []string) check.Result {
 	return r.Checks[i]
 }
 
-// fails waits until a check fails with a text. Then it runs the commands of the remedy unchanged. The script's next
-// lines do what else the remedy asks for.
+// fails waits until a check fails with a text. Then it runs the commands of the remedy unchanged. If the remedy
+// requires more, the next lines of the script do it.
 func (s *scene) fails(ts *testscript.TestScript, args []string) {
 	s.inherit(ts)
 	began := time.Now()
@@ -93,7 +93,7 @@ func (s *scene) fails(ts *testscript.TestScript, args []string) {
 	ours := regexp.MustCompile("`((?:csccm|kubectl) [^`]+)`") // others are for another machine
 	for _, c := range ours.FindAllStringSubmatch(found.Remedy, -1) {
 		ts.Logf("the remedy: %s", c[1])
-		// a new Pod has no log yet
+		// A new Pod has no log yet.
 		testenv.Await(s.t.Context(), time.Minute, c[1], func(ctx context.Context) { s.line(ctx, ts, c[1]) })
 	}
 }

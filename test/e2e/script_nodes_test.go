@@ -36,9 +36,9 @@ import (
 
 // The commands of scripts whose cluster has nodes.
 
-// join starts nodes: NAME of the example, or NAME=ADDRESS, each with :joined for one that was there before a cloud
-// provider, :not-external for one whose kubelet runs without --cloud-provider=external, or :plain for one whose Pods
-// have no sandbox. A kubelet of the same name stops.
+// join starts nodes. Each is a NAME of the example or NAME=ADDRESS, optionally with :joined (it joined before there
+// was a cloud provider), :not-external (its kubelet runs without --cloud-provider=external) or :plain (its Pods have
+// no sandbox). A running kubelet with the same name stops.
 func (s *scene) join(_ *testscript.TestScript, args []string) {
 	for _, arg := range args {
 		name, how, _ := strings.Cut(arg, ":")
@@ -55,7 +55,7 @@ func (s *scene) join(_ *testscript.TestScript, args []string) {
 	}
 }
 
-// leave ends the kubelet of a node, whose Node stays, not ready.
+// leave ends the kubelet of a node. The Node remains and becomes not ready.
 func (s *scene) leave(_ *testscript.TestScript, args []string) {
 	s.stopKubelet(args[0])
 	s.notReady(s.t, args[0])
@@ -74,12 +74,12 @@ func (s *scene) credentials(ts *testscript.TestScript, args []string) {
 	s.env.secret(s.t, ts.ReadFile(args[0]))
 }
 
-// nodesReady waits until so many nodes are.
+// nodesReady waits until the given number of nodes is ready.
 func (s *scene) nodesReady(_ *testscript.TestScript, args []string) {
 	s.initialised(s.t, must.Get(strconv.Atoi(args[0])))
 }
 
-// addressOf waits for the address of a Service, and sets a variable to it.
+// addressOf waits for the address of a Service and sets a variable to it.
 func (s *scene) addressOf(ts *testscript.TestScript, args []string) {
 	ts.Setenv(args[0], s.address(s.t, args[1]))
 }
@@ -127,8 +127,8 @@ func (s *scene) podLogs(ts *testscript.TestScript, _ []string) {
 	_, _ = fmt.Fprintln(s.stdout(ts), strings.Join(slices.Collect(maps.Values(s.whole.logs(s.t.Context()))), ""))
 }
 
-// ledger prints who has made which call since the last time: the user, the command, and "refused" for a call that the
-// role lacks.
+// ledger prints the calls since the last time: the user, the command, and "refused" for a call that the role does not
+// allow.
 func (s *scene) ledger(ts *testscript.TestScript, _ []string) {
 	calls := s.cloud.Ledger().Calls()
 	for _, c := range calls[s.calls:] {
@@ -141,20 +141,20 @@ func (s *scene) ledger(ts *testscript.TestScript, _ []string) {
 	s.calls = len(calls)
 }
 
-// killed runs csccm and kills it as soon as it says a text, unless it has done all there was to do without it.
+// killed runs csccm and kills it as soon as it prints a text, unless it completes without printing it.
 func (s *scene) killed(ts *testscript.TestScript, args []string) {
 	s.inherit(ts)
 	s.killedAt(s.t, args[0], args[2:])
 }
 
-// noController scales the controller's Deployment to nothing.
+// noController scales the controller's Deployment to 0.
 func (s *scene) noController(ts *testscript.TestScript, _ []string) {
 	const pods = "app.kubernetes.io/instance=" + release
 	s.kubernetes(ts, []string{"-n", "kube-system", "scale", "deployment", "-l", pods, "--replicas=0"})
 	s.kubernetes(ts, []string{"-n", "kube-system", "wait", "pods", "-l", pods, "--for=delete", "--timeout=2m"})
 }
 
-// pauseLeader stops the process of the Pod that leads, which keeps the lease. Its log says that it leads.
+// pauseLeader stops (SIGSTOP) the process of the Pod that leads, so it keeps the lease. Its log says that it leads.
 func (s *scene) pauseLeader(*testscript.TestScript, []string) {
 	for pod, log := range s.whole.logs(s.t.Context()) {
 		for _, n := range s.whole.nodes.Nodes() {

@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 	require.NoError(t, err)
 	size := func(file string) int64 { return must.Get(os.Stat(file)).Size() }
 
-	// Go starts the last parallel test first. The longest test must not start last, or it runs alone at the end.
+	// Go starts the last parallel test first. If the longest test started last, it would run alone at the end.
 	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(size(a), size(b)) })
 	testscript.RunT(scriptT{t}, testscript.Params{
 		Files: files, RequireUniqueNames: true,
@@ -74,19 +74,21 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"cluster":    on((*scene).cluster),
-			"cloudstack": on((*scene).cloudstack),
-			"config":     on((*scene).config),
-			"server":     on((*scene).server),
-			"csccm":      on((*scene).run),
-			"exits":      on((*scene).exits),
-			"kubectl":    on((*scene).kubernetes),
-			"cloud":      on((*scene).call),
-			"fault":      on((*scene).fault),
-			"changes":    on((*scene).changes),
-			"find":       on((*scene).find),
-			"dialog":     on((*scene).talk),
-			"declines":   on((*scene).declines), "agrees": on((*scene).agrees), "kubelet": on((*scene).kubelet),
+			"cluster":       on((*scene).cluster),
+			"cloudstack":    on((*scene).cloudstack),
+			"config":        on((*scene).config),
+			"server":        on((*scene).server),
+			"csccm":         on((*scene).run),
+			"exits":         on((*scene).exits),
+			"kubectl":       on((*scene).kubernetes),
+			"cloud":         on((*scene).call),
+			"fault":         on((*scene).fault),
+			"changes":       on((*scene).changes),
+			"find":          on((*scene).find),
+			"dialog":        on((*scene).talk),
+			"declines":      on((*scene).declines),
+			"agrees":        on((*scene).agrees),
+			"kubelet":       on((*scene).kubelet),
 			"mangle":        on((*scene).mangle),
 			"harmless":      on((*scene).harmless),
 			"initialised":   on((*scene).nodesReady),
@@ -123,7 +125,7 @@ func (t scriptT) Run(name string, f func(testscript.T)) {
 
 func (scriptT) Verbose() bool { return testing.Verbose() }
 
-// scene is the environment of one script.
+// scene is the environment of a script.
 type scene struct {
 	env
 	t            *testing.T
@@ -136,7 +138,7 @@ type scene struct {
 	faults       []measured   // by the commands fails and passes
 }
 
-// on adapts a method to a testscript command. Errors of package must fail the script, or are expected after "!".
+// on turns a method into a testscript command. Errors of package must fail the script; after "!" they are expected.
 func on(method func(*scene, *testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, wantError bool, args []string) {
 		err := must.Catch(func() { method(ts.Value("scene").(*scene), ts, args) })
@@ -289,13 +291,13 @@ func (s *scene) kubelet(ts *testscript.TestScript, args []string) {
 	s.t.Cleanup(func() { remove(); server.Close() })
 }
 
-// run runs csccm, which must end with exit code 0.
+// run runs csccm and requires exit code 0.
 func (s *scene) run(ts *testscript.TestScript, args []string) {
 	s.exits(ts, append([]string{"0", "csccm"}, args...))
 }
 
-// exits runs csccm, which must end with a code. With an argument {a,b c} it runs csccm with "a" and with "b c" in its
-// place.
+// exits runs csccm and requires an exit code. With an argument {a,b c} it runs csccm twice: with "a" and with "b c" in
+// its place.
 func (s *scene) exits(ts *testscript.TestScript, args []string) {
 	want := must.Get(strconv.Atoi(args[0]))
 	for i, arg := range args {
@@ -319,8 +321,8 @@ func (s *scene) exits(ts *testscript.TestScript, args []string) {
 	must.OK(s.said(args[2:], code, ts.ReadFile("stdout"), ts.ReadFile("stderr")))
 }
 
-// each runs csccm once with each of some arguments between the others, all at the same time, because some wait for a
-// server.
+// each runs csccm once for each of several arguments, which it inserts between the others. All run at the same time,
+// because some wait for a server.
 func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, after []string) {
 	s.inherit(ts)
 	stdout, stderr := make([]bytes.Buffer, len(alternatives)), make([]bytes.Buffer, len(alternatives))
@@ -366,10 +368,10 @@ func (s *scene) changing(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// anyCode allows any exit code.
+// anyCode accepts every exit code.
 const anyCode = -1
 
-// said checks the output of csccm: it contains no key and no control sequence, and an error comes with a remedy.
+// said checks the output of csccm: it contains no key and no control sequence, and every error names a remedy.
 func (s *scene) said(args []string, code int, stdout, stderr string) error {
 	switch all := stdout + stderr; {
 	case s.secret != "" && strings.Contains(all, s.secret), strings.Contains(all, "-canary"):
@@ -382,8 +384,8 @@ func (s *scene) said(args []string, code int, stdout, stderr string) error {
 	return harmful(args, stdout, stderr)
 }
 
-// talk runs csccm on a terminal, where it must end with a code. Each line of a file is a question, followed by " | "
-// and what to type.
+// talk runs csccm on a terminal and requires an exit code. Each line of a file is a question, then " | " and what to
+// type.
 func (s *scene) talk(ts *testscript.TestScript, args []string) {
 	keys := strings.NewReplacer("<enter>", enter, "<down>", down, "<clear>", clearLine, "<^C>", interrupt, "<SIGTERM>",
 		terminate)

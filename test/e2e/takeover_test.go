@@ -36,8 +36,7 @@ type occupied struct {
 }
 
 // newOccupied returns such a cluster with the nodes cp1 and worker1. The other provider has the names of Apache's
-// manifest and an image of its own: process nodes run only our programs, and never start an image that they do not
-// know.
+// manifest and its own image. Process nodes run only our programs and never start an image that they do not know.
 func newOccupied(t *testing.T, p testenv.Predecessor) *occupied {
 	t.Helper()
 	e := &occupied{clusterEnv: newClusterEnv(t, nil)}
@@ -98,7 +97,7 @@ func (e *clusterEnv) recorded(t *testing.T) {
 }
 
 // taken checks that a takeover is complete and disturbed nothing: ids, addresses, protocols and members of the rules
-// are unchanged, and their names are the new controller's.
+// are unchanged, and the rules have the new controller's names.
 func (e *occupied) taken(t *testing.T, w *witness) {
 	t.Helper()
 	e.runs(t, "Deployment")
@@ -143,7 +142,8 @@ func (e *clusterEnv) podsOf(ctx context.Context, name string) []corev1.Pod {
 	return must.Get(e.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, o)).Items
 }
 
-// What csccm prints at the end of each step of a takeover, in order. When it is killed there, the next step has begun.
+// The messages that csccm prints at the end of each step of a takeover, in order. If it is killed at such a message,
+// the next step has begun.
 var (
 	beforeChart = []string{"Record of what was: "}
 	swapping    = []string{"Holding lease kube-system/" + lease, "Stopping Deployment kube-system/" + oldName,
@@ -151,8 +151,8 @@ var (
 	afterSwap = []string{"Waiting for the new controller to lead: ", "Rules and addresses: ids kept: 3"}
 )
 
-// TestTakeover replaces a running provider by csccm's, prepared by csccm takeover, which is killed while it switches:
-// Services keep their addresses and rule ids, never do two controllers lead, and no Pod moves.
+// TestTakeover replaces a running provider by csccm's controller. csccm takeover prepares this and is killed while it
+// switches. Services keep their addresses and rule ids, two controllers never lead at the same time, and no Pod moves.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	e := newOccupied(t, testenv.Predecessor{})
@@ -201,7 +201,7 @@ func TestTakeoverUndo(t *testing.T) {
 		parts = append(parts, m[1])
 	}
 	require.Equal(t, []string{"End", "Start", "Service", "Service"}, parts, s.out)
-	// On a busy machine the kill comes late: the rules and further steps may be finished by then.
+	// On a busy machine the kill comes late: by then the rules and further steps may be finished.
 	e.undo(t, 2, []string{
 		"Holding lease kube-system/" + lease, "Ending csccm's controller", ": renamed",
 		"Starting Deployment kube-system/" + oldName,
@@ -244,8 +244,8 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	require.Equal(t, was.Spec.Template.Spec.NodeSelector, now.Spec.Template.Spec.NodeSelector)
 }
 
-// oldProgramReads is a patch that makes the old controller read-only: its program is csccm's own, which would change
-// what Apache's leaves alone.
+// oldProgramReads is a patch that makes the old controller read-only. Its program is csccm's own, which would change
+// what Apache's leaves unchanged.
 var oldProgramReads = []byte(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--load-balancer-policy=dry-run"}]`)
 
 // undo goes back, killed after these texts, and compares the result with the state before the takeover.

@@ -26,7 +26,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// Keys that a person types. A list starts at its first choice.
+// Keys that a person types. In a list, the first choice is selected at the beginning.
 const (
 	enter     = "\r"
 	down      = "\x1b[B"
@@ -35,7 +35,7 @@ const (
 	terminate = "SIGTERM" // no key, but the signal
 )
 
-// answer is a question on the screen and what a person types then.
+// answer is a question on the screen and the keys that a person types then.
 type answer struct{ question, keys string }
 
 // terminal is a real terminal with the screen that a person would see.
@@ -80,7 +80,7 @@ func onScreen(t *testing.T, end *os.File, columns, rows int) *terminal {
 	return x
 }
 
-// text returns the program's output as it is on the screen, with wrapped lines joined.
+// text returns the program's output as it is on the screen, but joins wrapped lines.
 func (x *terminal) text() string {
 	const broken = 1 << 6 // of the last glyph of such a line; vt10x does not export it
 	x.screen.Lock()
@@ -192,7 +192,7 @@ func (e *env) dialog(t *testing.T, answers []answer, args ...string) said {
 	return e.record(said{args, x.text(), "", cmd.ProcessState.ExitCode()})
 }
 
-// shows is like want for texts that must appear in this order.
+// shows is like want, but the texts must appear in this order.
 func (s said) shows(t *testing.T, code int, texts ...string) {
 	t.Helper()
 	rest := strings.Join(strings.Fields(s.want(t, code).all), " ")
@@ -203,7 +203,7 @@ func (s said) shows(t *testing.T, code int, texts ...string) {
 	}
 }
 
-// TestPlainSecretOnATerminal asks for a secret without drawing, as for screen readers: the echo is off meanwhile.
+// TestPlainSecretOnATerminal asks for a secret without drawing, as for screen readers. Meanwhile the echo is off.
 func TestPlainSecretOnATerminal(t *testing.T) {
 	t.Parallel()
 	person, tty, err := pty.Open()

@@ -20,7 +20,7 @@ import (
 )
 
 // TestTrafficFromUpstream sends requests to the Services of a cluster that Apache's provider v1.2.0 left, while csccm
-// takes over with the command of docs/migrate.md: no request fails, and no open connection is closed.
+// takes over with the command of docs/migrate.md. No request fails, and no open connection is closed.
 func TestTrafficFromUpstream(t *testing.T) {
 	t.Parallel()
 	e := newClusterEnv(t, nil)
@@ -40,7 +40,7 @@ func TestTrafficFromUpstream(t *testing.T) {
 		e.join(t, o)
 	}
 	e.secret(t, string(e.config(t, leftby.Account).Render()))
-	// nodes do not know it: it never runs
+	// The nodes do not know this image, so it never runs.
 	e.precededBy(t, testenv.Predecessor{Image: "apache/cloudstack-kubernetes-provider:v1.2.0"})
 	targets := e.forwarded(t, state)
 	// a busy machine may be slow

@@ -63,7 +63,7 @@ func TestUI(t *testing.T) {
 		t.Helper()
 		require.NoError(t, p.Signal(s))
 	}
-	// until the page has shown what happens while nobody leads, however slow the machine is
+	// next is paused until the page has shown what happens while nobody leads, however slow the machine is.
 	signal(next, syscall.SIGSTOP)
 	first.Stop(0) // SIGKILL
 	e.admin(t, "deleteLoadBalancerRule", map[string]string{"id": strings.TrimPrefix(rule, "rule/")})
@@ -87,7 +87,7 @@ func TestUI(t *testing.T) {
 	}
 }
 
-// shown is the state of the page of a running csccm ui, by its events.
+// shown is the state of the page of a running csccm ui, built from its events.
 type shown struct {
 	events *bufio.Scanner
 	all    strings.Builder
@@ -198,7 +198,7 @@ func (p *shown) tells(kind, object, text string) bool {
 	})
 }
 
-// lacks reports whether the page names a part as missing.
+// lacks reports whether the page says that a part is missing.
 func (p *shown) lacks(part string) bool {
 	return slices.ContainsFunc(p.now.Missing, func(m model.Missing) bool { return m.Part == part })
 }

@@ -32,7 +32,7 @@ type witness struct {
 	end     func()
 }
 
-// witness starts watching.
+// witness starts the watch.
 func (e *clusterEnv) witness(t *testing.T) *witness {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway builds Traefik, with which command real-nodes runs the examples of Gateway API and Ingress.
+// Package gateway builds Traefik. Command real-nodes runs the examples of Gateway API and Ingress with it.
 package gateway
 
 import (
@@ -31,7 +31,7 @@ const (
 )
 
 var (
-	// sums are those of the modules that Traefik's own go.sum does not have.
+	// sums are the sums of the modules that Traefik's own go.sum lacks.
 	//
 	//go:embed traefik.sum
 	sums []byte
@@ -39,15 +39,15 @@ var (
 	noProviders []byte
 )
 
-// Programs are what the examples need.
+// Programs are the files that the examples need.
 type Programs struct {
-	// Traefik is the program. It calls its version "dev", which never looks for a newer one on the Internet.
+	// Traefik is the program. Its version is "dev", so it never looks for a newer version on the Internet.
 	Traefik string
 	// CRDs is the folder with the CRDs of Gateway API.
 	CRDs string
 }
 
-// Ensure returns the programs. It builds them when they do not exist, as program.Ensure does.
+// Ensure returns the programs. It builds them if they do not exist (see program.Ensure).
 func Ensure(ctx context.Context, out io.Writer) (built Programs, err error) {
 	defer must.Return(&err)
 	p := program.Program{
@@ -66,11 +66,11 @@ func Ensure(ctx context.Context, out io.Writer) (built Programs, err error) {
 	return built, nil
 }
 
-// module returns the files of a module with Traefik and the requirements of Traefik's own module, in which
+// module returns the files of a module that requires Traefik and has the requirements of Traefik's own module, except:
 //
-//   - ext, which is not published, is empty, as it is in Traefik;
+//   - ext, which is not published, is empty, as in Traefik itself;
 //   - lego, which gets certificates, has no DNS providers;
-//   - a fork for basic authentication has its former version.
+//   - a fork for basic authentication is replaced by the version that Traefik uses.
 func module(ctx context.Context) map[string][]byte {
 	work := must.Get(os.MkdirTemp("", "csccm-traefik-"))
 	defer func() { _ = os.RemoveAll(work) }()
@@ -122,8 +122,8 @@ func filesOf(module, to string) map[string][]byte {
 	return files
 }
 
-// download returns the folder of a module: of the version that the module in dir requires, or of the named one, which
-// must be in its go.sum.
+// download returns the folder of a module: of the version that the module in dir requires, or of the version in path.
+// Its sum must be in the go.sum in dir.
 func download(ctx context.Context, dir, path string) string {
 	var module struct{ Dir string }
 	must.OK(json.Unmarshal([]byte(must.Get(program.Go(ctx, dir, "mod", "download", "-json", path))), &module))

@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// call makes a call as a user, or as the operator of the cloud for "admin", and waits for its job. Words with = are
-// parameters. The others are fields, which it returns: a line per object, sorted.
+// call makes a call as a user, or as the cloud's operator for "admin", and waits for its job. Words with = are
+// parameters. Other words are fields; it returns their values, with a line for each object, sorted.
 func (l *lesson) call(ctx context.Context, _ string, args []string) string {
 	user, command := args[0], args[1]
 	params, fields, answer := map[string]string{}, []string(nil), map[string]any{}
@@ -61,7 +61,7 @@ func (l *lesson) call(ctx context.Context, _ string, args []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// field returns a field of an object, such as nic.ipaddress of its first NIC.
+// field returns a field of an object; nic.ipaddress is the address of its first NIC.
 func field(value any, path string) string {
 	for name := range strings.SplitSeq(path, ".") {
 		if list, is := value.([]any); is && len(list) > 0 {
@@ -85,14 +85,14 @@ func (l *lesson) rules(ctx context.Context, cluster string, _ []string) string {
 	return cmp.Or(strings.Join(lines, "\n"), "no load balancer rules")
 }
 
-// forget empties the ledger.
+// forget resets the ledger.
 func (l *lesson) forget(context.Context, string, []string) string {
 	l.cloud.Ledger().Reset()
 	return ""
 }
 
-// calls returns a user's calls with their purposes. The same call several times in a row is one line. A call without a
-// purpose and one that was refused are errors.
+// calls returns a user's calls with their purposes. The same call several times in a row is one line. A call that has
+// no purpose or that was refused is an error.
 func (l *lesson) calls(_ context.Context, _ string, args []string) string {
 	calls := l.cloud.Ledger().Find("", args[0])
 	lines := []string{fmt.Sprintf("%d calls of user %s:", len(calls), args[0])}
@@ -112,7 +112,7 @@ func (l *lesson) calls(_ context.Context, _ string, args []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// parameters returns the parameters of a call that say something to a reader.
+// parameters returns the parameters of a call that are of interest to a reader.
 func parameters(c simulator.Call) string {
 	switch p := c.Params; {
 	case p["publicport"] != "":

@@ -26,8 +26,8 @@ import (
 	"github.com/csccm/csccm/test/internal/console"
 )
 
-// TestScript: each function that a chapter names is in the file that it names, and the lesson can say what each call is
-// for: calls that only read may come at any time, for example in a drift round.
+// TestScript: each function that a chapter names exists in the file that it names. Each call that only reads has a
+// purpose in the script, because such calls may come at any time, for example in a drift round.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	var s console.Script
@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// functions returns the functions of a file; methods as Type.Method.
+// functions returns the functions of a file, methods as Type.Method.
 func functions(t *testing.T, path string) (names []string) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	require.NoError(t, err)

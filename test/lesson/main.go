@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command lesson shows what a cloud controller manager does: two Kubernetes clusters in one simulated CloudStack, one
-// without and one with the controller, in six chapters. Each line that it prints as seen is a check.
+// without and one with the controller, in six chapters. It checks everything that it prints under "Look".
 package main
 
 import (
@@ -35,7 +35,7 @@ var (
 	ui   = flag.Bool("ui", false, "show both clusters and their cloud on one page in the browser, too")
 )
 
-// nodeGrace is how long a node may be silent. Four heartbeats may be late on a slow machine.
+// nodeGrace is the time for which a node may be silent. On a slow machine, four heartbeats may be late.
 const nodeGrace = 10 * time.Second
 
 func main() { os.Exit(console.Main("lesson", script, play)) }
@@ -86,8 +86,8 @@ func (l *lesson) start(ctx context.Context) {
 		for _, vm := range w.VirtualMachines {
 			o := processnode.Options{Name: vm.Name, Address: vm.NICs[0].IP}
 			if strings.HasSuffix(vm.Name, "-cp") {
-				// Without the label of a control plane node, as in a managed cluster: two Pods of the controller run,
-				// on any node.
+				// Without the label of a control plane node, as in a managed cluster, so that two Pods of the
+				// controller run on any node.
 				o.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 			}
 			if vm.Account == name {
@@ -99,7 +99,7 @@ func (l *lesson) start(ctx context.Context) {
 
 func (l *lesson) waits() bool { return !*auto && console.Terminal() }
 
-// at shows the chapter on the page, and waits at its end.
+// at shows the chapter on the page, and waits for Enter at its end.
 func (l *lesson) at(ctx context.Context, number int, ended bool) {
 	if l.page != nil {
 		l.page.tell(l.Player, number, ended)
@@ -115,7 +115,7 @@ func (l *lesson) wait(ctx context.Context, text string) {
 	must.OK(ctx.Err())
 }
 
-// stop stops the machine of a node, as a power failure does.
+// stop stops a node's machine, like a power failure.
 func (l *lesson) stop(_ context.Context, _ string, names []string) string {
 	for _, c := range l.Clusters {
 		for _, n := range c.Nodes() {

@@ -30,7 +30,7 @@ import (
 // page is the simulator's page with the Services and Nodes of both clusters.
 type page struct {
 	*simpage.Page
-	// without client-go's rate limit: the page must not delay the lesson
+	// clusters are clients without client-go's rate limit: the page must not delay the lesson.
 	clusters map[string]corev1client.CoreV1Interface
 	story    atomic.Pointer[model.Story] // the chapter that is shown
 }
@@ -56,7 +56,8 @@ func (l *lesson) startPage(ctx context.Context) {
 	l.Printf("\nBoth clusters and their cloud on one page (the address is for one visit):\n%s\n", s.URL())
 }
 
-// tell shows the chapter on the page: its text, its commands and what was seen; at the last end, what to try next.
+// tell shows the chapter on the page: its text, its commands and what was seen; after the last chapter, also what to
+// try next.
 func (p *page) tell(l *console.Player, number int, ended bool) {
 	c := l.Script.Chapters[number-1]
 	s := &model.Story{Title: fmt.Sprintf("%d. %s", number, c.Title), Text: []string{c.Intro}, Look: l.Looked}
@@ -97,7 +98,7 @@ func (p *page) Snapshot(ctx context.Context) (model.Snapshot, error) {
 func initialises(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider }
 
 // addCluster adds a cluster to a snapshot of its cloud: its Services with links to their addresses, and its Nodes with
-// links to their VMs. It is pure.
+// links to their VMs. It changes nothing but s.
 func addCluster(s *model.Snapshot, cluster string, services []corev1.Service, nodes []corev1.Node) {
 	inCloud := map[string]string{} // IDs by address and by provider ID
 	for i := range s.Objects {

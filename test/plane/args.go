@@ -90,7 +90,7 @@ func (p *Plane) controllerManagerArgs(o Options) []string {
 	return args
 }
 
-// schedulerArgs returns the flags of the scheduler, which the controller manager has, too.
+// schedulerArgs returns the flags of the scheduler, all of which the controller manager has, too.
 func (p *Plane) schedulerArgs(name string) []string {
 	kubeconfig := p.file(name + ".kubeconfig")
 	return []string{

@@ -27,10 +27,10 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// restoreLimit bounds the time in which an API server must lose what a test created, also on a busy machine.
+// restoreLimit bounds the removal of what a test created, even on a busy machine.
 const restoreLimit = 15 * time.Minute
 
-// baseline is what a new API server holds.
+// baseline is the content of a new API server.
 type baseline struct {
 	client   kubernetes.Interface
 	metadata metadata.Interface
@@ -94,7 +94,7 @@ func (p *Plane) newBaseline(ctx context.Context) (_ *baseline, err error) {
 	return b, nil
 }
 
-// Objects names all objects of the cluster but Events and leases, which Kubernetes creates all the time.
+// Objects returns the names of all objects of the cluster except Events and leases, which change all the time.
 func (p *Plane) Objects(ctx context.Context) (_ map[string]bool, err error) {
 	defer must.Return(&err)
 	b := p.baseline
@@ -138,7 +138,7 @@ func (b *baseline) list(ctx context.Context) contents {
 }
 
 // restore deletes everything that is not part of the baseline. No controller of Kubernetes may run meanwhile. It fails
-// when an object of the baseline is missing or has other labels or annotations.
+// if an object of the baseline is missing or has other labels or annotations.
 func (b *baseline) restore(ctx context.Context) (err error) {
 	defer must.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, restoreLimit)
@@ -159,7 +159,7 @@ func (b *baseline) restore(ctx context.Context) (err error) {
 		}
 
 		for o := range b.objects {
-			// two resources show an Event, and it expires
+			// Events expire, and two resources show them.
 			must.Be(all[o] != nil || o.Resource == "events", "%s is missing", o)
 		}
 
@@ -179,8 +179,8 @@ func (b *baseline) restore(ctx context.Context) (err error) {
 	}
 }
 
-// order is the order of deletion: admission policies may refuse changes of the others, and namespaces and definitions
-// hold them.
+// order returns the position of a collection in the order of deletion. Admission policies are first, because they may
+// refuse changes of other objects. Definitions and namespaces are last, because they contain other objects.
 func order(c collection) int {
 	switch r := c.Resource; {
 	case strings.HasPrefix(r, "validatingadmission"), strings.HasPrefix(r, "validatingwebhook"),
@@ -194,7 +194,8 @@ func order(c collection) int {
 	return 1
 }
 
-// remove deletes objects of one collection, of which others may stay. They need not be gone afterwards.
+// remove deletes objects of one collection. If othersStay is set, the collection has other objects, which are kept.
+// The deleted objects may still exist for a while.
 func (b *baseline) remove(ctx context.Context, objects []object, all contents, othersStay bool) error {
 	c := objects[0].collection
 	var api metadata.ResourceInterface = b.metadata.Resource(c.GroupVersionResource)
@@ -226,14 +227,14 @@ func (b *baseline) remove(ctx context.Context, objects []object, all contents, o
 		}
 	}
 
-	// A list may be older than a deletion, and one object may be in the lists of two resources, like an Event.
+	// A list may be older than a deletion, and an object such as an Event may be in the lists of two resources.
 	return errors.Join(slices.DeleteFunc(errs,
 		func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) })...)
 }
 
-// policiesForgotten waits until the API server no longer applies the deleted admission policies. It learns about
-// policies in the order of their changes, so they are forgotten when it applies a policy that is newer than their
-// deletion.
+// policiesForgotten waits until the API server no longer applies the deleted admission policies. The API server learns
+// about policies in the order of their changes, so it has forgotten them when it applies a policy that is newer than
+// their deletion.
 func (b *baseline) policiesForgotten(ctx context.Context) {
 	name := fmt.Sprintf("csccm-test-%d", time.Now().UnixNano())
 	admission := b.client.AdmissionregistrationV1()

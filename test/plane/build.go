@@ -33,8 +33,8 @@ func ModuleDir() (_ string, err error) {
 	}
 }
 
-// Cached returns the folder of a minor's programs, which depends on the sources and the
-// Go version of this checkout, and reports whether they exist.
+// Cached returns the folder of a minor's programs and reports whether they exist. The folder depends on the sources
+// and the Go version of this checkout.
 func Cached(ctx context.Context, minor Minor) (folder string, there bool, err error) {
 	defer must.Return(&err)
 	path, there := must.Get2(must.Get(Program(minor)).Cached(ctx))
@@ -42,13 +42,13 @@ func Cached(ctx context.Context, minor Minor) (folder string, there bool, err er
 }
 
 // Ensure returns the folder of the programs of a minor's control plane: etcd, kube-apiserver, kube-controller-manager,
-// kube-scheduler and kubectl. It fetches or builds them when they do not exist, as program.Ensure does.
+// kube-scheduler and kubectl. It fetches or builds them if they do not exist (see program.Ensure).
 func Ensure(ctx context.Context, minor Minor, out io.Writer) (folder string, err error) {
 	defer must.Return(&err)
 	return filepath.Dir(must.Get(must.Get(Program(minor)).Ensure(ctx, out))), nil
 }
 
-// EnsureNode returns the folder of the programs of a minor's nodes, kubelet and kube-proxy, as Ensure does.
+// EnsureNode is like Ensure, for the programs of a minor's nodes: kubelet and kube-proxy.
 func EnsureNode(ctx context.Context, minor Minor, out io.Writer) (folder string, err error) {
 	defer must.Return(&err)
 	p := must.Get(Program(minor))
@@ -60,12 +60,12 @@ func EnsureNode(ctx context.Context, minor Minor, out io.Writer) (folder string,
 	return filepath.Dir(must.Get(p.Ensure(ctx, out))), nil
 }
 
-// nodeLinks are the names of the program of package node.
+// nodeLinks are the links to the program of package node, which acts according to its name.
 var nodeLinks = map[string]string{"kubelet": "node", "kube-proxy": "node"}
 
-// Program returns the programs of a minor's control plane. The newest minor has the packages, and their versions, of
-// the product's go.mod, and so compiles with them. An older one compiles everything, and then the node's programs as
-// well.
+// Program returns the programs of a minor's control plane. The newest minor uses packages and versions of the
+// product's go.mod, so compiled packages are shared. An older minor compiles everything, so it also contains the
+// node's programs.
 func Program(minor Minor) (_ program.Program, err error) {
 	defer must.Return(&err)
 	module := must.Get(ModuleDir())
@@ -91,8 +91,8 @@ func Program(minor Minor) (_ program.Program, err error) {
 	return p, nil
 }
 
-// ldflags returns linker flags that set the release: without them the programs report
-// a development version, which charts with a kubeVersion refuse.
+// ldflags returns linker flags that set the release. Without them the programs report a development version, which
+// charts with a kubeVersion refuse.
 func ldflags(minor Minor) string {
 	_, number, _ := strings.Cut(string(minor), ".")
 	var b strings.Builder

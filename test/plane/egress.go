@@ -13,12 +13,10 @@ import (
 	"time"
 )
 
-// egress is the proxy through which the API server connects to nodes. The API server
-// refuses to proxy to nodes with loopback addresses, and nodes of the tests have the
-// addresses of VMs, which do not exist on this machine. So the API server's egress
-// selector names this HTTP CONNECT proxy on a unix socket, and the proxy maps each
-// node's address to that node's listener on loopback. This needs neither root nor a
-// listener that is reachable from other machines.
+// egress is the proxy through which the API server connects to nodes. The API server refuses to proxy to nodes with
+// loopback addresses, and nodes of the tests have the addresses of VMs, which do not exist on this machine. So the API
+// server's egress selector names this HTTP CONNECT proxy on a unix socket, and the proxy maps each node's address to
+// the node's listener on loopback. This needs neither root nor a listener that other machines can reach.
 type egress struct {
 	server *http.Server
 	routes sync.Map // from address to listener
@@ -78,8 +76,8 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = client.Close() }()
 	_, _ = io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n")
 
-	// The connections end with the API server or with the node. When one direction has ended, closing both ends the
-	// other.
+	// The connections end with the API server or the node. After one direction has ended, closing the connection ends
+	// the other direction.
 	go func() {
 		_, _ = io.Copy(node, client)
 		_ = node.Close()

@@ -12,8 +12,7 @@ import (
 
 //go:generate go run ./gen
 
-// Minor is a minor version of Kubernetes, such as 1.37, that a control plane is built
-// from.
+// Minor is a minor version of Kubernetes from which a control plane is built, such as 1.37.
 type Minor string
 
 // Newest is the default minor of tests and the demo.
@@ -30,7 +29,7 @@ var releases = map[Minor]string{
 // Version is the Kubernetes release of the newest control plane.
 var Version = Newest.Release()
 
-// Minors returns all minors, the newest first.
+// Minors returns all minors, newest first.
 func Minors() []Minor {
 	all := slices.Sorted(maps.Keys(releases))
 	slices.Reverse(all)

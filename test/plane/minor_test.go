@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMinorsAreGenerated fails when a folder was not generated from the current template.
+// TestMinorsAreGenerated fails if a folder was not generated from the current template.
 func TestMinorsAreGenerated(t *testing.T) {
 	t.Parallel()
 	read := func(folder, name string) string {

@@ -39,8 +39,8 @@ func newAuthority(name string) (_ *authority, err error) {
 	return &authority{cert: ca, key: key, pem: encode(cert.CertificateBlockType, ca.Raw)}, nil
 }
 
-// issue creates a client certificate for a user and its groups; with hosts it is a
-// server certificate as well. Certificate and key are PEM.
+// issue creates a client certificate for a user and its groups. With hosts it is a server certificate as well.
+// Certificate and key are PEM.
 func (a *authority) issue(user string, groups []string, hosts ...string) (certPEM, keyPEM []byte, err error) {
 	defer must.Return(&err)
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))

@@ -1,11 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plane runs a real Kubernetes control plane for tests and the demo:
-// etcd, kube-apiserver and, unless Options.APIOnly is set, kube-controller-manager
-// and kube-scheduler. Each is a child process on loopback; all of them write to one
-// temporary folder. Kubernetes itself is not linked into the tests: Ensure fetches its
-// programs, or builds them, once per machine.
+// Package plane runs a real Kubernetes control plane for tests and the demo: etcd, kube-apiserver and, unless
+// Options.APIOnly is set, kube-controller-manager and kube-scheduler. Each is a child process on loopback, and all
+// write to one temporary folder. Kubernetes itself is not linked into the tests: Ensure fetches or builds its programs
+// once per machine.
 package plane
 
 import (
@@ -40,17 +39,16 @@ type Options struct {
 	Programs string
 	// Dir is the parent of the state folder; empty means the system's temporary folder.
 	Dir string
-	// Host is the address that the API server listens on; empty means loopback. With
-	// any other address, nodes and Pods connect to the API server there, and the API
-	// server connects to nodes at their own addresses: real nodes need both.
+	// Host is the address that the API server listens on; empty means loopback. With any other address, nodes and Pods
+	// connect to the API server there, and the API server connects to nodes at their own addresses. Real nodes need
+	// both.
 	Host string
 	// APIOnly leaves out the controller manager and the scheduler.
 	APIOnly bool
-	// NodeGrace is how long a node may miss its heartbeats before it is marked
-	// not ready; 0 means Kubernetes' default (50 s).
+	// NodeGrace is the time for which a node may miss heartbeats before it is marked not ready; 0 means Kubernetes'
+	// default (50 s).
 	NodeGrace time.Duration
-	// Audit makes the API server write audit.log to the state folder: users and
-	// requests, without bodies.
+	// Audit makes the API server write audit.log to the state folder: users and requests, without bodies.
 	Audit bool
 }
 
@@ -62,7 +60,7 @@ type Plane struct {
 	Kubeconfig string
 	// Kubectl is the path of a kubectl of the same release.
 	Kubectl string
-	// Host and Port are where the API server listens.
+	// Host and Port are the address and port of the API server.
 	Host string
 	Port int
 
@@ -70,8 +68,8 @@ type Plane struct {
 	egress   *egress
 	programs string
 
-	// Of a pool's control planes: what the API server held at first, and the size of the audit log when the plane was
-	// lent.
+	// For control planes of a pool: the initial content of the API server, and the size of the audit log when the
+	// plane was lent.
 	baseline *baseline
 	audited  int64
 
@@ -94,8 +92,8 @@ const (
 	readyLimit = 3 * time.Minute
 )
 
-// Start starts a control plane and returns once its API server is ready. The
-// context bounds only the start; Stop ends the control plane.
+// Start starts a control plane and returns once its API server is ready. The context bounds only the start; Stop ends
+// the control plane.
 func Start(ctx context.Context, o Options) (p *Plane, err error) {
 	for range startTries {
 		if p, err = start(ctx, o); err == nil || !strings.Contains(err.Error(), "address already in use") {
@@ -180,8 +178,8 @@ func (p *Plane) stopControllers() {
 	}
 }
 
-// AuditLog returns the complete lines of the audit log, to which the API server may be writing. Of a pool's control
-// plane it returns those since the plane was lent.
+// AuditLog returns the complete lines of the audit log; the API server may still be writing. For a control plane of a
+// pool, it returns the lines since the plane was lent.
 func (p *Plane) AuditLog() (_ []string, err error) {
 	defer must.Return(&err)
 	f := must.Get(os.Open(p.file("audit.log")))
@@ -205,8 +203,8 @@ func (p *Plane) Stop() {
 	_ = os.RemoveAll(p.Dir)
 }
 
-// Err returns an error that names the components that have ended by themselves, with the
-// ends of their logs; nil while all components run.
+// Err returns an error for the components that have ended by themselves, with the ends of their logs; nil if all are
+// running.
 func (p *Plane) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -243,8 +241,7 @@ func (p *Plane) ClientConfig(user string, groups ...string) (_ *rest.Config, err
 	return config, nil
 }
 
-// Certificate issues a client certificate for a user, as PEM. With hosts it is a
-// server certificate as well.
+// Certificate issues a client certificate for a user, as PEM. With hosts it is a server certificate as well.
 func (p *Plane) Certificate(user string, groups []string, hosts ...string) (cert, key []byte, err error) {
 	return p.pki.cluster.issue(user, groups, hosts...)
 }
@@ -258,8 +255,8 @@ func (p *Plane) ServingCertificate(user string, groups []string, hosts ...string
 // CA returns the cluster's CA certificate as PEM.
 func (p *Plane) CA() []byte { return p.pki.cluster.pem }
 
-// Route redirects connections of the API server to address ("10.1.1.21:10250") to a
-// listener on loopback. remove deletes the route. Only a plane on loopback has routes.
+// Route redirects connections of the API server to address ("10.1.1.21:10250") to a listener on loopback. remove
+// deletes the route. Only a plane on loopback has routes.
 func (p *Plane) Route(address, listener string) (remove func()) {
 	return p.egress.route(address, listener)
 }
@@ -273,8 +270,8 @@ func (p *Plane) file(name string) string { return filepath.Join(p.Dir, name) }
 func (p *Plane) run(ctx context.Context, name string, args ...string) (*child.Process, error) {
 	c, err := child.Start(ctx, child.Command{
 		Name: name, Path: filepath.Join(p.programs, name), Argv0: name, Args: args,
-		// Home and temporary files are in our folder; the user's proxy variables are not passed on.
-		// Garbage is collected half as often: a fifth of the CPU time of the tests went into it.
+		// Home and temporary files are in our folder, and the user's proxy variables are not passed on. GOGC halves
+		// the garbage collection, which took a fifth of the CPU time of the tests.
 		Env: []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir, "PATH=/usr/bin:/bin", "GOGC=200"},
 		Dir: p.Dir, Log: filepath.Join(p.Dir, "log", name+".log"),
 	})

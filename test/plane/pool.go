@@ -14,9 +14,9 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Pool lends control planes to tests that run at the same time. A returned control plane loses everything that its test
-// created and is lent again: etcd and the API server start once for many tests, the controller manager and the
-// scheduler for each.
+// Pool lends control planes to tests that run at the same time. When a control plane is returned, everything that its
+// test created is deleted, and it can be lent again. So etcd and the API server start once for many tests; the
+// controller manager and the scheduler start for each test.
 type Pool struct {
 	// Programs is the folder of the newest minor's programs, as Ensure returns it.
 	Programs string
@@ -25,7 +25,7 @@ type Pool struct {
 	free []*Plane
 }
 
-// Take returns a control plane with an audit log. Of the options only APIOnly and NodeGrace count.
+// Take returns a control plane with an audit log. Of the options, only APIOnly and NodeGrace are used.
 func (x *Pool) Take(ctx context.Context, o Options) (p *Plane, err error) {
 	x.mu.Lock()
 	if n := len(x.free); n > 0 {
@@ -44,7 +44,7 @@ func (x *Pool) Take(ctx context.Context, o Options) (p *Plane, err error) {
 		p.baseline = must.Get(p.newBaseline(ctx))
 	}
 
-	// The API server writes whole lines, and nobody makes requests now.
+	// The API server writes whole lines, and there are no requests now.
 	p.audited = must.Get(os.Stat(p.file("audit.log"))).Size()
 	if !o.APIOnly {
 		must.OK(p.startControllers(ctx, o))
@@ -53,7 +53,8 @@ func (x *Pool) Take(ctx context.Context, o Options) (p *Plane, err error) {
 	return p, nil
 }
 
-// Return takes a control plane back. One that cannot be reset is stopped, and another one starts when it is needed.
+// Return takes a control plane back. It stops a control plane that cannot be reset; Take starts another one when
+// needed.
 func (x *Pool) Return(ctx context.Context, p *Plane) error {
 	if err := p.Err(); err != nil {
 		return errors.Join(err, x.stop(p))
@@ -68,7 +69,7 @@ func (x *Pool) Return(ctx context.Context, p *Plane) error {
 	return nil
 }
 
-// Stop stops the control planes that are not lent. It fails when one leaves files behind.
+// Stop stops the control planes that are not lent. It fails if one leaves files behind.
 func (x *Pool) Stop() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -29,19 +29,20 @@ import (
 	"github.com/csccm/csccm/test/internal/program"
 )
 
-// publisher says where released programs are.
+// publisher is where released programs are published.
 type publisher struct {
-	// kubernetes is the URL of the folder of all releases, in which VERSION/bin/OS/ARCH has the programs, each with its
+	// kubernetes is the URL of the folder of all releases. In it, VERSION/bin/OS/ARCH has the programs, each with its
 	// .sha256.
 	kubernetes string
-	// etcd is the URL of the folder of all releases, in which VERSION has the archives, and SHA256SUMS.
+	// etcd is the URL of the folder of all releases. In it, VERSION has the archives and SHA256SUMS.
 	etcd string
-	// patience is how long the place may take for its first answer, silence how long a download may show no progress.
+	// patience is the time limit for the server's first answer, silence the time limit for a download without
+	// progress.
 	patience, silence time.Duration
 }
 
-// official is where Kubernetes and etcd publish their programs. The sums come from the same places, by TLS: they say
-// that a download is whole.
+// official is where Kubernetes and etcd publish their programs. The sums come from the same servers over TLS, so they
+// only prove that a download is complete.
 var official = publisher{
 	kubernetes: "https://dl.k8s.io/release",
 	etcd:       "https://github.com/etcd-io/etcd/releases/download",
@@ -52,8 +53,8 @@ var official = publisher{
 // controlPlane are the programs of Kubernetes that a control plane needs.
 var controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
 
-// fetcher returns a function that downloads released programs of a minor to a folder, as program.Program.Released
-// describes it. With CSCCM_BUILD=1 in the environment nothing is downloaded.
+// fetcher returns a function for program.Program.Released that downloads released programs of a minor to a folder. If
+// the environment has CSCCM_BUILD=1, it downloads nothing.
 func (p publisher) fetcher(minor Minor, names ...string) func(context.Context, string, func(string)) error {
 	return func(ctx context.Context, dir string, report func(string)) (err error) {
 		defer must.Return(&err)
@@ -88,7 +89,7 @@ func (p publisher) fetcher(minor Minor, names ...string) func(context.Context, s
 	}
 }
 
-// reach requests the head of a file. It returns ErrUnreachable if the server does not answer within the patience.
+// reach sends a HEAD request for a file. It returns ErrUnreachable if the server does not answer within the patience.
 func (p publisher) reach(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
@@ -107,7 +108,7 @@ func (p publisher) reach(ctx context.Context, url string) error {
 	return nil
 }
 
-// download is what is fetched for one minor.
+// download is the download of one minor's programs.
 type download struct {
 	publisher
 	report func(string)
@@ -183,7 +184,7 @@ func (d *download) file(ctx context.Context, url, sum string, use func(io.Reader
 	return err
 }
 
-// get downloads a file. It fails when no byte has come for the time of silence.
+// get downloads a file. It fails if no byte arrives for the time silence.
 func (d *download) get(ctx context.Context, url string, use func(io.Reader) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -222,7 +223,7 @@ type reader func(p []byte) (int, error)
 
 func (r reader) Read(p []byte) (int, error) { return r(p) }
 
-// write writes a program.
+// write writes a program to a file.
 func write(file string, content io.Reader) (err error) {
 	defer must.Return(&err)
 	// #nosec G302 G304 -- a program, in our cache

@@ -25,8 +25,8 @@ import (
 	"github.com/csccm/csccm/test/internal/program"
 )
 
-// TestReleasedPrograms: programs are downloaded with the layout of the official places, and compared with their sums.
-// Without a way to the place, or when it does not answer soon, that is said, so that they are built.
+// TestReleasedPrograms: programs are downloaded with the layout of the official places and compared with their sums.
+// If the place cannot be reached or does not answer soon, the error says so, and the programs are built instead.
 func TestReleasedPrograms(t *testing.T) {
 	t.Parallel()
 	version, err := etcdVersion(Newest)

@@ -61,7 +61,7 @@ func (w *worker) follow(ctx context.Context, p *child.Process, run int, id strin
 	return p.ExitCode()
 }
 
-// move puts the container, which is not ready then, into a state. The end of a run becomes its last state.
+// move sets the container's state; the container is not ready then. The end of a run becomes its last state.
 func (w *worker) move(to corev1.ContainerState, change func(*corev1.ContainerStatus)) {
 	w.set(func(s *corev1.ContainerStatus) {
 		if s.State.Terminated != nil {
@@ -77,7 +77,7 @@ func (w *worker) wait(reason, message string) {
 		func(*corev1.ContainerStatus) {})
 }
 
-// set changes the status and wakes the reporter.
+// set changes the status and wakes report.
 func (w *worker) set(change func(*corev1.ContainerStatus)) {
 	w.mu.Lock()
 	change(&w.status)

@@ -1,13 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package processnode runs Kubernetes nodes for tests and the demo without root, a
-// container runtime or a separate network. A process node registers and sends
-// heartbeats like a kubelet with --cloud-provider=external, serves the parts of the
-// kubelet's API that csccm uses, and runs Pods of known images as processes on this
-// machine: with their command, environment, service account token, Secrets
-// and probes, in their own root directory. It refuses Pods with features
-// that it does not support, and their status or an Event says why.
+// Package processnode runs Kubernetes nodes for tests and the demo without root, a container runtime or a separate
+// network. A process node registers and sends heartbeats like a kubelet with --cloud-provider=external, and serves the
+// parts of the kubelet's API that csccm uses. It runs Pods of known images as processes on this machine: with their
+// command, environment, service account token, Secrets and probes, in their own root directory. It refuses Pods with
+// unsupported features; their status or an Event gives the reason.
 package processnode
 
 import (
@@ -49,14 +47,12 @@ type Options struct {
 	Name         string
 	// Address is the node's InternalIP, the address of its VM. Nothing listens there.
 	Address string
-	// Images maps an image to the program that runs in its place. The image is a full
-	// reference, which takes precedence, or a repository without tag and digest. In the
-	// Pod, the program is /<last part of the repository>.
+	// Images maps an image to the program that runs in its place. The image is a full reference, which takes
+	// precedence, or a repository without tag and digest. In the Pod, the program is /<last part of the repository>.
 	Images map[string]string
 
-	// Joined is for a node that registered earlier: its kubelet has
-	// --cloud-provider=external, but the node has no taint, because kubelets set the
-	// taint only at registration.
+	// Joined is for a node that registered earlier: its kubelet has --cloud-provider=external, but the node has no
+	// taint, because kubelets set the taint only at registration.
 	Joined bool
 	// NotExternal is for a kubelet without --cloud-provider=external: the node has no taint, and the kubelet writes its
 	// addresses with every status.
@@ -80,7 +76,7 @@ type Node struct {
 	dir      string
 	client   kubernetes.Interface
 	recorder record.EventRecorder
-	// plain is set when the machine allows no sandbox.
+	// plain is set if the machine allows no sandbox.
 	plain atomic.Bool
 
 	stop context.CancelFunc
@@ -120,8 +116,8 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 // Name returns the name of the node.
 func (n *Node) Name() string { return n.o.Name }
 
-// Stop stops the node as a power failure would: it kills the Pods and ends the
-// heartbeats and the kubelet API. The Node object and the Pod objects remain unchanged.
+// Stop stops the node like a power failure: it kills the Pods and ends the heartbeats and the kubelet API. The Node
+// object and the Pod objects remain unchanged.
 func (n *Node) Stop() {
 	n.stop()
 	n.mu.Lock()
@@ -133,8 +129,7 @@ func (n *Node) Stop() {
 	removeAll(n.dir)
 }
 
-// PodLog returns the path of the latest log of a Pod's container, if this node has run
-// the Pod.
+// PodLog returns the path of the latest log of a Pod's container, if this node has run the Pod.
 func (n *Node) PodLog(namespace, pod string) (string, bool) {
 	if w := n.find(namespace, pod); w != nil {
 		return w.logFile()
@@ -165,8 +160,8 @@ func (n *Node) find(namespace, pod string) *worker {
 	return nil
 }
 
-// connect creates the node's client. It has the certificate of a kubelet, so that the
-// Node authorizer and the NodeRestriction admission plugin check its requests.
+// connect creates the node's client. It has the certificate of a kubelet, so that the Node authorizer and the
+// NodeRestriction admission plugin check its requests.
 func (n *Node) connect(ctx context.Context) {
 	config := must.Get(n.o.ControlPlane.ClientConfig("system:node:"+n.o.Name, "system:nodes"))
 	config.UserAgent = "csccm-processnode"
@@ -176,8 +171,7 @@ func (n *Node) connect(ctx context.Context) {
 	n.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: n.o.Name})
 }
 
-// serve starts the kubelet's API on a free loopback port and routes the node's address
-// to it.
+// serve starts the kubelet's API on a free loopback port and routes the node's address to it.
 func (n *Node) serve(ctx context.Context) {
 	certificate := must.Get(n.o.ControlPlane.ServingCertificate("system:node:"+n.o.Name, []string{"system:nodes"},
 		n.o.Address, n.o.Name))
@@ -210,7 +204,7 @@ func (n *Node) serve(ctx context.Context) {
 	context.AfterFunc(ctx, func() { remove(); _ = server.Close() })
 }
 
-// serveFlagz answers with the one flag that csccm looks at. It knows only the structured form of Kubernetes 1.35 and
+// serveFlagz returns the only flag that csccm reads. It supports only the structured format of Kubernetes 1.35 and
 // later.
 func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
 	newest, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
@@ -231,7 +225,7 @@ func (n *Node) serveFlagz(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveLogs answers kubectl logs with the log of the latest run; of its options it supports tailLines.
+// serveLogs serves kubectl logs with the log of the latest run. Of the options, it supports tailLines.
 func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 	path, ok := n.PodLog(r.PathValue("namespace"), r.PathValue("pod"))
 	text, err := os.ReadFile(path) // #nosec G304 -- a log of this node
@@ -281,8 +275,8 @@ func (n *Node) sync(ctx context.Context, o any) {
 	}
 }
 
-// removed ends the worker of a Pod that was removed from the API. After a forced deletion
-// its process still runs.
+// removed ends the worker of a Pod that was removed from the API. After a forced deletion its process is still
+// running.
 func (n *Node) removed(o any) {
 	uid := o.(*corev1.Pod).UID //nolint:forcetypeassert // likewise
 	n.mu.Lock()
@@ -295,9 +289,8 @@ func (n *Node) removed(o any) {
 
 var lastPodIP atomic.Uint32
 
-// NewPodIP returns a different loopback address for each Pod, so that replicas can bind
-// the same port on one machine. The address depends on the process ID, so that programs
-// that run at the same time use different addresses.
+// NewPodIP returns a different loopback address for each Pod, so that replicas can bind the same port on one machine.
+// The address depends on the process ID, so that programs that run at the same time use different addresses.
 func NewPodIP(ctx context.Context) string {
 	const perProcess = 254
 	pid := os.Getpid()

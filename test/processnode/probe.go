@@ -21,8 +21,8 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// probe runs the container's probes until the context ends: first the startup probe,
-// then liveness and readiness in parallel.
+// probe runs the container's probes until the context ends: first the startup probe, then liveness and readiness in
+// parallel.
 func (w *worker) probe(ctx context.Context, p *child.Process) {
 	c := w.container()
 	alive := func(success bool) bool {
@@ -73,8 +73,8 @@ func (w *worker) grace() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// watchProbe runs a probe periodically and calls decide whenever a threshold is
-// reached, until decide returns false. The probe may be nil.
+// watchProbe runs a probe periodically and calls decide whenever a threshold is reached, until decide returns false.
+// The probe may be nil.
 func (w *worker) watchProbe(ctx context.Context, kind string, p *corev1.Probe, decide func(success bool) (more bool)) {
 	if p == nil || !sleep(ctx, time.Duration(p.InitialDelaySeconds)*time.Second) {
 		return
@@ -112,8 +112,8 @@ func (w *worker) watchProbe(ctx context.Context, kind string, p *corev1.Probe, d
 	}
 }
 
-// tryProbe runs a probe once. A Pod in the host network is probed on loopback: its
-// node's address is that of a VM, which does not exist on this machine.
+// tryProbe runs a probe once. A Pod in the host network is probed on loopback, because its node's address is that of a
+// VM, which does not exist on this machine.
 func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) (err error) {
 	defer must.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(p.TimeoutSeconds, 1))*time.Second)
@@ -147,7 +147,7 @@ func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) (err error) {
 	return nil
 }
 
-// probeClient works like the kubelet's: it keeps no connections and checks no certificates.
+// probeClient works like the kubelet's client: it keeps no connections and does not verify certificates.
 var probeClient = &http.Client{Transport: &http.Transport{
 	DisableKeepAlives: true,
 	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- probes check no certificates

@@ -30,8 +30,8 @@ const (
 	statusPeriod = 5 * time.Minute
 )
 
-// register creates the Node object as a kubelet does on its first start. When the
-// object already exists (a restart), its taints and addresses remain unchanged.
+// register creates the Node object as a kubelet does on its first start. If the object already exists (a restart), its
+// taints and addresses remain unchanged.
 func (n *Node) register(ctx context.Context) {
 	_, err := n.client.CoreV1().Nodes().Create(ctx, n.newNode(), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -73,8 +73,8 @@ func (n *Node) addresses() []corev1.NodeAddress {
 	}
 }
 
-// status returns the node's status without the addresses. Conditions whose status did
-// not change keep their transition time.
+// status returns the node's status without the addresses. Conditions whose status did not change keep their transition
+// time.
 func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
 	ready := corev1.NodeCondition{
 		Type:              corev1.NodeReady,
@@ -106,8 +106,8 @@ func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
 	}
 }
 
-// heartbeat renews the lease. It writes the status every statusPeriod, and when the node
-// lifecycle controller has marked the node not ready.
+// heartbeat renews the lease. It writes the status every statusPeriod, and after the node lifecycle controller has
+// marked the node not ready.
 func (n *Node) heartbeat(ctx context.Context) {
 	const namespace = corev1.NamespaceNodeLease
 	c := lease.NewController(clock.RealClock{}, n.client, n.o.Name, leaseSeconds, nil, n.o.Heartbeat, n.o.Name,
@@ -116,7 +116,7 @@ func (n *Node) heartbeat(ctx context.Context) {
 	reported := time.Now()
 	for sleep(ctx, n.o.Heartbeat) {
 		node, err := n.client.CoreV1().Nodes().Get(ctx, n.o.Name, metav1.GetOptions{})
-		// A kubelet whose Node was deleted does not register again either.
+		// Like a kubelet, it does not register again after its Node was deleted.
 		if err == nil && (!isReady(node) || time.Since(reported) > statusPeriod) && n.patchStatus(ctx, node) == nil {
 			reported = time.Now()
 		}

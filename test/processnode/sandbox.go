@@ -20,7 +20,8 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// launch starts the container in a sandbox, if this machine allows it: a root directory of its own in a user namespace.
+// launch starts the container. If this machine allows it, the container runs in a sandbox: with its own root directory
+// in a user namespace.
 func (w *worker) launch(ctx context.Context, run int) (_ *child.Process, err error) {
 	defer must.Return(&err)
 	pod := w.latest()
@@ -69,8 +70,9 @@ func forbidden(err error) bool {
 
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// withoutSandbox makes the program see the machine's files: each mount path in arguments and environment becomes the
-// volume's path on this machine, and a kubeconfig replaces the in-cluster configuration, whose paths are fixed.
+// withoutSandbox prepares a program that sees the machine's files. In arguments and environment, each mount path
+// becomes the volume's path on this machine. A kubeconfig replaces the in-cluster configuration, whose paths are
+// fixed.
 func (w *worker) withoutSandbox(pod *corev1.Pod, cmd *child.Command) {
 	must.Be(cmd.Path == w.program, "exec: %q: the image contains only %s", cmd.Path, w.program)
 	for _, texts := range [][]string{cmd.Args, cmd.Env} {
@@ -97,14 +99,14 @@ func (w *worker) withoutSandbox(pod *corev1.Pod, cmd *child.Command) {
 	cmd.Path, cmd.Dir = w.binary, w.root
 }
 
-// environment returns a container's environment variables: those of the node first, then the container's own, each of
-// which may refer to earlier ones.
+// environment returns a container's environment variables: those of the node, then the container's own, each of which
+// may refer to earlier ones.
 func (w *worker) environment(pod *corev1.Pod) map[string]string {
 	server := w.node.o.ControlPlane
 	values := map[string]string{
 		"PATH":     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOSTNAME": pod.Name,
-		// There is no kube-proxy for the kubernetes Service: these name the API server itself.
+		// There is no kube-proxy for the kubernetes Service, so these name the API server itself.
 		"KUBERNETES_SERVICE_HOST": server.Host,
 		"KUBERNETES_SERVICE_PORT": fmt.Sprint(server.Port),
 	}
@@ -119,7 +121,7 @@ func (w *worker) environment(pod *corev1.Pod) map[string]string {
 	return values
 }
 
-// fieldValue returns the value of a field of the downward API.
+// fieldValue returns the value of a downward API field.
 func (w *worker) fieldValue(pod *corev1.Pod, path string) string {
 	value, ok := map[string]string{
 		"metadata.name":      pod.Name,
@@ -130,7 +132,7 @@ func (w *worker) fieldValue(pod *corev1.Pod, path string) string {
 	return value
 }
 
-// expand replaces $(NAME) by the variable's value; references to unknown variables remain unchanged.
+// expand replaces $(NAME) by the variable's value. References to unknown variables remain unchanged.
 func expand(text string, values map[string]string) string {
 	for name, value := range values {
 		text = strings.ReplaceAll(text, "$("+name+")", value)
@@ -138,8 +140,8 @@ func expand(text string, values map[string]string) string {
 	return text
 }
 
-// buildRoot creates the container's root directory: the program, /tmp and the files in
-// /etc that every container runtime adds.
+// buildRoot creates the container's root directory: the program, /tmp and the files in /etc that every container
+// runtime adds.
 func (w *worker) buildRoot() {
 	removeAll(w.root)
 	dirs := []string{"etc"}
@@ -163,8 +165,8 @@ func (w *worker) buildRoot() {
 		return
 	}
 
-	// A child that is forked meanwhile would inherit the open file until it calls exec: the program could not be run
-	// during that time (ETXTBSY).
+	// A child process that is forked meanwhile inherits the open file until it calls exec. Until then the program
+	// could not be executed (ETXTBSY).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	must.OK(os.WriteFile(program, must.Get(os.ReadFile(w.binary)), 0o700)) // #nosec G306 -- a program

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// sandbox returns attributes that run a process with root as its root directory, as the container's user, to which this
-// process' own user is mapped: an ordinary user may map no other.
+// sandbox returns attributes that run a process with root as its root directory, as the container's user. This
+// process' own user is mapped to it: an ordinary user may map no other user.
 func sandbox(root string, uid, gid int64) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Chroot:      root,

@@ -27,7 +27,7 @@ type payload map[string]string
 func (w *worker) mount(ctx context.Context) {
 	pod := w.latest()
 	for _, m := range pod.Spec.Containers[0].VolumeMounts {
-		// the API server requires it
+		// The API server guarantees that the volume exists.
 		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 		dir := filepath.Join(w.root, filepath.FromSlash(m.MountPath))
 		must.OK(os.MkdirAll(dir, 0o700))
@@ -71,8 +71,8 @@ func (w *worker) content(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 	return all
 }
 
-// tokenOf returns the service account token of the Pod. The API server gives tokens that a kubelet requests for an hour
-// a lifetime of a year, so it is requested once.
+// tokenOf returns the Pod's service account token. If a kubelet requests a token for an hour, the API server issues it
+// for a year, so one request is enough.
 func (w *worker) tokenOf(ctx context.Context, pod *corev1.Pod, seconds *int64) string {
 	if w.token == "" {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
@@ -91,7 +91,7 @@ func (w *worker) tokenOf(ctx context.Context, pod *corev1.Pod, seconds *int64) s
 	return w.token
 }
 
-// project returns the keys of a Secret or ConfigMap that a volume contains.
+// project returns the keys of a Secret or ConfigMap that are in the volume.
 func project(data map[string]string, items []corev1.KeyToPath) payload {
 	if len(items) == 0 {
 		return data
@@ -105,9 +105,9 @@ func project(data map[string]string, items []corev1.KeyToPath) payload {
 	return all
 }
 
-// write replaces the content of dir atomically, as the kubelet does: the files are links through ..data, a link to a
-// folder, which is replaced in one step. So programs that watch the files see changes as on a real node. Links of files
-// that no longer exist lead nowhere.
+// write replaces the content of dir atomically, as the kubelet does. The files are links through ..data, a link to a
+// folder that is replaced in one step. So programs that watch the files see changes as on a real node. Links of
+// deleted files are left dangling.
 func (w *worker) write(dir string, content payload) {
 	if was, ok := w.written[dir]; ok && maps.Equal(was, content) {
 		return

@@ -30,7 +30,8 @@ type worker struct {
 	root  string // the container's root directory
 	logs  string
 
-	// binary runs in place of the image; it is program in the container, whose user is uid.
+	// binary is the program that runs instead of the image; its path in the container is program. uid is the
+	// container's user.
 	binary, program string
 	uid, gid        int64
 	token           string             // of the service account
@@ -89,7 +90,7 @@ func (w *worker) update(pod *corev1.Pod) {
 	}
 }
 
-// abandon ends a Pod that no longer exists in the API, or all of them as a power failure would.
+// abandon ends a Pod that no longer exists in the API, or whose node has lost power.
 func (w *worker) abandon(powerOff bool) {
 	w.mu.Lock()
 	w.silent, w.powerOff = true, powerOff
@@ -112,7 +113,7 @@ func (w *worker) run(ctx context.Context) {
 		return
 	}
 
-	// As a kubelet does when the containers of a deleted Pod have ended.
+	// A kubelet does the same when the containers of a deleted Pod have ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestLimit)
 	defer cancel()
 	_ = w.publish(ctx)
@@ -120,7 +121,7 @@ func (w *worker) run(ctx context.Context) {
 		GracePeriodSeconds: ptr.To(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 }
 
-// supervise runs and restarts the container until the Pod ends, or has completed by its restart policy.
+// supervise runs and restarts the container until the Pod ends or has completed according to its restart policy.
 func (w *worker) supervise(ctx context.Context) {
 	if !w.prepare(ctx) {
 		return
@@ -157,8 +158,8 @@ func (w *worker) supervise(ctx context.Context) {
 	}
 }
 
-// prepare finds the image and the user and mounts the volumes. It retries mounts until
-// they succeed or the Pod ends; errors that a retry cannot resolve are final.
+// prepare finds the image and the user and mounts the volumes. It retries mounts until they succeed or the Pod ends.
+// Errors that a retry cannot resolve are final.
 func (w *worker) prepare(ctx context.Context) (ok bool) {
 	if reason, message := w.refuses(); reason != "" {
 		w.wait(reason, message)
@@ -190,8 +191,8 @@ func (w *worker) prepare(ctx context.Context) (ok bool) {
 // imageUser is the user of every image, as in the Dockerfile.
 const imageUser int64 = 65532
 
-// refuses finds the image and the user. It returns why a process node cannot run the Pod, as the kubelet would write
-// it.
+// refuses finds the image and the user. If a process node cannot run the Pod, it returns the reason and message as a
+// kubelet would.
 func (w *worker) refuses() (reason, message string) {
 	spec, c := &w.latest().Spec, w.container()
 	repository := repositoryOf(c.Image)
@@ -200,10 +201,10 @@ func (w *worker) refuses() (reason, message string) {
 		w.binary = w.node.o.Images[repository]
 	}
 
-	inPod, own := ptr.Deref(spec.SecurityContext,
-		corev1.PodSecurityContext{}), ptr.Deref(c.SecurityContext, corev1.SecurityContext{})
-	w.uid, w.gid = ptr.Deref(or(own.RunAsUser, inPod.RunAsUser),
-		imageUser), ptr.Deref(or(own.RunAsGroup, inPod.RunAsGroup), imageUser)
+	inPod, own := ptr.Deref(spec.SecurityContext, corev1.PodSecurityContext{}),
+		ptr.Deref(c.SecurityContext, corev1.SecurityContext{})
+	w.uid, w.gid = ptr.Deref(or(own.RunAsUser, inPod.RunAsUser), imageUser),
+		ptr.Deref(or(own.RunAsGroup, inPod.RunAsGroup), imageUser)
 	switch {
 	case w.binary == "":
 		return "ErrImageNeverPull", fmt.Sprintf("process nodes pull no images and run only: %s; not %s",
@@ -251,7 +252,7 @@ func (w *worker) logFile() (string, bool) {
 	return filepath.Join(w.logs, fmt.Sprintf("%d.log", len(entries)-1)), true
 }
 
-// sleep waits for d and returns false when the context ended first.
+// sleep waits for d. It returns false if the context ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -111,9 +111,8 @@ func localPolicy(ctx context.Context, e *env) string {
 	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), lossless(r))
 }
 
-// ipMode checks how a Pod's request to the load balancer's address is routed: with
-// ipMode VIP kube-proxy forwards it directly, with ipMode Proxy, which the PROXY
-// protocol needs, it goes through the load balancer.
+// ipMode checks how a Pod's request to the load balancer's address is routed. With ipMode VIP, kube-proxy forwards it
+// directly. With ipMode Proxy, which the PROXY protocol needs, it goes through the load balancer.
 func ipMode(ctx context.Context, e *env) string {
 	var seen []string
 	for i, mode := range []corev1.LoadBalancerIPMode{corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeProxy} {
@@ -164,10 +163,10 @@ func addresses(ctx context.Context, e *env) string {
 // example is an example from the documentation: an ingress controller or a gateway behind a Service.
 type example struct {
 	file, namespace, service string
-	// hostPort is the port of the node on which it listens as well; 0 means none.
+	// hostPort is a port of the node on which it also listens; 0 means none.
 	hostPort uint16
-	// forwarded is the port that is forwarded past the load balancer, for HTTP/3 and HTTP/2; without it, public are
-	// ports of rules.
+	// forwarded is a port that is forwarded past the load balancer, for HTTP/3 and HTTP/2. If it is 0, public are
+	// ports of load balancer rules.
 	forwarded uint16
 	public    []uint16
 }
@@ -181,8 +180,8 @@ var examples = []example{
 	{file: "gateway-traefik/http3.yaml", namespace: "traefik", service: "traefik", forwarded: 443},
 }
 
-// run applies the manifest unchanged and checks that the Pod sees the client's address. The manifest's image contains
-// Traefik itself, or echo, which listens as the image's arguments say.
+// run applies the manifest unchanged and checks that the Pod sees the client's address. The image of the manifest
+// contains Traefik itself, or echo, which listens where the image's arguments say.
 func (x example) run(ctx context.Context, e *env) string {
 	e.kubectl(ctx, "apply", "--server-side", "-f", cmp.Or(e.programs.Gateway.CRDs,
 		filepath.Join(e.programs.Root, "charts/testdata/apischemas/gateway-api.yaml")))

@@ -20,8 +20,8 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// chapters returns all chapters; in each, the first scenario installs the controller for the others. Those that take
-// longest come first, so that the others run beside them.
+// chapters returns all chapters. The first scenario of each installs the controller for the others. The longest
+// chapters come first, so that the others run beside them.
 func chapters() []chapter {
 	install := installed("--account", account)
 	return []chapter{
@@ -62,7 +62,7 @@ func chapters() []chapter {
 			{"takeover, no request lost", apacheTakenOver},
 		}},
 		{"taken over from Leaseweb's provider", isolated, []scenario{
-			// As its chart does: with its image, provider name and provider IDs.
+			// Like its chart: with its image, provider name and provider IDs.
 			{"a cluster with Leaseweb's controller",
 				predecessor(testenv.Predecessor{Image: leasewebImage, Provider: "cloudstack",
 					Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})},

@@ -28,7 +28,8 @@ import (
 	"github.com/csccm/csccm/test/realnode"
 )
 
-// conformanceChapters returns a chapter for each form in which Kubernetes' own tests run; "all" selects all forms.
+// conformanceChapters returns a chapter for each of the named forms in which Kubernetes' own tests run; "all" selects
+// all forms.
 func conformanceChapters(forms string, rolling bool) (all []chapter) {
 	suite, wanted := conformance.Load(), strings.Fields(forms)
 	for _, form := range suite.Forms {
@@ -67,7 +68,8 @@ func conformanceChapters(forms string, rolling bool) (all []chapter) {
 // kubernetesTests is the name of the scenario that runs Kubernetes' tests.
 const kubernetesTests = "Kubernetes' tests"
 
-// conform runs Kubernetes' tests beyond the router, in parallel lanes, and then the failed ones again, alone.
+// conform runs Kubernetes' tests outside the router, in parallel lanes, and then runs the failed tests again, one by
+// one.
 func (e *env) conform(ctx context.Context, suite conformance.Suite, form conformance.Form, rolling bool) string {
 	e.serveDNS(ctx)
 	ctx, stop := context.WithCancel(ctx)
@@ -97,8 +99,7 @@ func (e *env) conform(ctx context.Context, suite conformance.Suite, form conform
 	return ""
 }
 
-// lane runs the tests with matching names one after the other and returns the report. Its log is in the folder of the
-// programs.
+// lane runs the tests with matching names one after the other and returns the report. The log is next to the programs.
 func (e *env) lane(ctx context.Context, name, focus string) []byte {
 	log := filepath.Join(filepath.Dir(e.programs.Binaries.CLI), "conformance", strings.ReplaceAll(name, " ", "-"))
 	must.OK(os.MkdirAll(filepath.Dir(log), 0o750))
@@ -133,7 +134,7 @@ func (e *env) killLeaders(ctx context.Context, period time.Duration) {
 	}
 }
 
-// otherPorts does what the Event ReservedPort says: it gives Services another port.
+// otherPorts follows the advice of the Event ReservedPort: it gives Services another port.
 func (e *env) otherPorts(ctx context.Context, services <-chan watch.Event) {
 	for event := range services {
 		reserved := func(c metav1.Condition) bool { return c.Reason == "ReservedPort" }
@@ -142,7 +143,7 @@ func (e *env) otherPorts(ctx context.Context, services <-chan watch.Event) {
 			continue
 		}
 		s.Spec.Ports[0].Port++
-		// After a conflict the object has another version, which causes another event.
+		// After a conflict the object has a new version, which causes another watch event.
 		_, _ = e.Client.CoreV1().Services(s.Namespace).Update(ctx, s, metav1.UpdateOptions{})
 	}
 }
@@ -160,7 +161,7 @@ func (e *env) serveDNS(ctx context.Context) {
 			if err != nil {
 				return
 			}
-			// The resolver repeats a query without an answer.
+			// The resolver repeats a query that gets no answer.
 			_ = must.Catch(func() { must.Get(conn.WriteTo(e.resolve(ctx, query[:n]), from)) })
 		}
 	}()
@@ -199,7 +200,7 @@ func everyNode(ctx context.Context, e *env) string {
 	return fmt.Sprintf("%d nodes answer", len(nodes))
 }
 
-// noNodePort does what the Event of a Service without a node port says.
+// noNodePort follows the advice of the Event of a Service without a node port.
 func noNodePort(ctx context.Context, e *env) string {
 	const name, field = "no-node-port", "spec.allocateLoadBalancerNodePorts"
 	e.service(ctx, name, func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = new(bool) })
@@ -214,7 +215,7 @@ func noNodePort(ctx context.Context, e *env) string {
 	return "set " + field + " to true, then it answers"
 }
 
-// conformance builds Kubernetes' tests for each of the minors, runs them, and prints and writes the page.
+// conformance builds and runs Kubernetes' tests for each of the minors, and prints and writes the page.
 func (s *settings) conformance(ctx context.Context) (code int) {
 	var runs []conformance.Run
 	for _, minor := range s.minors {

@@ -23,11 +23,11 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// The clients of this file are beyond the router: their packets are forwarded by it.
+// The clients of this file are beyond the router, which forwards their packets.
 
 const (
-	// shortly is the time-out with which gaps are measured. quick bounds the time of a datagram that is sent again
-	// after a loss. patiently, like the time-out of test/traffic, distinguishes a lost datagram from a slow machine.
+	// shortly is the time-out for measuring gaps. quick bounds the time of a datagram that is sent again after a loss.
+	// patiently, like the time-out of test/traffic, distinguishes a lost datagram from a slow machine.
 	shortly   = 250 * time.Millisecond
 	quick     = time.Second
 	patiently = 5 * time.Second
@@ -145,7 +145,7 @@ func (e *env) sendDatagrams(ctx context.Context, to netip.AddrPort, patience tim
 	return keepAsking(50*time.Millisecond, func() { e.datagram(ctx, outside1, to, patience) })
 }
 
-// end stops the requests and waits for the last one. The counters may be read after it.
+// end stops the requests and waits for the last one. After that, the counters may be read.
 func (q *questions) end() {
 	q.once.Do(func() { close(q.stop) })
 	q.loop.Wait()

@@ -23,7 +23,8 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// udp is the port of the UDP echo. everyPort makes every port a forward; without it, those are that rules cannot serve.
+// udp is the port of the UDP echo. everyPort forwards every port; without it, only ports that rules cannot serve are
+// forwarded.
 var (
 	udp       = port(5300, 8083, corev1.ProtocolUDP)
 	everyPort = annotated("mode", "direct")
@@ -46,8 +47,8 @@ func (e *env) vmsOf(ip netip.Addr) []string {
 	return slices.Compact(vms)
 }
 
-// direct creates a Service with forwarded ports and waits until the router forwards each port and, if the UDP echo is
-// the first port, it answers. It returns the address of the first port.
+// direct creates a Service with forwarded ports and waits until the router forwards each of them and, if the first
+// port is the UDP echo, until it answers. It returns the address of the first port.
 func (e *env) direct(ctx context.Context, name string, all []corev1.ServicePort, changes ...change) netip.AddrPort {
 	e.service(ctx, name, append(changes, ports(all...))...)
 	ip := e.address(ctx, metav1.NamespaceDefault, name)
@@ -91,7 +92,7 @@ func udpRanges(ctx context.Context, e *env) string {
 		e.askUDP)
 }
 
-// sysctl sets a limit of the router's connection tracking, in seconds, and returns the previous value.
+// sysctl sets a time-out of the router's connection tracking, in seconds, and returns the previous value.
 func sysctl(name string, seconds int) (before int) {
 	path := "/proc/sys/net/netfilter/nf_conntrack_" + name
 	text := must.Get(os.ReadFile(path)) // #nosec G304 -- ours
@@ -99,7 +100,7 @@ func sysctl(name string, seconds int) (before int) {
 	return must.Get(strconv.Atoi(strings.TrimSpace(string(text))))
 }
 
-// idleTCP keeps a TCP connection idle for longer than the router remembers it.
+// idleTCP keeps a TCP connection idle for longer than the router's time-out.
 func idleTCP(ctx context.Context, e *env) string {
 	const (
 		clock     = 3 // the router's limit for idle TCP connections in this scenario
@@ -123,8 +124,7 @@ func idleTCP(ctx context.Context, e *env) string {
 	time.Sleep(idle)
 	ask()
 	return fmt.Sprintf("a connection that was idle for %.1f times the router's limit goes on; the limit was "+
-		"shortened from %s to "+
-		"%d s", idle.Seconds()/clock, time.Duration(before)*time.Second, clock)
+		"shortened from %s to %d s", idle.Seconds()/clock, time.Duration(before)*time.Second, clock)
 }
 
 // movedOff waits until no port of an address is forwarded to a VM.
@@ -152,13 +152,13 @@ func directDrained(ctx context.Context, e *env) string {
 	return fmt.Sprintf("%s to %v: %s; UDP: %s", from, e.vmsOf(to.Addr()), seen, sent)
 }
 
-// directLost kills the node that serves a direct Service. New flows are answered again when the controller has moved
-// the forwards; a flow that never pauses stays with the dead node.
+// directLost kills the node that serves a direct Service. New flows are answered again after the controller has moved
+// the forwards. A flow that never pauses stays with the dead node.
 func directLost(ctx context.Context, e *env) string {
 	const (
 		name, label  = "worker-5", "example.com/direct"
 		suspectAfter = 12 * time.Second // the default of direct-suspect-after
-		// the limit of the router's connection tracking for UDP flows in this scenario, in seconds
+		// clock is the router's time-out for UDP flows in this scenario, in seconds.
 		clock = 2
 	)
 
@@ -175,7 +175,7 @@ func directLost(ctx context.Context, e *env) string {
 	flow := e.dialOutside(ctx, "udp4", outside2, to)
 	defer func() { _ = flow.Close() }()
 
-	// the node has just come
+	// The node has only just joined.
 	e.until(ctx, "the flow to be answered", func(context.Context) { converse(flow, "?", quick) })
 	vms := e.vmsOf(to.Addr())
 	must.Be(slices.Equal(vms, []string{name}), "the forwards lead to %v, want %s", vms, name)
@@ -194,8 +194,7 @@ func directLost(ctx context.Context, e *env) string {
 	e.kubectl(ctx, "label", "node", "worker-1", label+"-")
 	e.destroyed(ctx, name)
 	return fmt.Sprintf("longest gap of new flows %s, %.2f s for each second of direct-suspect-after (%s); a flow "+
-		"that never "+
-		"paused was answered only after a pause (the router's limit was shortened to %d s)",
+		"that never paused was answered only after a pause (the router's limit was shortened to %d s)",
 		sent.gap.Round(10*time.Millisecond), sent.gap.Seconds()/suspectAfter.Seconds(), suspectAfter, clock)
 }
 

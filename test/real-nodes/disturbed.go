@@ -21,9 +21,9 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// The scenarios in this file run under steady traffic; no request may fail, except in the parts named below.
+// The scenarios in this file run under steady traffic. No request may fail, except in the parts named below.
 
-// undisturbed returns a scenario that creates two Services, calls do and fails when a request was lost meanwhile.
+// undisturbed returns a scenario that creates two Services, calls do, and fails if a request was lost meanwhile.
 func undisturbed(do func(context.Context, *env)) func(context.Context, *env) string {
 	return func(ctx context.Context, e *env) string {
 		r := e.steady(ctx, "", true, e.served(ctx, "steady-1"), e.served(ctx, "steady-2"))
@@ -83,7 +83,7 @@ func upgradeAndBack(ctx context.Context, e *env) {
 	e.served(ctx, "after-rollback")
 }
 
-// Requests may fail only in these parts; neither CloudStack nor its controller could prevent that.
+// Requests may fail only in these parts. Neither CloudStack nor its controller could prevent that.
 const (
 	partPowerFailure = "power lost, VM stopped and destroyed"
 	// kube-proxy on the other nodes still sends a share of the requests to the dead node's Pods.
@@ -118,8 +118,8 @@ func nodeLife(ctx context.Context, e *env) string {
 		brief(r.Stop()))
 }
 
-// nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to
-// that node are unavoidably lost; no others may be.
+// nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to that node are unavoidably
+// lost; no others may be.
 func nodeLost(ctx context.Context, e *env) string {
 	const name = "worker-3"
 	to := e.served(ctx, "lost")
@@ -155,8 +155,8 @@ type (
 	rename func(context.Context, *cloudstack.Client, rules) error
 )
 
-// renamed gives the rules of addresses old names, and returns a function that fails unless they have their own names
-// again.
+// renamed gives the rules of addresses old names. It returns a function that fails unless the rules have their present
+// names again.
 func (e *env) renamed(ctx context.Context, age rename, addresses ...string) (check func()) {
 	client := must.Get(e.cloud.Client(owner))
 	before := must.Get(testenv.RulesByID(ctx, client, addresses...))
@@ -226,7 +226,7 @@ func (e *env) takenOver(ctx context.Context, age rename, steps ...string) string
 	return lossless(r) + "; port forwardings of others kept"
 }
 
-// foreign creates port forwarding rules of somebody else on an address, and returns a function that fails if they have
+// foreign creates port forwarding rules of somebody else on an address. It returns a function that fails if they have
 // changed.
 func (e *env) foreign(ctx context.Context, ip string) (check func()) {
 	id, vm := e.admin(ctx, "listPublicIpAddresses", "publicipaddress", "ipaddress", ip), e.vmID(ctx, "worker-1")
@@ -260,7 +260,7 @@ func (e *env) vmID(ctx context.Context, name string) string {
 	return e.admin(ctx, "listVirtualMachines", "virtualmachine", "name", name)
 }
 
-// admin returns the ID of the one object of a list in which a field has a value.
+// admin returns the ID of the object in a list whose field has a value.
 func (e *env) admin(ctx context.Context, command, list, field, value string) string {
 	answer := must.Get(e.cloud.Admin(ctx, command,
 		map[string]string{field: value, "listall": "true", "projectid": "-1"}))

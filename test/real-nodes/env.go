@@ -42,7 +42,8 @@ const (
 	prefix        = "service.beta.kubernetes.io/cloudstack-load-balancer-"
 )
 
-// Addresses beside those of the nodes. The clients outside are beyond the router: their packets are forwarded by it.
+// Addresses other than those of the nodes. The clients outside1 and outside2 are beyond the router, which forwards
+// their packets.
 var (
 	balancers = netip.MustParsePrefix("203.0.113.0/24")
 	clients   = netip.MustParsePrefix("198.51.100.0/24")
@@ -61,7 +62,7 @@ type place struct {
 }
 
 // newPlace returns a CloudStack with five VMs in a network. The first three are nodes; the others may join later.
-// change describes the network where it is not that of the example.
+// change adapts the network of the example world.
 func newPlace(gateway, network string, vm simulator.VirtualMachine, change func(*simulator.World)) *place {
 	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix(gateway)}
 	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
@@ -77,7 +78,7 @@ func newPlace(gateway, network string, vm simulator.VirtualMachine, change func(
 	return p
 }
 
-// node returns the node of the VM of a number.
+// node returns the node for the VM with this number.
 func (p *place) node(number int) realnode.NodeOptions {
 	address := p.gateway.Addr().As4()
 	address[3] = byte(20 + number) // #nosec G115 -- up to 5
@@ -102,8 +103,8 @@ func notExternal() *place {
 	return p
 }
 
-// tier returns a tier of a VPC with three workers. Its own ACL blocks all traffic: forwarded traffic needs an item of
-// the controller.
+// tier returns a tier of a VPC with three workers. Its own ACL denies all ingress traffic, so forwarded traffic needs
+// an item of the controller.
 func tier() *place {
 	return newPlace("10.2.1.1/24", "k8s-tier", simulator.VirtualMachine{Account: account}, func(w *simulator.World) {
 		w.VPCs = []simulator.VPC{{
@@ -138,7 +139,7 @@ type env struct {
 	path     *datapath.Path
 	outside  *realnode.Outside
 	home     string
-	// clients are those that the running scenario has started.
+	// clients are the clients that the running scenario has started.
 	clients []*traffic.Client
 	// tests are the outcomes of Kubernetes' tests in the running scenario.
 	tests []conformance.Outcome
@@ -194,7 +195,7 @@ func (e *env) kubectl(ctx context.Context, args ...string) string {
 	return e.run(ctx, "", e.Kubectl, args...)
 }
 
-// until polls until try succeeds.
+// until retries try until it succeeds or five minutes have passed.
 func (e *env) until(ctx context.Context, what string, try func(context.Context)) {
 	testenv.Await(ctx, 5*time.Minute, what, try)
 }
@@ -212,12 +213,12 @@ func (e *env) explain(ctx context.Context) {
 	_, _ = fmt.Fprintf(os.Stderr, "--- router %+v\n", e.path.Status())
 }
 
-// node returns a node of the API server.
+// node returns a Node object from the API server.
 func (e *env) node(ctx context.Context, name string) *corev1.Node {
 	return must.Get(e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
 }
 
-// initialized waits until nodes are without the uninitialized taint and have a provider ID and a zone label.
+// initialized waits until nodes have no uninitialized taint and have a provider ID and a zone label.
 func (e *env) initialized(ctx context.Context, names ...string) {
 	for _, name := range names {
 		e.until(ctx, "node "+name+" to be initialised", func(ctx context.Context) {

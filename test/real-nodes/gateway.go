@@ -35,7 +35,7 @@ func traefikChapters() []chapter {
 	}}}
 }
 
-// routed runs an example with what it expects in the cluster: the Service that its routes lead to, an Ingress, and the
+// routed creates an example and what it needs in the cluster: the Service that its routes lead to, an Ingress, and the
 // certificate.
 func (e *env) routed(ctx context.Context, x example) string {
 	e.kubectl(ctx, "apply", "-f", filepath.Join(e.programs.Root, "test/real-nodes/routes.yaml"))
@@ -51,8 +51,8 @@ func (e *env) routed(ctx context.Context, x example) string {
 	return x.run(ctx, e)
 }
 
-// isRouted checks what Traefik itself does: a host without a route is not found, and the status of the route's object
-// has the address of the Service.
+// isRouted checks Traefik itself: it does not find a host without a route, and the status of the route's object has
+// the address of the Service.
 func (x example) isRouted(ctx context.Context, e *env, ip netip.Addr) string {
 	object, addresses := "gateway/web", "{.status.addresses[*].value}"
 	if x.hostPort != 0 {

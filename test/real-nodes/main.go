@@ -3,10 +3,9 @@
 
 //go:build linux
 
-// Command real-nodes runs scenarios with csccm on real nodes: kubelets with containerd in
-// network namespaces, Pods that answer requests, and a simulated CloudStack whose data
-// path forwards packets by its rules. It prints a table and writes docs/real-nodes.md. It
-// needs root.
+// Command real-nodes runs scenarios with csccm on real nodes: kubelets with containerd in network namespaces, and Pods
+// that answer requests. The simulated CloudStack forwards packets by its rules. The command prints a table and writes
+// docs/real-nodes.md. It needs root.
 package main
 
 import (
@@ -26,13 +25,13 @@ import (
 	"github.com/csccm/csccm/test/realnode"
 )
 
-// settings holds the values of the flags.
+// settings are the values of the flags.
 type settings struct {
 	minors       []plane.Minor
 	only         *regexp.Regexp
 	out          string
 	check, again bool
-	// forms are those in which Kubernetes' own tests run, instead of the scenarios.
+	// forms are the forms in which Kubernetes' own tests run instead of the scenarios.
 	forms   string
 	rolling bool
 	// traefik runs the examples of Traefik with Traefik itself, instead of the scenarios.
@@ -83,7 +82,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run builds all programs, which may need a network, runs the scenarios in sandboxes, and prints the table.
+// run builds all programs, which may need network access, runs the scenarios in sandboxes and prints the table.
 func (s *settings) run(ctx context.Context) (code int) {
 	if _, in := realnode.Inside(); in {
 		if s.check {
@@ -154,8 +153,8 @@ func (s *settings) chapters() []chapter {
 	}
 }
 
-// jobs returns a job for each chapter, with its scenarios that match --only and have not succeeded: they failed, or did
-// not run because the first scenario failed.
+// jobs returns a job for each chapter. A job has the chapter's scenarios that match --only and have not succeeded:
+// they failed, or did not run because the first scenario failed.
 func (s *settings) jobs(all []result) []job {
 	var jobs []job
 	for _, c := range s.chapters() {

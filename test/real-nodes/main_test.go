@@ -36,7 +36,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// TestJobs: a chapter runs when one of its scenarios does, and what has not succeeded runs again.
+// TestJobs: a chapter runs if one of its scenarios does, and everything that has not succeeded runs again.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	s := &settings{only: regexp.MustCompile("chart alone|in a project$")}
@@ -50,7 +50,7 @@ func TestJobs(t *testing.T) {
 
 	require.Equal(t, want, s.jobs(nil))
 
-	// Each job's results come back in its place.
+	// The results of each job are returned in its place.
 	all := runAll(want, 2, func(j job) []result { return []result{{Chapter: j.Chapter, Scenario: j.Scenarios[0]}} })
 	all[1].Fail = "the first failed, so the others did not run"
 	assert.Equal(t, want[1:], s.jobs(all))
@@ -60,7 +60,7 @@ func TestJobs(t *testing.T) {
 	assert.Empty(t, s.jobs(append(all, result{Scenario: again[0].Scenarios[0]})))
 }
 
-// TestGap: the gap lasts until the end when no question is answered any more.
+// TestGap: if no more questions are answered, the gap lasts until the end.
 func TestGap(t *testing.T) {
 	t.Parallel()
 	const pause = 20 * time.Millisecond

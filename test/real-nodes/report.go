@@ -69,7 +69,7 @@ a Service with ` + "`externalTrafficPolicy: Local`" + ` loses only the requests 
 and no process of the run is left.
 {{end}}`
 
-// page returns the results as the text of docs/real-nodes.md; left is what a run has left on the machine.
+// page returns the text of docs/real-nodes.md for results. left is what a run has left on the machine.
 func page(minor plane.Minor, all []result, left []string) string {
 	failed, requests, took := 0, 0, time.Duration(0)
 	for _, w := range all {

@@ -30,16 +30,16 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// programs holds what is built before the sandbox starts: inside it there is no network.
+// programs are built before the sandbox starts, because there is no network inside it.
 type programs struct {
 	Plane    string // the folder of the control plane's programs
 	Node     string // the folder of the nodes' programs
 	Binaries testenv.Binaries
 	Images   []string
 	Root     string // the folder of the checkout
-	// Conformance are the programs of Kubernetes' tests, where they run.
+	// Conformance are the programs of Kubernetes' tests, in chapters that run them.
 	Conformance conformance.Programs
-	// Gateway are Traefik and what it needs, where it runs itself.
+	// Gateway are Traefik and what it needs, in chapters that run it.
 	Gateway gateway.Programs
 }
 
@@ -83,14 +83,14 @@ type chapter struct {
 	scenarios []scenario
 }
 
-// scenario is one thing that users do, with checks of the outcome: run ends at the first error, see package must. The
-// note that it returns is shown in the table.
+// scenario is one thing that users do, with checks of the outcome. run ends at the first error, see package must. The
+// table shows the note that run returns.
 type scenario struct {
 	name string
 	run  func(context.Context, *env) (note string)
 }
 
-// job is what the program in a sandbox runs. Each chapter runs in its own sandbox, and so in a network of its own:
+// job is what the program in a sandbox runs. Each chapter runs in its own sandbox and therefore in its own network:
 // chapters that run at the same time have the same addresses.
 type job struct {
 	Chapter   string
@@ -98,11 +98,11 @@ type job struct {
 	Programs  *programs
 }
 
-// result is the result of a scenario, one line of the table. A sandbox writes it as JSON.
+// result is the result of a scenario: a line of the table. A sandbox writes it as JSON.
 type result struct {
 	Chapter, Scenario, Note, Fail string
 	Took                          time.Duration
-	// Traffic holds the reports of steady traffic; parts have names only where there are several.
+	// Traffic are the reports of steady traffic. Parts have names only if there are several.
 	Traffic []traffic.Report
 	// Tests are the outcomes of Kubernetes' tests.
 	Tests []conformance.Outcome
@@ -110,12 +110,12 @@ type result struct {
 
 const (
 	jobVariable = "CSCCM_TRUTH_JOB"
-	// scenarioLimit is long enough for a busy machine, also for the rolling updates of Kubernetes' tests.
+	// scenarioLimit is enough for a busy machine and for the rolling updates of Kubernetes' tests.
 	scenarioLimit = 40 * time.Minute
 )
 
-// runAll runs the jobs, lanes of them at the same time, and returns their results in the order of the jobs. A chapter
-// mostly waits: for leases, grace periods, and connection tracking.
+// runAll runs the jobs, as many at a time as there are lanes, and returns their results in the order of the jobs. Jobs
+// can share the machine, because a chapter mostly waits: for leases, grace periods and connection tracking.
 func runAll(jobs []job, lanes int, run func(job) []result) []result {
 	all := make([][]result, len(jobs))
 	var group errgroup.Group
@@ -146,8 +146,8 @@ func inSandbox(ctx context.Context, p *programs, j job) (results []result) {
 	return results
 }
 
-// inside runs the job of this sandbox and writes its results. The first scenario, which installs the controller, always
-// runs; when it fails, the others do not.
+// inside runs the job of this sandbox and writes its results. The first scenario always runs, because it installs the
+// controller. If it fails, the others do not run.
 func (s *settings) inside(ctx context.Context) {
 	var j job
 	must.OK(json.Unmarshal([]byte(os.Getenv(jobVariable)), &j))

@@ -31,8 +31,8 @@ const (
 	// echo is the workload behind the Services, in the default namespace.
 	echo     = "echo"
 	replicas = 3
-	// steadyPort is a Service's second port, for the requests of test/traffic. It is not port 80, because on port 80 a
-	// virtual router closes the connection after each response.
+	// steadyPort is a Service's second port, for the requests of test/traffic. Port 80 is unsuitable: there a virtual
+	// router closes the connection after each response.
 	steadyPort = 81
 )
 
@@ -47,7 +47,7 @@ func (e *env) scale(ctx context.Context, n int) {
 	e.kubectl(ctx, "wait", "deployment/"+echo, fmt.Sprintf("--for=jsonpath={.status.replicas}=%d", n), "--timeout=300s")
 }
 
-// pods returns the Pods of echo; the terminating ones are those that a Deployment's status does not count.
+// pods returns the Pods of echo. A Deployment's status does not count the terminating ones.
 func (e *env) pods(ctx context.Context) (running, terminating []corev1.Pod) {
 	list := must.Get(e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx,
 		metav1.ListOptions{LabelSelector: "app=" + echo}))
@@ -74,7 +74,7 @@ func (e *env) services() corev1client.ServiceInterface {
 	return e.Client.CoreV1().Services(metav1.NamespaceDefault)
 }
 
-// port returns a port of a Service that leads to a port of echo; protocol is TCP where it is empty.
+// port returns a port of a Service that leads to a port of echo. If protocol is empty, it is TCP.
 func port(public, echo int32, protocol corev1.Protocol) corev1.ServicePort {
 	name := strings.ToLower(fmt.Sprintf("p%d%s", public, protocol))
 	return corev1.ServicePort{Name: name, Port: public, TargetPort: intstr.FromInt32(echo), Protocol: protocol}
@@ -126,7 +126,7 @@ func allow(only netip.Addr) change {
 	return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{only.String() + "/32"} }
 }
 
-// deleteService deletes a Service and waits until the object is removed. The finalizer allows that only after the
+// deleteService deletes a Service and waits until the object is removed. The finalizer prevents that until the
 // controller has deleted the load balancer.
 func (e *env) deleteService(ctx context.Context, name string) {
 	e.kubectl(ctx, "delete", "service", name, "--timeout=300s")
@@ -139,8 +139,8 @@ func (e *env) address(ctx context.Context, namespace, name string) netip.Addr {
 	return must.Get(netip.ParseAddr(got))
 }
 
-// served creates a Service and waits until all its members are up and it answers. A node whose first health check comes
-// before kube-proxy has the Service is down until the next checks succeed.
+// served creates a Service and waits until it answers and all its members are up. A node is down if its first health
+// check comes before kube-proxy knows the Service; the next checks succeed.
 func (e *env) served(ctx context.Context, name string, changes ...change) netip.AddrPort {
 	e.service(ctx, name, changes...)
 	to := netip.AddrPortFrom(e.address(ctx, metav1.NamespaceDefault, name), 80)
@@ -149,7 +149,7 @@ func (e *env) served(ctx context.Context, name string, changes ...change) netip.
 	return to
 }
 
-// rule returns the router's rule for an address and port, nil when there is none.
+// rule returns the router's rule for an address and port, nil if there is none.
 func (e *env) rule(to netip.AddrPort) *datapath.RuleStatus {
 	rules := e.path.Status().Rules
 	if i := slices.IndexFunc(rules, func(r datapath.RuleStatus) bool { return r.Public == to.String() }); i >= 0 {
@@ -173,7 +173,7 @@ func (e *env) members(ctx context.Context, to netip.AddrPort, want ...string) {
 	})
 }
 
-// up waits until every member of an address has passed a health check: the router treats a new member as up before its
+// up waits until every member of an address has passed a health check. The router treats a new member as up before its
 // first check.
 func (e *env) up(ctx context.Context, ip netip.Addr) {
 	e.until(ctx, fmt.Sprintf("the members of %s to be up", ip), func(context.Context) {
@@ -212,7 +212,7 @@ func askTLS(ctx context.Context, from netip.Addr, to netip.AddrPort) answer {
 	return get(ctx, from, to, "https://"+routedHost+"/")
 }
 
-// get sends one request to an address, whatever the host of the URL is.
+// get sends a request to an address, regardless of the host in the URL.
 func get(ctx context.Context, from netip.Addr, to netip.AddrPort, url string) answer {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 	transport := &http.Transport{
@@ -227,12 +227,12 @@ func get(ctx context.Context, from netip.Addr, to netip.AddrPort, url string) an
 	return a
 }
 
-// selfSigned returns a TLS configuration for servers whose certificates nobody signs.
+// selfSigned returns a TLS configuration that accepts every certificate of a server.
 func selfSigned() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // #nosec G402 -- see above
 }
 
-// request returns also the protocol of the response.
+// request also returns the protocol of the response.
 func request(ctx context.Context, client *http.Client, url string) (a answer, protocol string) {
 	resp, err := client.Do(must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil)))
 	must.OK(err)
@@ -261,8 +261,8 @@ func seesClient(from netip.Addr, a answer) {
 }
 
 // steady starts steady traffic to the steadyPort of Services. part is the name of its first part, empty if it is the
-// only one. With open, connections that stay open are part of the traffic; they are left out where the scenario ends
-// them on purpose.
+// only one. With open, the traffic includes connections that stay open; scenarios that end such connections on purpose
+// omit them.
 func (e *env) steady(ctx context.Context, part string, open bool, to ...netip.AddrPort) *traffic.Client {
 	o := traffic.Options{Open: open}
 	for _, t := range to {
@@ -273,7 +273,7 @@ func (e *env) steady(ctx context.Context, part string, open bool, to ...netip.Ad
 	return c
 }
 
-// lossless stops steady traffic, of which nothing may be lost.
+// lossless stops steady traffic and fails if any of it was lost.
 func lossless(c *traffic.Client) (seen string) {
 	r := c.Stop()
 	must.OK(r.Err())

@@ -28,7 +28,7 @@ type hierarchy struct {
 	controllers []string
 }
 
-// needed are the controllers without which a kubelet or a container does not start.
+// needed are the controllers that kubelets and containers need to start.
 var needed = []string{"cpu", "cpuset", "memory", "pids"}
 
 // hierarchies returns the hierarchies whose controllers containers of this machine use.
@@ -40,8 +40,8 @@ func allHierarchies() []hierarchy {
 	return parseHierarchies(text)
 }
 
-// used returns the hierarchies that hold limits: those of v1 when v1 controllers are
-// mounted, because v2 beside them ("hybrid") has no controllers, and else that of v2.
+// used returns the hierarchies with limits. If v1 controllers are mounted, these are those of v1, because v2 beside
+// them ("hybrid") has no controllers. Otherwise it is that of v2.
 func used(all []hierarchy) []hierarchy {
 	v1 := slices.ContainsFunc(all, func(h hierarchy) bool { return slices.Contains(h.controllers, "memory") })
 	return slices.DeleteFunc(slices.Clone(all), func(h hierarchy) bool { return h.v2 == v1 })
@@ -102,7 +102,7 @@ func delegate(dir string) {
 	}
 }
 
-// remove removes a cgroup of a sandbox and its descendants, as soon as its processes have ended.
+// remove removes a cgroup of a sandbox and its descendants once their processes have ended.
 func (h hierarchy) remove(ctx context.Context, name string) error {
 	if !strings.HasPrefix(name, folderPrefix) {
 		return fmt.Errorf("cgroup %s is not one of a sandbox (%s...): not removed", name, folderPrefix)
@@ -112,7 +112,8 @@ func (h hierarchy) remove(ctx context.Context, name string) error {
 	})
 }
 
-// removeTree removes a cgroup and its descendants. Its files cannot be removed one by one; rmdir removes them with it.
+// removeTree removes a cgroup and its descendants. The files in a cgroup cannot be removed one by one; rmdir removes
+// them.
 func removeTree(dir string) error {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -25,18 +25,17 @@ var requirements = []struct{ path, pkg string }{
 	{"/bin/nc.openbsd", "netcat-openbsd"}, {ipProgram, "iproute2"}, {nsenter, "util-linux"},
 }
 
-// Check returns why real nodes cannot run on this machine; nil when they can. With install, it installs missing
-// packages with apt-get.
+// Check returns why real nodes cannot run on this machine, nil if they can. With install, it installs missing packages
+// with apt-get.
 func Check(ctx context.Context, install bool) error {
 	if os.Geteuid() != 0 {
-		return errors.New("real nodes need root: they use namespaces, mounts and cgroups (make demo needs " +
-			"none of them)")
+		return errors.New("real nodes need root: they use namespaces, mounts and cgroups (make demo needs none of " +
+			"them)")
 	}
 
 	if lack := lacking(hierarchies()); len(lack) > 0 {
 		return fmt.Errorf("the cgroup controllers %s are not mounted: real nodes need a machine or a container with "+
-			"its own cgroups "+
-			"(cgroup v1 or v2)", strings.Join(lack, ", "))
+			"its own cgroups (cgroup v1 or v2)", strings.Join(lack, ", "))
 	}
 
 	missing := missingPackages()

@@ -35,7 +35,7 @@ type ClusterOptions struct {
 	Public []netip.Prefix
 }
 
-// Cluster is a control plane and real nodes, in a sandbox, with which it ends.
+// Cluster is a control plane and real nodes in a sandbox. It ends with the sandbox.
 type Cluster struct {
 	*plane.Plane
 	Client kubernetes.Interface
@@ -44,7 +44,7 @@ type Cluster struct {
 	nodes sync.Map // *Node by name
 }
 
-// nodeGrace is how long a node may miss its heartbeats before it is marked not ready. Nodes report every 2 s.
+// nodeGrace is the time for which a node may miss heartbeats before it is marked not ready. Nodes report every 2 s.
 const nodeGrace = 16 * time.Second
 
 // StartCluster starts a control plane without nodes. The process must run in a sandbox.
@@ -89,7 +89,7 @@ func (c *Cluster) Join(ctx context.Context, o NodeOptions) *Node {
 	return n
 }
 
-// Node returns the node of a name, which has joined.
+// Node returns the node with a name, which must have joined.
 func (c *Cluster) Node(name string) *Node {
 	n, _ := c.nodes.Load(name)
 	return n.(*Node) //nolint:forcetypeassert // nothing else is stored

@@ -14,11 +14,14 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// configs are the configuration files of a node's programs, by name. That of containerd is for containerd 1.6 and 1.7,
-// which distributions ship: the OOM score settings and the hugetlb settings are for machines that are containers
-// themselves, and every user may bind ports below 1024, as in containerd 2. The fill level of the machine's disk must
-// not evict Pods or remove images; the kubelet reports often, for tests that wait until a node is marked not ready; and
-// kube-proxy leaves the connection tracking settings of the machine unchanged.
+// configs are the configuration files of a node's programs, by name.
+//
+// That of containerd is for containerd 1.6 and 1.7, which distributions ship. Its OOM score and hugetlb settings are
+// for machines that are containers themselves. As in containerd 2, every user may bind ports below 1024.
+//
+// In that of the kubelet, the fill level of the machine's disk does not evict Pods or remove images, and reports are
+// frequent, for tests that wait until a node is marked not ready. In that of kube-proxy, the connection tracking
+// settings of the machine remain unchanged.
 var configs = map[string]string{
 	"containerd.toml": `version = 2
 root = "{{.Dir}}/containerd"

@@ -29,8 +29,8 @@ import (
 
 const pauseImage = "localhost/csccm/pause:e2e"
 
-// BuildImages writes image archives to dir: the pause and the echo program, and the controller with the tag of the
-// chart. A release builds its image by ko: make release-rehearsal tests that one.
+// BuildImages writes image archives to dir: the pause program, the echo program, and the controller with the tag of
+// the chart. The image of a release is built by ko; make release-rehearsal tests it.
 func BuildImages(ctx context.Context, module, dir, version string) (archives []string) {
 	must.OK(os.MkdirAll(dir, 0o750))
 	for _, b := range []struct{ image, dir, program string }{
@@ -67,7 +67,7 @@ func Tools(ctx context.Context) map[string]string {
 	return files
 }
 
-// WriteImage writes an archive of an image that holds one program, and other files by their paths in the image.
+// WriteImage writes an archive of an image with a program and other files, by their paths in the image.
 func WriteImage(archive, ref, binary string, more map[string]string) {
 	program := filepath.Base(binary)
 	files := map[string]string{program: binary}

@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// ReadMachine returns the state of the machine that a sandbox could change, sorted, one object per line: "mount /x",
-// "link eth0", "nftables table inet x", "network namespace x", "cgroup /x", "folder /x", "process 12". before is left
-// out.
+// ReadMachine returns the state of the machine that a sandbox could change, without the lines in before. The lines are
+// sorted, one per object: "mount /x", "link eth0", "nftables table inet x", "network namespace x", "cgroup /x",
+// "folder /x", "process 12".
 func ReadMachine(ctx context.Context, before []string) []string {
 	var m []string
 	add := func(what string, names ...string) {

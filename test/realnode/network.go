@@ -22,8 +22,8 @@ const (
 	bridge    = "csccm0"
 )
 
-// newNetwork creates the guest network of the nodes: a bridge in the sandbox, which has the router's address. public
-// are ranges that become local addresses of the sandbox: those of load balancers and of clients.
+// newNetwork creates the nodes' guest network: a bridge in the sandbox with the router's address. public are ranges of
+// load balancers and clients, whose addresses become local addresses of the sandbox.
 func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefix) {
 	steps := []string{
 		"link set lo up",
@@ -49,14 +49,13 @@ func (n *Node) attach(ctx context.Context) {
 		fmt.Sprintf("link add %s type veth peer name eth0 netns %d", link, n.process.PID()),
 		"link set "+link+" master "+bridge,
 		"link set "+link+" up",
-		// Pod addresses are routed, as with a CNI plugin that uses routes: a node reaches Pods of others through the
-		// router.
+		// Pod addresses are routed, as with a CNI plugin that uses routes: a node reaches the Pods of other nodes
+		// through the router.
 		fmt.Sprintf("route replace %s via %s", n.podRange(), n.Address))
-	// Every node forwards, as kubeadm requires, also one on which the CNI plugin, which sets it, has not run yet.
-	must.OK(n.run(ctx, "/bin/sh", "-ec",
-		fmt.Sprintf("ip link set lo up; ip address add %s/%d dev eth0; ip link set eth0 up; "+
-			"ip route add default via %s; echo 1 > /proc/sys/net/ipv4/ip_forward", n.Address, gateway.Bits(),
-			gateway.Addr())))
+	// Every node forwards packets, as kubeadm requires. The CNI plugin would set this, but may not have run yet.
+	must.OK(n.run(ctx, "/bin/sh", "-ec", fmt.Sprintf("ip link set lo up; ip address add %s/%d dev eth0; ip link set "+
+		"eth0 up; ip route add default via %s; echo 1 > /proc/sys/net/ipv4/ip_forward", n.Address, gateway.Bits(),
+		gateway.Addr())))
 }
 
 // ip runs commands of ip(8).

@@ -34,8 +34,8 @@ func (o NodeOptions) podRange() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(o.Number), 0}), 24) // #nosec G115 -- up to 254
 }
 
-// Node is a node, running or stopped: a process 1 with its own PID, mount, network, UTS and IPC namespaces, and the
-// processes in these. When process 1 is killed, the kernel ends all of them, as a power failure would.
+// Node is a running or stopped node: a process 1 with its own PID, mount, network, UTS and IPC namespaces, and the
+// processes in them. When process 1 is killed, the kernel ends all of them, like a power failure.
 type Node struct {
 	NodeOptions
 	cluster     *Cluster
@@ -104,15 +104,15 @@ func (n *Node) ctr(ctx context.Context, args ...string) error {
 	return n.run(ctx, "/usr/bin/ctr", append([]string{"-a", n.file("containerd.sock"), "-n", "k8s.io"}, args...)...)
 }
 
-// PowerOff kills all processes of the node at once, as a power failure would.
+// PowerOff kills all processes of the node at once, like a power failure.
 func (n *Node) PowerOff() { n.process.Stop(0) }
 
-// NoConnectionsTo fails as long as the connection tracking of n holds a connection that waits for an answer of a Pod of
-// the node gone. Until then, for up to two minutes, a connection from the same port of the load balancer is sent to the
+// NoConnectionsTo fails while the connection tracking of n has a connection that waits for an answer of a Pod of the
+// node gone. While it has one (up to two minutes), a connection from the same port of the load balancer is sent to the
 // same Pod.
 func (n *Node) NoConnectionsTo(ctx context.Context, gone *Node) {
 	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
-	// Where this file does not exist, connections cannot be listed: grep fails, which is a success.
+	// If this file does not exist, connections cannot be listed: grep fails, which counts as success.
 	must.OK(n.run(ctx, "/bin/sh", "-c", "! grep -q 'SYN_SENT.*src="+pods+"' /proc/net/nf_conntrack"))
 }
 
@@ -144,7 +144,7 @@ func (n *Node) background(ctx context.Context, name, path string, args ...string
 	return must.Get(child.Start(ctx, n.inside(name, path, args)))
 }
 
-// run runs a program and waits for its end; when it fails, the error holds its output.
+// run runs a program and waits for its end. If it fails, the error contains its output.
 func (n *Node) run(ctx context.Context, path string, args ...string) error {
 	c := n.inside("", path, args)
 	cmd := exec.CommandContext(ctx, c.Path, c.Args...) // #nosec G204 -- ours
@@ -155,8 +155,8 @@ func (n *Node) run(ctx context.Context, path string, args ...string) error {
 	return nil
 }
 
-// Try starts a node without Kubernetes in the sandbox that this process runs in. Its error says what the machine does
-// not allow: namespaces, cgroups, links, nftables or containerd.
+// Try starts a node without Kubernetes in the sandbox of this process. Its error names what the machine does not
+// allow: namespaces, cgroups, links, nftables or containerd.
 func Try(ctx context.Context) {
 	n := bare(ctx)
 	n.writeConfigs()

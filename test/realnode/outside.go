@@ -20,19 +20,19 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Outside is a network namespace beyond the router, whose clients reach public addresses as clients on the Internet do:
-// their packets come to the router and are forwarded. It exists until the sandbox ends.
+// Outside is a network namespace beyond the router. Its clients reach public addresses like clients on the Internet:
+// the router forwards their packets. It exists until the sandbox ends.
 type Outside struct {
-	// work is done one after the other on a thread in the namespace, which lives as long as this process.
+	// work is done one by one on a thread in the namespace, which lives as long as this process.
 	work  chan func()
 	mu    sync.Mutex
 	known map[netip.Addr]bool
 }
 
-// inOutside is the beginning of a command of ip(8) for the namespace.
+// inOutside is the beginning of a command of ip(8) that runs in the namespace.
 const inOutside = "netns exec outside " + ipProgram + " "
 
-// NewOutside returns the namespace beyond the router of the sandbox. Its clients reach public addresses, and nodes.
+// NewOutside returns the namespace beyond the router of the sandbox. Its clients reach public addresses and nodes.
 func NewOutside(ctx context.Context) *Outside {
 	ip(ctx, "netns add outside", "link add csccm-out type veth peer name eth0 netns outside",
 		"address add 192.0.2.1/30 dev csccm-out", "link set csccm-out up",
@@ -57,7 +57,7 @@ func (o *Outside) Command(ctx context.Context, program string, args ...string) *
 	return exec.CommandContext(ctx, ipProgram, append([]string{"netns", "exec", "outside", program}, args...)...)
 }
 
-// Do runs a function in the namespace, in which a client has its address: sockets that it opens belong to it for good.
+// Do runs a function in the namespace, where a client has its address. Sockets that it opens stay in the namespace.
 func (o *Outside) Do(ctx context.Context, client netip.Addr, f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

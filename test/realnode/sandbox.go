@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// dirVariable is the environment variable that holds the sandbox's folder.
+	// dirVariable is the environment variable with the sandbox's folder.
 	dirVariable  = "CSCCM_SANDBOX"
 	folderPrefix = "csccm-sandbox-"
 	lockFile     = "keeper.lock"
@@ -32,14 +32,15 @@ const (
 // Inside returns the folder of the sandbox that this process runs in, if any.
 func Inside() (dir string, inside bool) { return os.LookupEnv(dirVariable) }
 
-// entering is held until a new sandbox is recorded: sweep would remove a folder that has no lock file yet.
+// entering is held until a new sandbox is recorded. Until then its folder has no lock file, so sweep would remove it.
 var entering sync.Mutex
 
-// Enter runs this program again, with the same arguments and more environment, in a sandbox: its own PID,
-// mount and network namespaces. Several sandboxes can run at the same time. However the program ends, the kernel ends
-// all processes of the sandbox and removes its mounts, links, addresses and nftables rules. Cgroups and the folder
-// belong to no namespace: they are recorded before they are created, and Enter removes them. This process is the keeper
-// of the sandbox; when it is killed, the next Enter removes what remains. Enter returns the program's exit code.
+// Enter runs this program again in a sandbox: its own PID, mount and network namespaces. The arguments are the same,
+// env is added to the environment. Several sandboxes can run at the same time. It returns the program's exit code.
+//
+// However the program ends, the kernel ends all processes of the sandbox and removes its mounts, links, addresses and
+// nftables rules. Cgroups and the folder belong to no namespace, so they are recorded before they are created, and
+// Enter removes them. This process is the keeper of the sandbox. If it is killed, the next Enter removes what remains.
 func Enter(ctx context.Context, stdout, stderr io.Writer, env ...string) (code int, err error) {
 	defer must.Return(&err)
 	r := newRecord(ctx, stderr)
@@ -71,15 +72,14 @@ func Enter(ctx context.Context, stdout, stderr io.Writer, env ...string) (code i
 	return 0, err
 }
 
-// record is the record of what a sandbox can leave on the machine: its folder, and
-// cgroups with the name of that folder. It is written before the sandbox is created.
-// The lock on a file in the folder shows whether the sandbox's keeper is alive.
+// record records what a sandbox can leave on the machine: its folder, and cgroups with the name of that folder. It is
+// written before the sandbox is created. The lock on a file in the folder shows whether the sandbox's keeper is alive.
 type record struct {
 	dir  string
 	file *os.File
 }
 
-// newRecord sweeps, and records a new sandbox.
+// newRecord sweeps, then records a new sandbox.
 func newRecord(ctx context.Context, log io.Writer) *record {
 	entering.Lock()
 	defer entering.Unlock()
@@ -89,7 +89,7 @@ func newRecord(ctx context.Context, log io.Writer) *record {
 	return r
 }
 
-// lock reports whether the folder has no keeper any more, whose lock it takes then.
+// lock reports whether the folder's keeper has ended. If so, it takes the keeper's lock.
 func (r *record) lock(flag int) bool {
 	f, err := os.OpenFile(filepath.Join(r.dir, lockFile), os.O_RDWR|flag, 0o600)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *record) lock(flag int) bool {
 	return true
 }
 
-// clear removes what the sandbox has left; its processes must have ended.
+// clear removes what the sandbox has left. Its processes must have ended.
 func (r *record) clear(ctx context.Context) error {
 	var all []error
 	for _, h := range allHierarchies() {
@@ -116,7 +116,7 @@ func (r *record) clear(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// sweep removes what is left of sandboxes whose keepers were killed.
+// sweep removes what sandboxes have left whose keepers were killed.
 func sweep(ctx context.Context, log io.Writer) error {
 	found, err := filepath.Glob(filepath.Join(tmp(), folderPrefix+"*"))
 	for _, dir := range found {

@@ -72,8 +72,8 @@ func keep(up string) int {
 	return 7
 }
 
-// TestSandbox ends a sandbox by each signal and looks for what is left of it. sweep removes it when its keeper was
-// killed, and not while it runs.
+// TestSandbox ends a sandbox by each signal and looks for anything that is left. If its keeper was killed, sweep
+// removes the sandbox, but not while the keeper runs.
 func TestSandbox(t *testing.T) {
 	if err := Check(t.Context(), false); err != nil {
 		t.Skip(err)

@@ -19,15 +19,14 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// The stages are this program started again, with argv[0] as the name of the stage.
+// The stages are this program, started again with the name of the stage as argv[0].
 const (
 	initStage = "csccm-sandbox" // process 1 of the sandbox
 	nodeStage = "csccm-node"    // process 1 of a node
 )
 
-// Stage runs the stage of a sandbox that this process was started for, and does not
-// return then; it returns when the process is not a stage. Programs and tests that use
-// this package call Stage first.
+// Stage runs the stage of a sandbox that this process was started for and does not return. If this process is not a
+// stage, it returns at once. Programs and tests that use this package call Stage first.
 func Stage() {
 	stages := map[string]func(){initStage: sandboxInit, nodeStage: func() { nodeInit(os.Args[1], os.Args[2]) }}
 	stage, ok := stages[filepath.Base(os.Args[0])]
@@ -40,8 +39,8 @@ func Stage() {
 	os.Exit(1)
 }
 
-// sandboxInit is process 1 of the sandbox: it sets up the namespaces, runs the program and ends when the program ends.
-// Like every process 1 of a PID namespace it also reaps processes whose parents have ended.
+// sandboxInit is process 1 of the sandbox. It sets up the namespaces, runs the program and ends with it. Like every
+// process 1 of a PID namespace it also reaps processes whose parents have ended.
 func sandboxInit() {
 	privateMounts()
 	self := must.Get(os.Executable())
@@ -75,17 +74,17 @@ func exitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// machine is where the machine's own folders remain visible in the sandbox.
+// machine is the folder where the machine's own folders remain visible in the sandbox.
 const machine = "/run/machine"
 
-// nodeFolders are the folders of which each node has its own.
+// nodeFolders are folders of which each node has its own.
 var nodeFolders = []string{
 	"/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/run/containerd", "/run/netns",
 }
 
-// privateMounts sets up mounts that only this mount namespace sees: the /proc of its
-// PID namespace, an empty /run, and for each folder to which programs of a node write files whose path cannot be
-// configured a tmpfs with links to the entries of the machine's folder. Files written there vanish with the namespace.
+// privateMounts sets up mounts that only this mount namespace sees: the /proc of its PID namespace and an empty /run.
+// Programs of a node also write to folders whose paths cannot be configured. Each of these becomes a tmpfs with links
+// to the entries of the machine's folder; files written there vanish with the namespace.
 func privateMounts() {
 	mount("", "/", "", syscall.MS_PRIVATE|syscall.MS_REC)
 	mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC)
@@ -101,7 +100,7 @@ func privateMounts() {
 	}
 
 	for _, folder := range nodeFolders {
-		// With a link to the machine's folder, the node would write its files there.
+		// Through a link to the machine's folder, the node would write its files there.
 		if err := os.Remove(folder); !errors.Is(err, fs.ErrNotExist) {
 			must.OK(err)
 		}
@@ -121,8 +120,8 @@ func nodeInit(dir, hostname string) {
 		mount("tmpfs", folder, "tmpfs", 0)
 	}
 
-	// Settings that a kubelet requires and would set for the whole machine. Here the files hold these values, so it
-	// writes nothing.
+	// A kubelet requires these settings and would set them for the whole machine. Here the files already have these
+	// values, so it writes nothing.
 	for name, value := range map[string]string{
 		"vm/overcommit_memory": "1",
 		"kernel/panic":         "10",
@@ -133,7 +132,7 @@ func nodeInit(dir, hostname string) {
 		mount(file, "/proc/sys/"+name, "", syscall.MS_BIND)
 	}
 
-	// Containers must see the mounts of Pod volumes, also those that are mounted later.
+	// Containers must see the mounts of Pod volumes, even those that are mounted later.
 	mount("", "/", "", syscall.MS_SHARED|syscall.MS_REC)
 	signal.Ignore(syscall.SIGCHLD) // so the kernel reaps processes whose parents have ended
 	must.OK(os.WriteFile(filepath.Join(dir, upFile), nil, 0o600))

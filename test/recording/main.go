@@ -51,19 +51,19 @@ func run() (err error) {
 	return os.WriteFile(*out, []byte(svg), 0o644) // #nosec G306 -- a picture for the documentation
 }
 
-// line is a line on the screen, and when it was complete.
+// line is a line on the screen and the time when it was complete.
 type line struct {
 	at    time.Duration
 	texts []text
 }
 
-// text starts at a column; class is of the style.
+// text starts at a column. class is the name of its style.
 type text struct {
 	column         int
 	content, class string
 }
 
-// record runs a program in a terminal until it ends. It refuses output with what could be a key.
+// record runs a program in a terminal until it ends. It fails if the output contains text that could be a key.
 func record(ctx context.Context, args ...string) (lines []line, err error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...) // #nosec G204 -- the program that the caller names
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color", "CLICOLOR_FORCE=1")
@@ -151,14 +151,14 @@ func wrapped(content string, at time.Duration) (lines []line) {
 	return lines
 }
 
-// A CloudStack key has 86 characters without separators. Names of Pods and leases are long as well, but consist of
-// short words.
+// A CloudStack key has 86 characters without separators. Names of Pods and leases may be as long, but consist of short
+// words.
 var (
 	long  = regexp.MustCompile(`[A-Za-z0-9_-]{64,}`)
 	words = regexp.MustCompile(`^[a-z0-9]{1,16}(?:[-_][a-z0-9]{1,16})+$`)
 )
 
-// suspicious returns the first text that could be a key; "" when there is none.
+// suspicious returns the first text that could be a key, "" if there is none.
 func suspicious(content string) string {
 	for _, found := range long.FindAllString(content, -1) {
 		if !words.MatchString(found) && strings.Trim(found, "-") != "" {

@@ -26,8 +26,8 @@ const (
 	endPause = 8 * time.Second        // after the last line
 )
 
-// draw returns the SVG; the same lines give the same bytes. Lines appear one after the other at the lower edge of the
-// window. Viewers that do not support animations show the end.
+// draw returns the SVG. For the same lines it always returns the same bytes. Lines appear one after the other at the
+// lower edge of the window. Viewers without support for animations show the end.
 func draw(lines []line, title string) string {
 	width, height := float64(columns)*cell+2*padding, bar+rows*pitch+2*padding
 	var b strings.Builder

@@ -41,7 +41,7 @@ func (s *source) keys() {
 	s.env = append(s.env, "COSIGN_KEY="+s.key, "SIGNING_CONFIG="+s.signing, "NO_RELEASE_PAGE=true", "LINUX_ONLY=true")
 }
 
-// verify verifies the release that was made last with cosign and helm, and that they refuse what was changed.
+// verify verifies the release that was made last with cosign and helm, and checks that they refuse changed files.
 func (s *source) verify(host, digest string) {
 	s.t.Helper()
 	dist := func(file string) string { return filepath.Join(s.dir, "dist", file) }
@@ -83,7 +83,7 @@ func (s *source) verify(host, digest string) {
 	s.keyless(sums)
 }
 
-// keyless signs a file by an identity, and verifies it by that and by another.
+// keyless signs a file with an identity, and verifies it with that identity and with another one.
 func (s *source) keyless(file string) {
 	s.t.Helper()
 	defer func(env []string) { s.env = env }(s.env)
@@ -143,7 +143,7 @@ func (s *source) reproduce() {
 	}
 }
 
-// token returns an identity token of a job, which only the authority of the rehearsal accepts.
+// token returns an identity token of a job. Only the authority of the rehearsal accepts it.
 func token(issuer string) string {
 	part := func(v any) string {
 		text, _ := json.Marshal(v)

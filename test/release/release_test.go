@@ -115,7 +115,7 @@ func TestReleaseIntoACluster(t *testing.T) {
 	}
 }
 
-// The steps refuse a release without a tag, without notes, or whose chart is published already.
+// The steps refuse a release without a tag, a release without notes, and a release whose chart is already published.
 func TestRefusedReleases(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)

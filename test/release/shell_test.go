@@ -32,7 +32,7 @@ func (s *shell) try(program string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// run runs a program that must succeed, and does not record it.
+// run runs a program, which must succeed, without recording it.
 func (s *shell) run(program string, args ...string) string {
 	s.t.Helper()
 	out, err := s.try(program, args...)
@@ -40,7 +40,7 @@ func (s *shell) run(program string, args ...string) string {
 	return out
 }
 
-// step records and runs a program that must succeed.
+// step records and runs a program, which must succeed.
 func (s *shell) step(program string, args ...string) string {
 	s.t.Helper()
 	fmt.Fprintf(&s.text, "\n$ %s %s\n", program, strings.Join(args, " "))
@@ -49,7 +49,7 @@ func (s *shell) step(program string, args ...string) string {
 	return out
 }
 
-// refused records and runs a program that must fail with an output that contains want.
+// refused records and runs a program, which must fail. Its output must contain want.
 func (s *shell) refused(want, program string, args ...string) {
 	s.t.Helper()
 	out, err := s.try(program, args...)

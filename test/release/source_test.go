@@ -32,7 +32,7 @@ type source struct {
 
 const password = "not-a-secret-of-anybody"
 
-// helm builds helm once for all tests, and returns its path.
+// helm builds helm once for all tests and returns its path.
 var helm = sync.OnceValues(func() (string, error) { return testenv.Helm(context.Background(), os.Stderr) })
 
 func newSource(t *testing.T) *source {
@@ -73,8 +73,8 @@ func newSource(t *testing.T) *source {
 	return s
 }
 
-// pgp creates a key for the chart's provenance and returns the paths of two keyrings: with the secret and with the
-// public key.
+// pgp creates a key for the chart's provenance. It returns the paths of two keyrings: one with the secret key and one
+// with the public key.
 func pgp(t *testing.T, dir, name string) (secret, public string) {
 	t.Helper()
 	secret, public = filepath.Join(dir, name+".secret.pgp"), filepath.Join(dir, name+".pgp")
@@ -110,7 +110,7 @@ func (s *source) tag(version string) {
 	fmt.Fprintf(&s.text, "\n$ git tag v%s\n", version)
 }
 
-// publish makes and publishes the version that is tagged, and returns the digest of the controller's image.
+// publish makes and publishes the tagged version and returns the digest of the controller's image.
 func (s *source) publish(host string) (digest string) {
 	s.t.Helper()
 	version := strings.TrimSpace(s.run("git", "describe", "--tags"))
@@ -120,7 +120,7 @@ func (s *source) publish(host string) (digest string) {
 		return strings.TrimSpace(s.step("crane", "digest", image))
 	}
 
-	// The image is the program alone.
+	// The image contains only the program.
 	program := filepath.Join(s.work, name)
 	flags := "-s -w -X github.com/csccm/csccm/pkg/version.Version=" + version
 	s.run("go", "build", "-buildvcs=false", "-ldflags", flags, "-o", program, "./cmd/"+name)

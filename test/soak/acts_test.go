@@ -52,7 +52,7 @@ var acts = []act{
 	{"CloudStack restarted", 1, func(r *run) bool { r.env.Cloud.Restart(managementUp); return true }},
 }
 
-// act makes one random change. When the chosen change is not possible now, it does nothing.
+// act makes one random change. If the chosen change is not possible now, it does nothing.
 func (r *run) act(acts []act) {
 	var all []*act
 	for _, it := range acts {
@@ -121,7 +121,7 @@ func (r *run) remove(name string) bool {
 	return true
 }
 
-// service does something to one of the Services. It sorts the names: with the random order of a map, runs with the same
+// service changes one of the Services. It sorts the names, because with the random order of a map, runs with the same
 // seed would differ.
 func service(do func(*run, string) bool) func(*run) bool {
 	return func(r *run) bool {
@@ -168,7 +168,8 @@ func (r *run) join() bool {
 	return true
 }
 
-// node removes one of the nodes. At least fewestNodes remain, and so do w1 and w2, the members of foreign rules.
+// node removes one of the nodes. At least fewestNodes remain, and w1 and w2 always do, because they are members of
+// foreign rules.
 func node(remove func(*run, string)) func(*run) bool {
 	return func(r *run) bool {
 		if len(r.nodes) <= fewestNodes {
@@ -188,7 +189,7 @@ func (r *run) leave(name string) {
 	must.OK(r.env.Client.CoreV1().Nodes().Delete(r.Context(), name, metav1.DeleteOptions{}))
 }
 
-// destroy destroys a node's VM, as its owner can, and deploys a new one.
+// destroy destroys a node's VM, as its owner may, and deploys a new one.
 func (r *run) destroy(name string) {
 	must.OK(r.env.Destroy(r.Context(), name))
 	fresh := fmt.Sprint("n", r.done["VM destroyed"])

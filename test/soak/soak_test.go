@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak creates, changes and deletes Services, nodes and VMs at random, with the controller as a process, a real
-// API server and a simulated CloudStack in which one call in twenty fails. It looks for broken promises all the time,
-// and at the end compares CloudStack with the Services exactly.
+// Package soak creates, changes and deletes Services, nodes and VMs at random. The controller runs as a process, with
+// a real API server and a simulated CloudStack in which one call in twenty fails. The test looks for broken promises
+// all the time. At the end it compares CloudStack with the Services exactly.
 package soak
 
 import (
@@ -65,7 +65,7 @@ publicIPs:
       - {protocol: tcp, startPort: 22, endPort: 22, cidrs: [192.0.2.0/24]}
 `
 
-// run is the state of a soak test. What is wanted of a Service is what the API server has of it.
+// run is the state of a soak test. The wanted state of a Service is what the API server has.
 type run struct {
 	*testing.T
 	env    *testenv.Env
@@ -133,16 +133,16 @@ func soak(t *testing.T, plane string) {
 	}
 }
 
-// start starts the controller, also after a kill. --node-deletion-window, which guards against mistaken deletions of
-// Nodes, is short because this test destroys VMs all the time.
+// start starts the controller, also after a kill. --node-deletion-window protects Nodes against mistaken deletion.
+// Here it is short, because this test destroys VMs all the time.
 func (r *run) start() {
 	must.OK(r.env.Spawn(r.Context(), 0, "--drift-period=10s", "--node-deletion-window=10s", "--bind-address="+r.host,
 		fmt.Sprintf("--secure-port=%d", metricsPort),
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez"))
 }
 
-// change makes random changes for the duration, while the watch looks. The controller is killed only in the first half;
-// then it returns what the process used soon after, and at the end.
+// change makes random changes for the duration, while the watch looks. It kills the controller only in the first half.
+// It returns what the process used soon after that and at the end.
 func (r *run) change(w *watch) (early, late map[string]float64) {
 	stop := make(chan struct{})
 	var looks sync.WaitGroup
@@ -178,7 +178,7 @@ var gauges = map[string]float64{
 	"process_resident_memory_bytes": 32 << 20,
 }
 
-// usage returns the least of several readings of the controller's metrics.
+// usage returns the minimum of several readings of the controller's metrics.
 func (r *run) usage() map[string]float64 {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		// #nosec G402 -- the controller's self-signed certificate, on loopback

@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// watch looks for states that must never occur, whatever fails.
+// watch looks for states that must never occur, even after failures.
 type watch struct {
 	env     *testenv.Env
 	client  *cloudstack.Client
@@ -70,7 +70,7 @@ func (w *watch) read(ctx context.Context) cloud {
 	}
 }
 
-// texts are texts of objects by ID; a text changes when its object does.
+// texts are texts that describe objects, by ID. When an object changes, so does its text.
 func (w *watch) texts(ctx context.Context, c cloud, of func(id string) bool) map[string]string {
 	out := map[string]string{}
 	for _, ip := range c.ips {
@@ -217,7 +217,7 @@ func (r *run) finish(w *watch) {
 	})
 }
 
-// converged compares the Nodes with those that are left, and the rules on the virtual routers with the Services.
+// converged compares the Nodes with those that must remain, and the rules on the virtual routers with the Services.
 func (r *run) converged(ctx context.Context, w *watch) {
 	nodes := slices.Sorted(maps.Keys(r.nodes))
 	var names []string
@@ -287,7 +287,7 @@ func differences(want, is map[string]string) (err error) {
 	return err
 }
 
-// TestBrokenPromisesAreSeen breaks a promise between two looks.
+// TestBrokenPromisesAreSeen breaks a promise in each case, between two looks.
 func TestBrokenPromisesAreSeen(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct{ shows, has, rules string }{

@@ -1,9 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testenv is the environment that the demo and the end-to-end tests share: the
-// product's programs, the simulator, and a cluster of a real control plane and process
-// nodes.
+// Package testenv is the environment of the demo and the end-to-end tests: the product's programs, the simulator, and
+// a cluster with a real control plane and process nodes.
 package testenv
 
 import (
@@ -19,16 +18,16 @@ import (
 	"github.com/csccm/csccm/test/plane"
 )
 
-// ControllerImage is the repository of the controller's image. Process nodes run the
-// controller's program of this machine in its place.
+// ControllerImage is the repository of the controller's image. Process nodes run this machine's build of the
+// controller in its place.
 const ControllerImage = "ghcr.io/csccm/cloudstack-ccm"
 
 // Binaries are the paths of the product's programs.
 type Binaries struct{ Controller, CLI, Simulator string }
 
-// Build returns the product's programs. It builds them, with the linker flags CSCCM_LDFLAGS, unless CSCCM_BIN_DIR names
-// a folder that holds them, and names to out what it builds. They are linked statically, so that they run in an
-// otherwise empty root directory.
+// Build returns the product's programs. If CSCCM_BIN_DIR names a folder, they are those in it. Otherwise Build builds
+// them with the linker flags CSCCM_LDFLAGS, and writes the names of what it builds to out. They are linked statically,
+// so that they run in an otherwise empty root directory.
 func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	defer must.Return(&err)
 	root, given := filepath.Dir(must.Get(plane.ModuleDir())), os.Getenv("CSCCM_BIN_DIR")
@@ -46,7 +45,7 @@ func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	if given != "" {
 		return b, nil
 	}
-	// Packages are tested in parallel: no process may write a program while another starts it.
+	// Packages are tested in parallel: no process may write a program while another process starts it.
 	must.OK(os.MkdirAll(dir, 0o750))
 	unlock := must.Get(program.Lock(ctx, dir+".lock", func() {}))
 	defer unlock()
@@ -60,7 +59,7 @@ func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	return b, nil
 }
 
-// Helm returns the path of the helm program in the version of release/tools/helm. The first call on a machine builds
+// Helm returns the path of the helm program, in the version of release/tools/helm. The first call on a machine builds
 // it.
 func Helm(ctx context.Context, out io.Writer) (_ string, err error) {
 	defer must.Return(&err)

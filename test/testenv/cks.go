@@ -21,10 +21,10 @@ import (
 // cksSecret is the name of the Secret that CloudStack creates in its clusters.
 const cksSecret = "cloudstack-secret" // #nosec G101 -- a name
 
-// CKS plays what CloudStack Kubernetes Service installs inside the VMs of a cluster: a process node for each VM, whose
-// kubelet runs without --cloud-provider=external, kubeadm's ConfigMap, the Secret with the keys of CloudStack's own
-// user, and Apache's provider unless the name of a Pod holds "cloud-controller-manager". It implements
-// simulator.ClusterInside for one cluster.
+// CKS simulates what CloudStack Kubernetes Service installs inside the VMs of a cluster: a process node for each VM,
+// whose kubelet runs without --cloud-provider=external, kubeadm's ConfigMap, and the Secret with the keys of
+// CloudStack's own user. It also deploys Apache's provider, unless the name of a Pod contains
+// "cloud-controller-manager". It implements simulator.ClusterInside for one cluster.
 type CKS struct {
 	Cluster *Cluster
 
@@ -85,7 +85,7 @@ func (k *CKS) boot(ctx context.Context, vm simulator.InsideNode, version string)
 	return nil
 }
 
-// Leave deletes the Node of a VM that CloudStack removes.
+// Leave deletes the Node of a VM that CloudStack is about to remove.
 func (k *CKS) Leave(ctx context.Context, _ *simulator.InsideCluster, vm simulator.InsideNode) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +115,7 @@ func (k *CKS) Delete(context.Context, *simulator.InsideCluster) error {
 	return nil
 }
 
-// provider deploys Apache's provider as CKS does: unless a line of "kubectl get pods -A" holds
+// provider deploys Apache's provider as CKS does: only if no line of "kubectl get pods -A" contains
 // cloud-controller-manager.
 func (k *CKS) provider(ctx context.Context) (err error) {
 	defer must.Return(&err)
@@ -129,7 +129,7 @@ func (k *CKS) provider(ctx context.Context) (err error) {
 	return unless(apierrors.IsAlreadyExists, apache.Create(ctx, k.Cluster.Client))
 }
 
-// unless returns the error unless it is of a kind.
+// unless returns the error, or nil if the error is of a kind.
 func unless(kind func(error) bool, err error) error {
 	if kind(err) {
 		return nil

@@ -21,8 +21,8 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// CloudStack is a simulator in this process, served on loopback, so that tests can use
-// its ledger and faults directly. (Simulator runs the program cloudstack-sim instead.)
+// CloudStack is a simulator in this process, served on loopback, so that tests can use its ledger and faults directly.
+// (Simulator, in contrast, is the program cloudstack-sim.)
 type CloudStack struct {
 	*simulator.Simulator
 	// URL is the URL of the API.
@@ -86,9 +86,8 @@ func (c *CloudStack) Client(user string) (_ *cloudstack.Client, err error) {
 	return cloudstack.NewClient(must.Get(c.Config(user)))
 }
 
-// Admin runs a command as the operator of the cloud, through the integration port and
-// without credentials, and waits for its job. It returns the content of the answer or
-// the result of the job.
+// Admin runs a command as the operator of the cloud, through the integration port and without credentials, and waits
+// for its job. It returns the content of the answer or the result of the job.
 func (c *CloudStack) Admin(
 	ctx context.Context, command string, params map[string]string,
 ) (_ map[string]any, err error) {

@@ -74,7 +74,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 	return c, err
 }
 
-// NewCluster returns a cluster without nodes on a control plane that runs.
+// NewCluster returns a cluster without nodes on a running control plane.
 func NewCluster(p *plane.Plane, o ClusterOptions) (_ *Cluster, err error) {
 	defer must.Return(&err)
 	if o.Heartbeat == 0 {
@@ -85,9 +85,8 @@ func NewCluster(p *plane.Plane, o ClusterOptions) (_ *Cluster, err error) {
 	return c, err
 }
 
-// Join starts a node and sets the options that all nodes of the cluster share. Role
-// labels are set by the admin afterwards, as kubeadm does: NodeRestriction does not
-// allow kubelets to set them.
+// Join starts a node and sets the options that all nodes of the cluster share. As with kubeadm, the admin sets role
+// labels afterwards, because NodeRestriction does not allow kubelets to set them.
 func (c *Cluster) Join(ctx context.Context, o processnode.Options) (_ *processnode.Node, err error) {
 	defer must.Return(&err)
 	o.ControlPlane, o.Heartbeat = c.Plane, c.o.Heartbeat

@@ -42,14 +42,15 @@ const (
 type Options struct {
 	Programs Binaries
 	Plane    string // the control plane's binary
-	// On is an API server that runs, which Stop leaves running; nil starts one.
+	// On is a running API server, which Stop leaves running. If it is nil, New starts one.
 	On *plane.Plane
-	// VMs is the number of VMs in CloudStack, named w1, w2 and so on; the first Nodes of them are Nodes.
+	// VMs is the number of VMs in CloudStack, named w1, w2 and so on. The first of them are nodes; Nodes is their
+	// number.
 	VMs, Nodes int
-	// Profile is how long CloudStack's calls and jobs take: instant, simulator or production.
+	// Profile determines the duration of CloudStack's calls and jobs: instant, simulator or production.
 	Profile string
-	// World is YAML that replaces the simulator's world of VMs, which must have the users of this package; empty means
-	// that world.
+	// World is YAML that replaces the simulator's world of VMs. It must have the users of this package. If it is
+	// empty, that world is used.
 	World string
 	// Extra is YAML that is appended to the simulator's world.
 	Extra string
@@ -57,8 +58,9 @@ type Options struct {
 	Seed uint64
 }
 
-// Env is a test environment with only what the controller sees: an API server whose Nodes have no kubelet, so that they
-// are ready or not as the test says, a simulated CloudStack in this process, and the controller as a child process.
+// Env is a test environment that has only what the controller sees: an API server, a simulated CloudStack in this
+// process, and the controller as a child process. The Nodes have no kubelets: the test determines whether they are
+// ready.
 type Env struct {
 	*plane.Plane
 	Client     kubernetes.Interface
@@ -110,7 +112,7 @@ func New(ctx context.Context, o Options) (_ *Env, err error) {
 	return env, env.Join(ctx, 1, o.Nodes)
 }
 
-// world returns the simulator's world. Its public ranges have enough addresses for the Services of every benchmark.
+// world returns the simulator's world. Its public ranges have enough addresses for the Services of all benchmarks.
 func world(vms int) string {
 	var w strings.Builder
 	w.WriteString(`
@@ -160,7 +162,7 @@ func (env *Env) Kill() {
 	env.Controller = nil
 }
 
-// configure writes the controller's cloud-config; rate is its rate-limit: calls per second, 0 for none, or
+// configure writes the controller's cloud-config. rate is its rate-limit: calls per second, 0 for none, or
 // cloudconfig.AutoRate.
 func (env *Env) configure(rate float64) (err error) {
 	defer must.Return(&err)
@@ -170,7 +172,7 @@ func (env *Env) configure(rate float64) (err error) {
 }
 
 // Start starts the controller and waits until it is idle. rate is its rate-limit in calls per second, 0 for none. The
-// ledger must not be reset meanwhile.
+// ledger must not be reset while Start runs.
 func (env *Env) Start(ctx context.Context, rate float64, args ...string) (err error) {
 	defer must.Return(&err)
 	env.Kill()
@@ -200,7 +202,7 @@ func (env *Env) Spawn(ctx context.Context, rate float64, args ...string) (err er
 	return err
 }
 
-// Services creates the Services web<from> to web<to> with n ports each.
+// Services creates the Services web<from> to web<to>, with n ports each.
 func (env *Env) Services(ctx context.Context, from, to, n int) error {
 	return each(from, to, func(i int) {
 		svc := &corev1.Service{
@@ -215,7 +217,7 @@ func (env *Env) Services(ctx context.Context, from, to, n int) error {
 	})
 }
 
-// each does work for each of from to to.
+// each calls work for each number from from to to.
 func each(from, to int, work func(i int)) error {
 	return must.Catch(func() { must.Each(to-from+1, func(i int) { work(from + i) }) })
 }
@@ -259,7 +261,8 @@ var polls = []string{"queryAsyncJobResult", "listAsyncJobs"}
 // Calls returns the controller's calls since the last reset of the ledger.
 func (env *Env) Calls() []simulator.Call { return env.Cloud.Ledger().Find("", User) }
 
-// Spent counts the controller's calls since the last reset of the ledger, polls separately, and resets it.
+// Spent returns the numbers of the controller's calls, without polls, and of its polls since the last reset of the
+// ledger, and resets the ledger.
 func (env *Env) Spent() (calls, polled int) {
 	for _, c := range env.Calls() {
 		if slices.Contains(polls, c.Command) {
@@ -272,7 +275,7 @@ func (env *Env) Spent() (calls, polled int) {
 	return calls, polled
 }
 
-// Idle waits until the controller has made no call for a while.
+// Idle waits until the controller has made no calls for the time quiet.
 func (env *Env) Idle(ctx context.Context) error {
 	last, since := -1, time.Now()
 	return env.Until(ctx, "the controller to be idle", func() bool {
@@ -283,7 +286,7 @@ func (env *Env) Idle(ctx context.Context) error {
 	})
 }
 
-// Until waits until done returns true. Its error names the controller's exit when the controller has ended.
+// Until waits until done returns true. If the controller has ended, the error says how.
 func (env *Env) Until(ctx context.Context, what string, done func() bool) error {
 	return Wait(ctx, limit, what, func(context.Context) error {
 		if done() {

@@ -18,23 +18,22 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Predecessor is a controller with the names of Apache's manifest, which CloudStack
-// Kubernetes Service applies: the same Deployment, ServiceAccount, roles and lease. Its
-// program is csccm's own controller; RulesOfOld gives the rules that it creates the
-// names of older providers.
+// Predecessor is a controller with the names of Apache's manifest, which CloudStack Kubernetes Service applies: the
+// same Deployment, ServiceAccount, roles and lease. Its program is csccm's own controller; RulesOfOld changes the
+// names of its rules to those of older providers.
 type Predecessor struct {
 	Image string
 	// Provider is its --cloud-provider; empty means Apache's.
 	Provider string
-	// Secret is the name of the Secret that holds the cloud-config in the key cloud-config.
+	// Secret is the name of the Secret that has the cloud-config in the key cloud-config.
 	Secret string
-	// HostNetwork is as in the new controller. Port is the secure port, which must differ
-	// from the new controller's where both run on one node.
+	// HostNetwork is as in the new controller. Port is the secure port. It must differ from the new controller's if
+	// both run on one node.
 	HostNetwork bool
 	Port        string
 	// Flags are additional arguments; they override those above.
 	Flags []string
-	// DaemonOn, when set, makes it a DaemonSet on this node instead of a Deployment.
+	// DaemonOn makes it a DaemonSet on this node instead of a Deployment.
 	DaemonOn string
 }
 
@@ -82,13 +81,17 @@ func (p Predecessor) template(labels map[string]string) corev1.PodTemplateSpec {
 	}
 
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-		ServiceAccountName: PredecessorName, HostNetwork: p.HostNetwork, DNSPolicy: dns,
+		ServiceAccountName: PredecessorName,
+		HostNetwork:        p.HostNetwork,
+		DNSPolicy:          dns,
 		Tolerations: []corev1.Toleration{
 			{Key: uninitialized, Operator: corev1.TolerationOpExists},
 			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists},
 		},
 		Containers: []corev1.Container{{
-			Name: PredecessorName, Image: p.Image, Command: []string{"/cloudstack-ccm"},
+			Name:    PredecessorName,
+			Image:   p.Image,
+			Command: []string{"/cloudstack-ccm"},
 			Args: append([]string{
 				"--leader-elect=true", "--cloud-provider=" + cmp.Or(p.Provider, "external-cloudstack"),
 				"--cloud-config=/config/cloud-config",
@@ -112,16 +115,16 @@ func (p Predecessor) template(labels map[string]string) corev1.PodTemplateSpec {
 	}}
 }
 
-// RulesOfOld changes rules to those of older providers: at port 80 a name without
-// protocol, and at port 8080 a plain tcp rule, which they create for a Service whose
-// PROXY protocol annotation is "enabled".
+// RulesOfOld changes rules to those that older providers create. The rule of port 80 gets a name without protocol. The
+// rule of port 8080 becomes a plain tcp rule, which is what they create for a Service with the value "enabled" in its
+// PROXY protocol annotation.
 func RulesOfOld(ctx context.Context, client *cloudstack.Client, rules map[string]Rule) (err error) {
 	defer must.Return(&err)
 	for id, r := range rules {
 		name, protocol := r.Name, r.Protocol
 		switch r.PublicPort {
 		case 80:
-			// names of providers without support for the PROXY protocol
+			// The names of providers that do not support the PROXY protocol.
 			name = strings.Replace(name, "-tcp-80", "-80", 1)
 		case 8080:
 			name, protocol = strings.Replace(name, "-tcp-proxy-", "-tcp-", 1), "tcp"
@@ -133,7 +136,7 @@ func RulesOfOld(ctx context.Context, client *cloudstack.Client, rules map[string
 	return nil
 }
 
-// RulesByID returns the rules of public addresses by ID.
+// RulesByID returns the rules of public addresses by their IDs.
 func RulesByID(ctx context.Context, client *cloudstack.Client, addresses ...string) (_ map[string]Rule, err error) {
 	defer must.Return(&err)
 	all := map[string]Rule{}

@@ -20,8 +20,8 @@ type Rule struct {
 	Members []string
 }
 
-// Rules returns the rules of one public address, or all rules of the client's user for "",
-// sorted by address and port.
+// Rules returns the rules of one public address, sorted by port. For the address "" it returns all rules of the
+// client's user, sorted by address and port.
 func Rules(ctx context.Context, client *cloudstack.Client, address string) (_ []Rule, err error) {
 	defer must.Return(&err)
 	list := must.Get(client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{}))

@@ -15,17 +15,17 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Simulator is cloudstack-sim as a child process. Its log has every call, without secrets.
+// Simulator is cloudstack-sim as a child process. Its log contains every call, without secrets.
 type Simulator struct {
 	*child.Process `json:"-"`
 
 	// URL is the URL of the API.
 	URL string `json:"url"`
-	// Page is the URL of its page, where it has one (--ui).
+	// Page is the URL of its page, if it has one (--ui).
 	Page string `json:"pageURL"`
 }
 
-// StartSimulator starts cloudstack-sim on a free loopback port and returns when it answers. dir is the folder of its
+// StartSimulator starts cloudstack-sim on a free loopback port and returns once it answers. dir is the folder of its
 // log and its ready file.
 func StartSimulator(ctx context.Context, binary, dir string, args ...string) (_ *Simulator, err error) {
 	defer must.Return(&err)
@@ -44,7 +44,7 @@ func StartSimulator(ctx context.Context, binary, dir string, args ...string) (_ 
 		return must.Catch(func() { must.OK(json.Unmarshal(must.Get(os.ReadFile(ready)), s)) }) // #nosec G304 -- ours
 	})
 
-	// The ready file holds keys: it is removed when it has been read.
+	// The ready file contains keys, so it is removed after it was read.
 	if err = errors.Join(err, os.RemoveAll(ready)); err != nil {
 		s.Stop()
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Register creates the Nodes w<from> to w<to> as kubelets with --cloud-provider=external do; change may be nil.
+// Register creates the Nodes w<from> to w<to> like kubelets with --cloud-provider=external. change may be nil.
 func (env *Env) Register(ctx context.Context, from, to int, change func(*corev1.Node)) error {
 	return each(from, to, func(i int) {
 		name := fmt.Sprintf("w%d", i)
@@ -24,7 +24,7 @@ func (env *Env) Register(ctx context.Context, from, to int, change func(*corev1.
 				Taints: []corev1.Taint{{Key: uninitialized, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
 			},
 			Status: corev1.NodeStatus{
-				// No InternalIP: a kubelet leaves it to the cloud provider, for which it is one more write.
+				// No InternalIP: a kubelet leaves it to the cloud provider, which needs one more write for it.
 				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}},
 				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 			},
@@ -64,7 +64,7 @@ func (env *Env) JoinVM(ctx context.Context, name string) error {
 func (env *Env) VM(name string) string { return env.vms[name] }
 
 // Destroy destroys and expunges a VM and sets its Node's Ready condition to Unknown, as Kubernetes does when a kubelet
-// is silent.
+// sends no heartbeats.
 func (env *Env) Destroy(ctx context.Context, name string) (err error) {
 	defer must.Return(&err)
 	must.Get(env.admin(ctx, "destroyVirtualMachine", map[string]string{"id": env.vms[name], "expunge": "true"}))
@@ -83,7 +83,8 @@ func (env *Env) Deploy(ctx context.Context, name string) (err error) {
 		"zoneid":            {"listZones", "zone"},
 		"serviceofferingid": {"listServiceOfferings", "serviceoffering"},
 		"networkids":        {"listNetworks", "network"},
-		"templateid":        {"listTemplates", "template"}, "domainid": {"listDomains", "domain"},
+		"templateid":        {"listTemplates", "template"},
+		"domainid":          {"listDomains", "domain"},
 	} {
 		list := must.Get(env.admin(ctx, from[0], map[string]string{"listall": "true", "templatefilter": "all"}))
 		items, _ := list[from[1]].([]any)

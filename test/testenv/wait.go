@@ -15,8 +15,8 @@ import (
 // pollPeriod is short, because only processes of this machine are polled.
 const pollPeriod = 100 * time.Millisecond
 
-// Wait polls until try succeeds; what package must ends in it is its error. After limit it returns an error with what
-// was waited for and the last error of try.
+// Wait polls until try succeeds. If try ends through package must, that is its error. After limit, Wait returns an
+// error that names what was waited for, with the last error of try.
 func Wait(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -29,7 +29,7 @@ func Wait(ctx context.Context, limit time.Duration, what string, try func(contex
 			return nil
 		}
 
-		// The error of a try that was interrupted by the time-out is less useful than the one before.
+		// A try that the time-out interrupted has a less useful error than the one before.
 		if last == nil || ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			last = err
 		}
@@ -45,7 +45,7 @@ func Wait(ctx context.Context, limit time.Duration, what string, try func(contex
 	}
 }
 
-// Await is Wait in the style of package must: try fails by it, and so does Await after limit.
+// Await is like Wait, but it and try fail through package must.
 func Await(ctx context.Context, limit time.Duration, what string, try func(context.Context)) {
 	must.OK(Wait(ctx, limit, what, func(ctx context.Context) error {
 		try(ctx)

@@ -22,7 +22,7 @@ type Backend struct {
 	server   *http.Server
 }
 
-// StartBackend starts a backend that listens on an address; port 0 chooses a free port. Its clients may use the PROXY
+// StartBackend starts a backend that listens on an address. Port 0 chooses a free port. Its clients may use the PROXY
 // protocol.
 func StartBackend(ctx context.Context, name, address string) (*Backend, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -34,7 +34,7 @@ func StartBackend(ctx context.Context, name, address string) (*Backend, error) {
 	return b, nil
 }
 
-// Handler answers each request with a name and the request's path, which a Client expects.
+// Handler answers each request with a name and the request's path, as a Client expects.
 func Handler(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s %s\n", name, r.URL.Path) // #nosec G705 -- no browser reads it
@@ -44,19 +44,19 @@ func Handler(name string) http.Handler {
 // Address returns the address on which the backend listens.
 func (b *Backend) Address() string { return b.listener.Addr().String() }
 
-// Stop closes the listener and all connections, as the loss of a node would.
+// Stop closes the listener and all connections, as if the node were lost.
 func (b *Backend) Stop() { _ = b.server.Close() } // what was closed before is fine
 
 // EveryClient contains all addresses.
 var EveryClient = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
-// Proxied reads the PROXY protocol header (version 1), if there is one, of connections from trusted addresses.
+// Proxied reads the PROXY protocol header (version 1) of connections from trusted addresses, if there is one.
 type Proxied struct {
 	net.Listener
 	Trusted []netip.Prefix
 }
 
-// Accept returns a connection whose remote address is that of the header.
+// Accept returns a connection whose remote address is the one in the header.
 func (l Proxied) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -76,8 +76,8 @@ func (l Proxied) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// proxied reads the header on the first use of the connection, not in Accept: a client
-// that sends nothing must not block the others.
+// proxied reads the header on the first use of the connection, not in Accept, because a client that sends nothing must
+// not block the others.
 type proxied struct {
 	net.Conn
 	in     *bufio.Reader
@@ -91,14 +91,14 @@ func (c *proxied) Read(b []byte) (int, error) {
 	return c.in.Read(b)
 }
 
-// RemoteAddr returns the source address of the header. net/http calls it before it reads the first request.
+// RemoteAddr returns the source address in the header. net/http calls it before it reads the first request.
 func (c *proxied) RemoteAddr() net.Addr {
 	source, _ := c.source()
 	return source
 }
 
-// header returns the source address of "PROXY TCP4 source destination port port", or that of the connection without a
-// header.
+// header returns the source address of "PROXY TCP4 source destination port port", or the address of the connection if
+// there is no header.
 func header(c net.Conn, in *bufio.Reader) (net.Addr, error) {
 	const start = "PROXY "
 	if b, err := in.Peek(len(start)); err != nil || string(b) != start {

@@ -23,8 +23,8 @@ import (
 // Options configures a client.
 type Options struct {
 	Targets []string // addresses of Services' ports
-	// Open keeps a connection to each target open and sends requests on it all the time. Connections that a load
-	// balancer closes after a response are opened again.
+	// Open keeps a connection to each target open and sends requests on it all the time. If a load balancer closes it
+	// after a response, it is opened again.
 	Open bool
 	// Timeout is the time-out of a request; 0 means 5 s.
 	Timeout time.Duration
@@ -35,8 +35,8 @@ const (
 	defaultRate    = 200
 	defaultTimeout = 5 * time.Second
 	openPeriod     = 100 * time.Millisecond
-	// maxInFlight limits the requests in flight. Above it, no requests are sent: either those in flight are lost, which
-	// their time-outs will report, or the machine is too slow for the rate, which is not a loss.
+	// maxInFlight limits the requests in flight. At this limit no more requests are sent: either those in flight are
+	// lost, which their time-outs will report, or the machine is too slow for the rate, which is not a loss.
 	maxInFlight = 2000
 )
 
@@ -55,7 +55,7 @@ type Client struct {
 	reports []Report
 }
 
-// Start starts a client; part is the name of its first part. Every request uses a new connection.
+// Start starts a client. part is the name of its first part. Every request uses a new connection.
 func Start(ctx context.Context, part string, o Options) *Client {
 	o.rate, o.Timeout = cmp.Or(o.rate, defaultRate), cmp.Or(o.Timeout, defaultTimeout)
 	c := &Client{o: o, slots: make(chan struct{}, maxInFlight), current: newRecord(part, o.Targets, time.Now())}
@@ -70,8 +70,8 @@ func Start(ctx context.Context, part string, o Options) *Client {
 	return c
 }
 
-// Next ends the current part, returns its report and starts another part. A request counts in the part in which it
-// started; one that ends after the end of its part does not count.
+// Next ends the current part, returns its report and starts another part. A request counts for the part in which it
+// started. If it ends after that part, it does not count.
 func (c *Client) Next(part string) Report { return c.next(part, time.Now()) }
 
 func (c *Client) next(part string, now time.Time) Report {
@@ -84,7 +84,7 @@ func (c *Client) next(part string, now time.Time) Report {
 }
 
 // Stop stops the client, waits for the requests in flight, which still count, and returns the report of the last part.
-// The wait does not count as a gap. Further calls return the same report.
+// The waiting time does not count as a gap. Further calls return the same report.
 func (c *Client) Stop() Report {
 	c.stop.Do(func() {
 		c.cancel()
@@ -110,7 +110,7 @@ func (c *Client) part() *record {
 }
 
 // send starts requests at the rate, to the targets in turn, until begin is done. Requests in flight then continue with
-// ctx, and count. Requests that are late because the machine is busy are still sent.
+// ctx, and count. If the machine is busy, requests are sent late.
 func (c *Client) send(begin, ctx context.Context) {
 	tick := time.NewTicker(max(time.Second/time.Duration(c.o.rate), time.Millisecond))
 	defer tick.Stop()
@@ -238,8 +238,8 @@ func (s *session) ask(limit time.Duration) (backend string, err error) {
 	return backend, nil
 }
 
-// withoutPorts removes the addresses from a network error: the client's port differs for each connection, and equal
-// errors are counted together.
+// withoutPorts removes the addresses from a network error. Each connection has another client port, and equal errors
+// are counted together.
 func withoutPorts(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -24,7 +24,7 @@ type Report struct {
 	Answers    map[string]int // by target and backend
 }
 
-// Err returns nil when no request failed and no connection was cut.
+// Err returns nil if no request failed and no connection was cut.
 func (r *Report) Err() error {
 	if r.Failures == 0 && r.Cut == 0 {
 		return nil
@@ -37,7 +37,7 @@ func (r *Report) Err() error {
 		r.Name, r.Failures, r.Requests, r.Cut, r.LongestGap.Round(time.Millisecond), strings.Join(texts, "\n  "))
 }
 
-// record collects the report of a part of the run.
+// record collects data for the report of a part of the run.
 type record struct {
 	mu     sync.Mutex
 	began  time.Time
@@ -74,7 +74,7 @@ func (r *record) gap(target string, at time.Time) {
 	r.report.LongestGap = max(r.report.LongestGap, at.Sub(r.last[target]))
 }
 
-// endGaps ends the measurement of gaps: no requests are sent after now.
+// endGaps ends the measurement of gaps at now, because no more requests are sent.
 func (r *record) endGaps(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,7 @@ func (r *record) failed(target string, err error) {
 	r.report.Errors[target+": "+err.Error()]++
 }
 
-// cut counts a connection that broke.
+// cut counts an open connection that broke.
 func (r *record) cut(target string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +105,7 @@ func (r *record) cut(target string, err error) {
 	r.report.Errors[target+": an open connection: "+err.Error()]++
 }
 
-// end returns the part's report. For a target that has not answered since, the gap lasts until now.
+// end returns the part's report. The last gap of a target lasts until now.
 func (r *record) end(now time.Time) Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()

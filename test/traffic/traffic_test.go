@@ -32,7 +32,7 @@ func backend(t *testing.T) *Backend {
 	return b
 }
 
-// steady starts a client, and returns a function that waits until the report of its current part passes a check.
+// steady starts a client. It returns a function that waits until the report of its current part passes a check.
 func steady(t *testing.T, targets ...string) (*Client, func(func(Report) bool)) {
 	t.Helper()
 	c := Start(t.Context(), "first", Options{Targets: targets, Open: true, Timeout: patience, rate: calm})
@@ -43,7 +43,7 @@ func steady(t *testing.T, targets ...string) (*Client, func(func(Report) bool)) 
 	}
 }
 
-// TestFailures: a connection that is closed after a response with "Connection: close" does not count as cut; an error
+// TestFailures: a connection that is closed after a response with "Connection: close" does not count as cut. An error
 // status is a failure.
 func TestFailures(t *testing.T) {
 	t.Parallel()
@@ -70,7 +70,7 @@ func TestFailures(t *testing.T) {
 	assert.Equal(t, []Report{r, last}, c.Reports())
 }
 
-// TestLoss: the report has refused connections, an open connection that was cut, and the gap.
+// TestLoss: the report contains refused connections, an open connection that was cut, and the gap.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	b := backend(t)
@@ -84,8 +84,8 @@ func TestLoss(t *testing.T) {
 	require.ErrorContains(t, r.Err(), "1 connections were cut")
 }
 
-// TestProxied: the header tells the client's address; without one, or from a client that is not trusted, it is the
-// connection's.
+// TestProxied: the header gives the client's address. If there is none, or the client is not trusted, it is the
+// address of the connection.
 func TestProxied(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

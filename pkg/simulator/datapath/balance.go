@@ -28,8 +28,8 @@ type stickyEntry struct {
 	until  time.Time
 }
 
-// pick chooses among the members that are up, except those in not. It returns false if there is none. A client that
-// sticks to a member gets another one only if that member is down or in not.
+// pick chooses among the members that are up, except those in not. It returns false if there is none. A client with a
+// sticky entry gets another member only if its member is down or in not.
 func (b *balancer) pick(
 	l *Listener, all []candidate, not map[netip.AddrPort]bool, client netip.Addr, now time.Time,
 ) (netip.AddrPort, bool) {

@@ -19,5 +19,5 @@ func anyAddress(_, _ string, c syscall.RawConn) error {
 	return err
 }
 
-// endWithParent ends a program when this one ends without ending it.
+// endWithParent makes the kernel end a program when this process exits without having ended it.
 func endWithParent(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -13,5 +13,5 @@ import (
 // anyAddress does nothing: only Linux can bind addresses that are on no interface.
 func anyAddress(_, _ string, _ syscall.RawConn) error { return nil }
 
-// endWithParent does nothing: only Linux can.
+// endWithParent does nothing: only Linux supports it.
 func endWithParent(*exec.Cmd) {}

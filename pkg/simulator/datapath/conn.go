@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// How HAProxy connects to a member: it tries up to four times, with a pause after a failure, and the last time
+// How HAProxy connects to a member: it tries up to four times, with a pause after a failure. The last attempt goes to
 // another member.
 const (
 	connectTimeout = 5 * time.Second
@@ -91,7 +91,7 @@ func (r *rule) reach(conf *Listener, client netip.AddrPort) *upstream {
 		_ = back.Close()
 	}
 	if conf.ProxyHeader {
-		// a write error shows up in the next read or write
+		// A write error shows up in the next read or write.
 		_, _ = io.WriteString(back, proxyHeader(client, conf.Public))
 	}
 	return u

@@ -53,7 +53,7 @@ const (
 // httpPort is the port on which CloudStack configures HAProxy for HTTP regardless of the rule's protocol.
 const httpPort = 80
 
-// Desired returns the configuration for the routers' rules, in their order.
+// Desired returns the listeners for the router's rules in their order, and the rules that HAProxy would refuse.
 func Desired(router simulator.Router) ([]Listener, []Refusal) {
 	var listeners []Listener
 	var refused []Refusal
@@ -86,9 +86,8 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 		l.ProxyHeader = true
 	case "ssl":
 		if l.TLS = r.Certificate; l.TLS == nil {
-			return l,
-				fmt.Errorf("protocol ssl: the rule has no certificate with an RSA key that was uploaded to " +
-					"this simulator")
+			return l, fmt.Errorf("protocol ssl: the rule has no certificate with an RSA key that was uploaded to " +
+				"this simulator")
 		}
 	default:
 		return l, fmt.Errorf("protocol %q: HAProxy forwards TCP only", r.Protocol)

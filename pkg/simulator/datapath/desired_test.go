@@ -48,8 +48,9 @@ func TestDesired(t *testing.T) {
 		ProxyHeader: true,
 		HTTP:        true,
 		Ranges:      []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32")},
-		Sticky:      2 * time.Hour, StickySize: 1024,
-		Members: []Member{{VM: "a", Address: netip.MustParseAddrPort("10.1.1.21:30080"), Running: true}},
+		Sticky:      2 * time.Hour,
+		StickySize:  1024,
+		Members:     []Member{{VM: "a", Address: netip.MustParseAddrPort("10.1.1.21:30080"), Running: true}},
 	}}, l)
 
 	for name, tc := range map[string]struct {

@@ -63,7 +63,7 @@ func newTestEnvOf(t *testing.T, o Options, s simulator.Options) *testEnv {
 		o.Mode = Loopback
 	}
 
-	// Tests run checks themselves: other checks would connect to the scripted members and change which members are
+	// Tests run the checks themselves. Other checks would connect to the scripted members and change which members are
 	// up.
 	o.CheckInterval = never
 	b.path, err = Start(t.Context(), b.sim, o)
@@ -167,7 +167,7 @@ func (b *testEnv) refusing() string {
 	return c.LocalAddr().String()
 }
 
-// api runs a command and its job, which must succeed if done is set, or else fail.
+// api runs a command and waits for its job. The job must succeed if done is set, and fail otherwise.
 func (b *testEnv) api(done bool, command string, pairs ...string) map[string]any {
 	b.t.Helper()
 	ans := b.call(command, pairs...)

@@ -16,15 +16,15 @@ import (
 
 // Ways to forward traffic by port forwarding rules.
 const (
-	// Relay forwards in user space, which needs no root: members see an address of this machine in the place of the
-	// client's, and what a router would drop is reset (TCP).
+	// Relay forwards in user space, which needs no root. Members see an address of this machine instead of the
+	// client's. TCP connections that a router would drop are reset.
 	Relay = "relay"
-	// NFTables changes destinations in this network namespace as a virtual router does. It needs root, forwarding
-	// (net.ipv4.ip_forward) and answers that return through this namespace.
+	// NFTables changes destinations in this network namespace as a virtual router does. It needs root, IP forwarding
+	// (net.ipv4.ip_forward), and a return route through this namespace.
 	NFTables = "nftables"
 )
 
-// forwarding puts port forwarding rules into force. The mutex of its path guards it.
+// forwarding applies port forwarding rules. The mutex of its Path guards it.
 type forwarding struct {
 	mode    string
 	nft     netfilter
@@ -45,7 +45,7 @@ func newForwarding(mode, path string) (*forwarding, error) {
 	return &forwarding{mode: mode, relays: map[relayKey]*relay{}}, nil
 }
 
-// forward puts rules into force. It returns those that are not, and whether another attempt may help.
+// forward applies the rules. It returns those that could not be applied, and whether another attempt may help.
 func (p *Path) forward(forwards []simulator.RouterForward) (refused []Refusal, retry bool) {
 	w := p.forwards
 	w.current = forwards
@@ -101,7 +101,7 @@ func (p *Path) stopRelay(r *relay) {
 	}
 }
 
-// endForwarding takes all rules out of force.
+// endForwarding removes all rules.
 func (p *Path) endForwarding() {
 	for _, r := range p.forwards.relays {
 		p.stopRelay(r)
@@ -113,5 +113,5 @@ func (p *Path) endForwarding() {
 	}
 }
 
-// isRefused reports whether a socket got the ICMP message that nobody listens at its peer.
+// isRefused reports whether err is the ICMP message that no process listens at the peer.
 func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

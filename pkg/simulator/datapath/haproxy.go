@@ -19,7 +19,8 @@ import (
 	"sync/atomic"
 )
 
-// FindHAProxy returns the path of HAProxy, or nothing. Debian has it in a folder that is only in root's PATH.
+// FindHAProxy returns the path of HAProxy, or an empty string. Debian installs it in a directory that is only in
+// root's PATH.
 func FindHAProxy() string {
 	for _, name := range []string{"haproxy", "/usr/sbin/haproxy"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -29,13 +30,13 @@ func FindHAProxy() string {
 	return ""
 }
 
-// cookieFlags are the parameters that are true if they are set: CloudStack ignores their values.
+// cookieFlags are the parameters that count as true if they are present: CloudStack ignores their values.
 var cookieFlags = []string{"indirect", "nocache", "postonly"}
 
-// cookieLine returns the directive that CloudStack writes for a policy LbCookie. It checks nothing: HAProxy does.
+// cookieLine returns the directive that CloudStack writes for a policy LbCookie. HAProxy validates it.
 func cookieLine(params map[string]string, public netip.AddrPort) string {
-	name, mode, rest := fmt.Sprintf("lbcooki_%d_%d", javaHash(public.Addr().String()),
-		public.Port()), "insert", []string(nil)
+	name, mode, rest := fmt.Sprintf("lbcooki_%d_%d", javaHash(public.Addr().String()), public.Port()), "insert",
+		[]string(nil)
 	for k, v := range params {
 		switch k = strings.ToLower(k); {
 		case k == "cookie-name":
@@ -68,9 +69,9 @@ type backend struct {
 	up   bool
 }
 
-// haproxyConfig returns the configuration of HAProxy for a rule, as CloudStack writes it, but for three things: clients
-// come through file descriptor 3, with a header that names them; TLS has ended; and the checks of members are the data
-// path's.
+// haproxyConfig returns the configuration of HAProxy for a rule, as CloudStack writes it, with three exceptions:
+// clients arrive on file descriptor 3 with a PROXY header; TLS is already terminated; and the data path checks the
+// members, not HAProxy.
 func haproxyConfig(l *Listener, members []backend) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { _, _ = fmt.Fprintf(&b, format+"\n", a...) }
@@ -107,8 +108,8 @@ func haproxyConfig(l *Listener, members []backend) string {
 	return b.String()
 }
 
-// haproxy is HAProxy with one configuration of a rule in mode http. After a change another one takes the clients that
-// come, and this one ends with those that it has.
+// haproxy is an HAProxy process with one configuration of a rule in mode http. After a change, a new process takes new
+// clients, and this one exits after its last client.
 type haproxy struct {
 	config, dir string
 	program     *exec.Cmd
@@ -116,10 +117,10 @@ type haproxy struct {
 
 	mu    sync.Mutex
 	users int  // connections of clients
-	last  bool // no more clients come
+	last  bool // no new clients
 }
 
-// startHAProxy starts HAProxy. What HAProxy refuses is an error.
+// startHAProxy starts HAProxy. It returns an error if HAProxy refuses the configuration.
 func (p *Path) startHAProxy(config string) (*haproxy, error) {
 	dir, err := os.MkdirTemp("", "csccm-haproxy-")
 	if err != nil {
@@ -143,7 +144,7 @@ func (h *haproxy) start(p *Path) error {
 		return err
 	}
 
-	socket.SetUnlinkOnClose(false) // HAProxy goes on with it
+	socket.SetUnlinkOnClose(false) // HAProxy keeps using the socket
 	defer func() { _ = socket.Close() }()
 	clients, err := socket.File()
 	if err != nil {
@@ -164,7 +165,7 @@ func (h *haproxy) start(p *Path) error {
 	endWithParent(h.program)
 	started := make(chan error)
 	p.conns.Go(func() {
-		runtime.LockOSThread() // the kernel ends HAProxy with the thread that started it
+		runtime.LockOSThread() // the kernel ends HAProxy with the thread that started it (Pdeathsig)
 		defer runtime.UnlockOSThread()
 		err := h.program.Start()
 		started <- err
@@ -180,7 +181,7 @@ func (h *haproxy) start(p *Path) error {
 
 func (h *haproxy) address() string { return filepath.Join(h.dir, "clients") }
 
-// add counts a client, or one less. HAProxy ends after the last one.
+// add changes the number of clients. With last set, HAProxy is killed when no client is left.
 func (h *haproxy) add(users int, last bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -190,7 +191,7 @@ func (h *haproxy) add(users int, last bool) {
 	}
 }
 
-// refusal returns what HAProxy says of a configuration, without its process and file, so that it is the same each time.
+// refusal returns HAProxy's error without process id and file name, so that the text is the same each time.
 func refusal(output string, err error) error {
 	for line := range strings.Lines(output) {
 		if _, reason, ok := strings.Cut(line, "] : "); ok && strings.HasPrefix(line, "[ALERT]") {
@@ -203,8 +204,8 @@ func refusal(output string, err error) error {
 // viaHAProxy reports whether HAProxy serves a rule's clients. Without HAProxy, HTTP is forwarded as TCP.
 func (r *rule) viaHAProxy(conf *Listener) bool { return conf.HTTP && r.p.o.HAProxy != "" }
 
-// applyHAProxy makes sure that HAProxy runs with a configuration of the rule and the present state of its members.
-// After an error the configuration before stays in force.
+// applyHAProxy makes sure that HAProxy runs with the current configuration of the rule and its members. After an
+// error, the previous process keeps serving.
 func (r *rule) applyHAProxy(conf *Listener) error {
 	if !r.viaHAProxy(conf) {
 		r.useHAProxy(nil)
@@ -232,7 +233,7 @@ func (r *rule) applyHAProxy(conf *Listener) error {
 	return err
 }
 
-// useHAProxy gives the clients that come to another HAProxy, or to none.
+// useHAProxy sends new clients to next, or to no HAProxy if next is nil.
 func (r *rule) useHAProxy(next *haproxy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +251,7 @@ func (r *rule) serveHTTP(client net.Conn, from netip.AddrPort) {
 		return
 	}
 
-	if err := r.applyHAProxy(&conf); err != nil { // a member's health or place has changed
+	if err := r.applyHAProxy(&conf); err != nil { // a member's health or address may have changed
 		r.p.o.Logger.Warn("haproxy", "rule", conf.Name, "error", err)
 	}
 
@@ -259,8 +260,8 @@ func (r *rule) serveHTTP(client net.Conn, from netip.AddrPort) {
 	if h != nil {
 		h.add(1, false)
 	}
-
 	r.mu.Unlock()
+
 	if h == nil {
 		reset(client)
 		return
@@ -277,6 +278,6 @@ func (r *rule) serveHTTP(client net.Conn, from netip.AddrPort) {
 	}
 	defer r.p.forget(back)
 	defer func() { _ = back.Close() }()
-	_, _ = io.WriteString(back, proxyHeader(from, conf.Public)) // an error shows in what is read next
+	_, _ = io.WriteString(back, proxyHeader(from, conf.Public)) // an error shows up in the next read
 	r.relay(client, back, &member{})
 }

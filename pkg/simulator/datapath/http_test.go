@@ -51,7 +51,7 @@ func (b *testEnv) say(public, text string) string {
 	return string(all)
 }
 
-// members replaces both members of the site by scripted ones.
+// members replaces both members of the site by scripted members.
 func (b *testEnv) members(serve func(c net.Conn)) {
 	b.script("10.1.1.21:30080", serve)
 	b.script("10.1.1.22:30080", serve)
@@ -176,7 +176,7 @@ func TestRefusedByHAProxy(t *testing.T) {
 	require.Empty(t, resp.Header["Set-Cookie"])
 }
 
-// TestWithoutHAProxy checks that HTTP is forwarded as TCP where there is no HAProxy.
+// TestWithoutHAProxy checks that HTTP is forwarded as TCP if there is no HAProxy.
 func TestWithoutHAProxy(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, Options{})

@@ -13,12 +13,12 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// netfilter applies port forwarding rules to the nftables of this network namespace with the program nft: it loads a
-// whole text in one transaction, and what it gets is what a test compares and a person reads.
+// netfilter applies port forwarding rules to the nftables of this network namespace with the program nft. nft loads
+// the whole text in one transaction, and the text is what tests compare and people read.
 type netfilter struct{ loaded string }
 
-// apply loads the ruleset if it has changed. Connection tracking is left alone, as on a virtual router: packets of a
-// tracked flow keep their destination until the flow has paused for the time-out of its protocol.
+// apply loads the ruleset if it has changed. As on a virtual router, connection tracking is not flushed: packets of a
+// tracked connection keep their destination until the connection has been idle for the time-out of its protocol.
 func (n *netfilter) apply(ctx context.Context, forwards []simulator.RouterForward) error {
 	text := Ruleset(forwards)
 	if text == n.loaded {

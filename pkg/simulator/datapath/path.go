@@ -25,7 +25,7 @@ type Options struct {
 	// make sure that traffic for the addresses reaches this machine.
 	Link    string
 	Members *Members // where this machine reaches members; nil: at their own addresses
-	// Forwarding is how port forwarding rules are put into force: Relay (the default) or NFTables.
+	// Forwarding is how port forwarding rules are applied: Relay (the default) or NFTables.
 	Forwarding string
 	// CheckInterval is the time between two checks of a member; 0: HAProxy's default of 2 s.
 	CheckInterval time.Duration
@@ -54,7 +54,8 @@ type Path struct {
 	ended    bool
 }
 
-// Start follows the simulator's routers until Close. When it returns, their current configuration is in force.
+// Start makes a data path follow the simulator's routers until Close. It returns after their current configuration is
+// applied.
 func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, error) {
 	local, err := newLocalAddresses(o.Mode, o.Link)
 	if err != nil {
@@ -195,7 +196,7 @@ func (p *Path) stop(r *rule) {
 	}
 }
 
-// checks checks all members in every interval.
+// checks checks all members at every interval, and retries listeners that could not be opened.
 func (p *Path) checks(sim *simulator.Simulator) {
 	tick := p.o.Clock.NewTicker(p.o.CheckInterval)
 	defer tick.Stop()
@@ -241,7 +242,7 @@ func (p *Path) dial(m *member, limit time.Duration) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp4", p.o.Members.dialAddress(m.address))
 }
 
-// pause waits and returns false if the path is closed meanwhile.
+// pause waits for d. It returns false if the path is closed meanwhile.
 func (p *Path) pause(d time.Duration) bool {
 	select {
 	case <-p.ctx.Done():

@@ -49,8 +49,8 @@ func newLocalAddresses(mode, link string) (*localAddresses, error) {
 	}, nil
 }
 
-// localAddress returns the address of this machine for a public address. A public address always has the same alias,
-// unless another address already uses it.
+// localAddress returns the address of this machine for a public address. A public address gets the same alias in every
+// run, unless another address already uses it.
 func (p *localAddresses) localAddress(public netip.Addr) netip.Addr {
 	if p.mode == Direct {
 		return public
@@ -76,7 +76,7 @@ func (p *localAddresses) listen(ctx context.Context, public netip.AddrPort) (net
 		func(lc net.ListenConfig, at string) (net.Listener, error) { return lc.Listen(ctx, "tcp4", at) })
 }
 
-// listenPacket is listen for UDP.
+// listenPacket is like listen, for UDP.
 func (p *localAddresses) listenPacket(ctx context.Context, public netip.AddrPort) (net.PacketConn, error) {
 	return openAt(ctx, p, public,
 		func(lc net.ListenConfig, at string) (net.PacketConn, error) { return lc.ListenPacket(ctx, "udp4", at) })
@@ -143,7 +143,7 @@ type Members struct {
 	to map[string]string
 }
 
-// ParseMembers validates a map such as 10.1.1.21: 127.0.1.21 or 10.1.1.21:30080: 127.0.0.1:4001.
+// ParseMembers validates a map with entries such as 10.1.1.21: 127.0.1.21 or 10.1.1.21:30080: 127.0.0.1:4001.
 func ParseMembers(to map[string]string) (*Members, error) {
 	m := &Members{}
 	return m, m.Set(to)

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// maxRange is how many ports of a range are relayed.
+// maxRange is the maximum number of ports of a port range that are relayed.
 const maxRange = 1000
 
 // relayKey is a public port of a protocol.
@@ -27,17 +27,16 @@ type relayKey struct {
 
 func (k relayKey) String() string { return k.public.String() + "/" + k.protocol }
 
-// byPort returns the forwards of each public port in their order, and those that have too many ports.
+// byPort groups the forwards by public port, in their order, and returns those with too many ports as refused.
 func byPort(forwards []simulator.RouterForward) (map[relayKey][]simulator.RouterForward, []Refusal) {
 	out := map[relayKey][]simulator.RouterForward{}
 	var refused []Refusal
 	for i := range forwards {
 		f := &forwards[i]
 		if f.EndPort-f.Port >= maxRange || f.Port == 0 {
-			refused = append(refused,
-				Refusal{f.ID, "",
-					fmt.Sprintf("ports %d-%d: without nftables, ranges of up to %d ports from 1 on are forwarded",
-						f.Port, f.EndPort, maxRange)})
+			refused = append(refused, Refusal{f.ID, "",
+				fmt.Sprintf("ports %d-%d: without nftables, ranges of up to %d ports from 1 on are forwarded",
+					f.Port, f.EndPort, maxRange)})
 			continue
 		}
 		for port := f.Port; port <= f.EndPort; port++ {
@@ -48,7 +47,7 @@ func byPort(forwards []simulator.RouterForward) (map[relayKey][]simulator.Router
 	return out, refused
 }
 
-// forwardFor returns where a client's packets to a public port go: the first forward that takes them decides.
+// forwardFor returns where a client's packets to a public port go. The first forward whose sources match decides.
 func forwardFor(
 	forwards []simulator.RouterForward, client netip.Addr, port int,
 ) (to netip.AddrPort, f *simulator.RouterForward, v verdict) {
@@ -71,7 +70,7 @@ func forwardFor(
 	return to, nil, bySourceRange
 }
 
-// passesPort is passes for items with ports.
+// passesPort is like passes, for items with ports.
 func passesPort(items []simulator.RouterFilter, client netip.Addr, port int) bool {
 	return passes(slices.DeleteFunc(slices.Clone(items), func(it simulator.RouterFilter) bool {
 		return it.To != 0 && (port < it.From || it.To < port)
@@ -140,7 +139,7 @@ func (r *relay) stop(ctx context.Context) error {
 	return errors.Join(err, r.p.local.removeAddress(ctx, r.key.public.Addr()))
 }
 
-// route returns where a client's packets go, and counts those that are refused.
+// route returns where a client's packets go, or no forward if they are refused. It counts refusals.
 func (r *relay) route(client netip.Addr) (netip.AddrPort, *simulator.RouterForward) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +165,7 @@ func (r *relay) serveTCP() {
 	}
 }
 
-// handle relays one TCP connection. What the router would drop is reset, so that clients notice it.
+// handle relays one TCP connection. Connections that the router would drop are reset, so that clients notice it.
 func (r *relay) handle(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	if !r.p.track(c) {

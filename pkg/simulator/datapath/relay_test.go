@@ -113,7 +113,7 @@ func (b *testEnv) forwardOf(id string) ForwardStatus {
 	return ForwardStatus{}
 }
 
-// TestRelay: UDP and TCP reach the VM. A tracked flow keeps its VM when the rule changes, until it pauses.
+// TestRelay: UDP and TCP reach the VM. If the rule changes, a tracked flow keeps its VM until it pauses.
 func TestRelay(t *testing.T) {
 	t.Parallel()
 	clock := testclock.NewFakeClock(time.Now())
@@ -132,7 +132,7 @@ func TestRelay(t *testing.T) {
 		func() bool { return b.forwardOf(udp).Listen != "" && b.forwardOf(tcp).Listen != "" })
 	_, err := b.visit("203.0.113.20:53/tcp", me)
 	require.Error(t, err, "the firewall is closed")
-	// when TCP passes, UDP does: a datagram that is refused is lost without a word
+	// If TCP passes, UDP does, too. A refused datagram would be lost without an error.
 	for _, protocol := range []string{"udp", "tcp"} {
 		b.api(true, "createFirewallRule", "ipaddressid", ip, "protocol", protocol, "startport", "53", "cidrlist",
 			"127.0.0.0/8")

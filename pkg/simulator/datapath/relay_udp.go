@@ -19,8 +19,8 @@ const (
 // maxDatagram is the maximum size of a UDP datagram.
 const maxDatagram = 1 << 16
 
-// flow is a UDP client with its socket to the VM. It keeps its destination when the rule changes, as a tracked flow of
-// a router does, until it has paused for its time-out.
+// flow is a UDP client with its socket to the VM. Like a tracked connection of a router, it keeps its destination when
+// the rule changes, until it has been idle for its time-out.
 type flow struct {
 	back     net.Conn
 	last     atomic.Int64 // time of the last datagram in either direction
@@ -63,7 +63,7 @@ func (r *relay) datagram(client netip.AddrPort, b []byte) {
 	}
 	f.last.Store(now.UnixNano())
 	r.counts.bytesIn.Add(int64(len(b)))
-	_, _ = f.back.Write(b) // an error means that nobody listens at the VM, which a router does not notice either
+	_, _ = f.back.Write(b) // an error means that no process listens at the VM, which a router does not notice either
 }
 
 func (r *relay) newFlow(client netip.AddrPort) *flow {

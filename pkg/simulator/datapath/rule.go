@@ -123,7 +123,7 @@ func (m *member) isUp() bool {
 	return m.health.up()
 }
 
-// isUp reports whether a member is up. One that is new is.
+// isUp reports whether a member is up. A new member is up.
 func (r *rule) isUp(a netip.AddrPort) bool {
 	r.mu.Lock()
 	m := r.members[a]

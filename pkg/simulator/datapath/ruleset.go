@@ -49,7 +49,7 @@ func Ruleset(forwards []simulator.RouterForward) string {
 	}{
 		{"firewall", "filter hook prerouting priority mangle", prepend(tracked, firewall)},
 		{"destination", "nat hook prerouting priority dstnat", destination},
-		// that of dstnat, a name that nft knows in prerouting alone
+		// -100 is the priority dstnat; nft knows that name only in prerouting.
 		{"own", "nat hook output priority -100", destination},
 		{"acl", "filter hook forward priority filter", prepend(tracked, acl)},
 		{"hairpin", "nat hook postrouting priority srcnat", hairpin},
@@ -120,8 +120,8 @@ func ports(from, to int) string {
 	return fmt.Sprintf("%d-%d", from, to)
 }
 
-// oneOf matches addresses in ranges; no ranges match all addresses. nft refuses sets whose ranges overlap, so ranges
-// within others are left out.
+// oneOf matches addresses in ranges; an empty list matches all addresses. nft refuses sets with overlapping ranges, so
+// ranges within others are left out.
 func oneOf(field string, ranges []netip.Prefix) string {
 	ranges = slices.Clone(ranges)
 	slices.SortFunc(ranges, func(a, b netip.Prefix) int {

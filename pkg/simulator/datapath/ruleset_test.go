@@ -29,7 +29,9 @@ func forward(change func(*simulator.RouterForward)) simulator.RouterForward {
 		Port:        53,
 		EndPort:     53,
 		PrivatePort: 30053,
-		VM:          "one", Guest: netip.MustParseAddr("10.1.1.21"), Running: true,
+		VM:          "one",
+		Guest:       netip.MustParseAddr("10.1.1.21"),
+		Running:     true,
 	}
 	if change != nil {
 		change(&f)

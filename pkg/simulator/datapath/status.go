@@ -36,7 +36,7 @@ type RuleStatus struct {
 	BytesOut              int64          `json:"bytesOut"`
 	RefusedByFirewall     int64          `json:"refusedByFirewall"`
 	RefusedBySourceRanges int64          `json:"refusedBySourceRanges"`
-	NoMember              int64          `json:"noMember"` // only in mode tcp, as the counters of members
+	NoMember              int64          `json:"noMember"` // only in mode tcp, like the counters of members
 	Members               []MemberStatus `json:"members"`
 }
 
@@ -76,7 +76,7 @@ func (p *Path) Status() Status {
 	return s
 }
 
-// modes are HAProxy's modes, by whether it parses HTTP.
+// modes are HAProxy's modes. The key says whether HAProxy parses HTTP.
 var modes = map[bool]string{false: "tcp", true: "http"}
 
 func (r *rule) status() RuleStatus {
@@ -119,8 +119,8 @@ func (r *rule) status() RuleStatus {
 	return s
 }
 
-// Listen returns the address on this machine for a public address with port, or false if no rule is in force there.
-// The name of a relayed port ends with its protocol: 203.0.113.20:53/udp.
+// Listen returns the address on this machine for a public address with port, or false if no rule listens there. The
+// name of a relayed port ends with its protocol: 203.0.113.20:53/udp.
 func (p *Path) Listen(public string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// ForwardStatus is a port forwarding rule. The counters are those of its first public port, together with other rules
-// of that port, and only of the relay.
+// ForwardStatus is a port forwarding rule. Only the relay counts, and only the rule's first public port, together with
+// other rules of that port.
 type ForwardStatus struct {
 	ID                    string   `json:"id"`
 	Public                string   `json:"public"` // address, ports and protocol: 203.0.113.20:53/udp

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cases runs test cases that are data: a YAML file of cases by name.
+// Package cases runs test cases that are written as data: a YAML file that maps names to cases.
 package cases
 
 import (
@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Run runs a parallel subtest for each case of a file. A field that T does not have, and a name that occurs twice, fail
-// the test.
+// Run runs a parallel subtest for each case of a file. The test fails if the file has a field that T lacks, or a
+// duplicate name.
 func Run[T any](t *testing.T, path string, test func(t *testing.T, name string, c T)) {
 	t.Helper()
 	t.Parallel()

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fakekube is client-go's fake clientset for tests, without managed fields: fake.NewClientset builds a REST
-// mapper of all types for each write, which takes a third of the time of a test. As on an API server, an object that is
-// being deleted gets no new finalizer, and is deleted with its last one.
+// mapper of all types for each write, which takes a third of the time of a test. As with an API server, an object with
+// a deletion timestamp gets no new finalizers, and is deleted with its last one.
 package fakekube
 
 import (
@@ -24,8 +24,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// DefaultChanSize is the buffer of a fake watch, which panics when it is full. In synctest, many changes may happen
-// before any is read.
+// A fake watch buffers this many unread changes, and panics at one more. With a fake clock, many changes can happen at
+// once.
 func init() { watch.DefaultChanSize = 10_000 }
 
 // Clientset is a fake.Clientset with its own tracker.
@@ -37,8 +37,7 @@ type Clientset struct {
 // Tracker returns the store of the objects.
 func (c *Clientset) Tracker() clienttesting.ObjectTracker { return c.tracker }
 
-// New returns a clientset with these objects. It panics if an object's type is unknown, or if two objects have the same
-// name.
+// New returns a clientset with these objects. It panics for objects of unknown types and for duplicate names.
 func New(objects ...runtime.Object) *Clientset {
 	tracker := &versioned{
 		ObjectTracker: clienttesting.NewObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder()),
@@ -62,7 +61,7 @@ func New(objects ...runtime.Object) *Clientset {
 	return &Clientset{kube, tracker}
 }
 
-// versioned gives each object a new version when it is written, as an API server does.
+// versioned sets a new resource version when an object is written, as an API server does.
 type versioned struct {
 	clienttesting.ObjectTracker
 	last atomic.Int64
@@ -99,8 +98,8 @@ func (v *versioned) Patch(
 	return v.ObjectTracker.Patch(gvr, v.next(obj), ns, o...)
 }
 
-// change changes an object like an API server: a patch may name the UID and the version that the object must have; an
-// object that is being deleted gets no new finalizer, and is deleted once it has none.
+// change returns a reactor that changes objects like an API server. A patch may have preconditions: the object's UID
+// and resource version. An object with a deletion timestamp gets no new finalizers, and is deleted once it has none.
 func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	do := clienttesting.ObjectReaction(tracker)
 	return func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -127,7 +126,7 @@ func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 
 		handled, changed, err := do(a)
 		if stored, _ := before(tracker, a); err == nil && handled && stored != nil {
-			changed = stored // with its new version
+			changed = stored // with its new resource version
 		}
 
 		is, _ := meta.Accessor(changed)
@@ -151,7 +150,7 @@ func change(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	}
 }
 
-// before returns the object that an action changes, in its state before the action; nil if there is none.
+// before returns the object that an action changes, in its present state; nil if there is none.
 func before(tracker clienttesting.ObjectTracker, a clienttesting.Action) (runtime.Object, metav1.Object) {
 	name := ""
 	if named, ok := a.(interface{ GetName() string }); ok {

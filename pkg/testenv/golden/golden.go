@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package golden compares the output of a test with a file of the repository.
+// Package golden compares the output of a test with a file in the repository.
 package golden
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// File compares got with a file. With update it writes the file first; how is the command line that does so.
+// File compares got with a file. With update it writes the file first. how is the command that updates the file.
 func File(t *testing.T, path, got string, update bool, how string) {
 	t.Helper()
 	if update {

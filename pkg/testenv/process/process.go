@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process simulates a process of the controller. A test can kill it at one of its calls, fence it, make the API
-// server fail its writes, and delay its watches. Several processes may use one API server.
+// Package process simulates a process of the controller. A test can kill the process at one of its calls, fence it,
+// make the API server fail its writes, and delay its watches. Several processes can use one API server.
 package process
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
-// Errors of calls that do not reach the server.
+// Errors of calls that do not reach a server.
 var (
 	ErrKilled = errors.New("the process was killed")
 	ErrFenced = errors.New("the process does not lead")
@@ -34,9 +34,9 @@ type Failure string
 
 // Failures of writes.
 const (
-	Conflict Failure = "conflict" // somebody else's write was first
+	Conflict Failure = "conflict" // another client wrote first
 	Broken   Failure = "error"    // the write did not happen
-	Lost     Failure = "lost"     // the write happened, its answer does not arrive
+	Lost     Failure = "lost"     // the write happened, but its answer is lost
 )
 
 // Process is one process of the controller.
@@ -46,7 +46,7 @@ type Process struct {
 	// Before and After are called around each request that reaches the API server. They may be nil.
 	Before func(clienttesting.Action)
 	After  func(clienttesting.Action, runtime.Object)
-	// Delay returns how late an event of a watch arrives. It may be nil.
+	// Delay returns by how much an event of a watch is delayed. It may be nil.
 	Delay func(resource string, event watch.Event) time.Duration
 
 	server *fake.Clientset
@@ -56,12 +56,12 @@ type Process struct {
 	mu       sync.Mutex
 	dead     bool
 	fenced   bool
-	counts   func(call string) bool // selects the calls that are counted
-	left     int                    // counted calls until the process is killed, the last included; 0: never
-	after    bool                   // the last call takes effect, but its answer is lost
+	counts   func(call string) bool // selects the calls that left counts
+	left     int                    // counted calls up to the one that kills the process; 0: none does
+	after    bool                   // the call that kills the process takes effect, but its answer is lost
 	failure  Failure
-	failures int                      // writes that still fail
-	held     map[string]chan struct{} // by resource; closed when its watches continue
+	failures int                      // number of writes that still fail
+	held     map[string]chan struct{} // by resource; closed when its watches resume
 }
 
 // New returns a process that has just started.
@@ -74,11 +74,11 @@ func New(ctx context.Context, server *fake.Clientset) *Process {
 	return p
 }
 
-// Context ends when the process is killed.
+// Context returns a context that ends when the process is killed.
 func (p *Process) Context() context.Context { return p.ctx }
 
-// Kill ends the process: its context ends, and none of its calls reaches a server any more. Jobs that it has started
-// continue.
+// Kill ends the process: its context ends, and none of its calls reaches a server any more. CloudStack jobs that it
+// has started continue.
 func (p *Process) Kill() {
 	p.mu.Lock()
 	p.dead = true
@@ -93,7 +93,7 @@ func (p *Process) Dead() bool {
 	return p.dead
 }
 
-// Fence ends the leadership of the process.
+// Fence ends the leadership of the process, whose writes then fail.
 func (p *Process) Fence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func (p *Process) Fenced() bool {
 	return p.fenced
 }
 
-// WriteGate refuses writes of a process that does not lead, as the controller's own gate does.
+// WriteGate returns an error for writes of a process that does not lead, as the controller's own gate does.
 func (p *Process) WriteGate() (func(), error) {
 	switch {
 	case p.Dead():
@@ -118,7 +118,7 @@ func (p *Process) WriteGate() (func(), error) {
 	return func() {}, nil
 }
 
-// DieAt kills the process at its n-th counted call. With after, the call takes effect but its answer is lost. Calls of
+// DieAt kills the process at its n-th counted call. With after, the call takes effect but its answer is lost. Calls to
 // the API server are named "kube VERB RESOURCE". With n = 0 the process is not killed.
 func (p *Process) DieAt(counts func(call string) bool, n int, after bool) {
 	p.mu.Lock()
@@ -133,7 +133,7 @@ func (p *Process) Doomed() bool {
 	return p.left > 0
 }
 
-// Call makes a call, unless the process is dead or dies before it.
+// Call runs send, unless the process is dead or dies before the call.
 func (p *Process) Call(call string, send func() error) error {
 	p.mu.Lock()
 	last := false
@@ -171,7 +171,7 @@ func (p *Process) Failing() bool {
 	return p.failures > 0
 }
 
-// Hold keeps changes of a resource from the process until Resume.
+// Hold keeps changes of a resource from reaching the process until Resume.
 func (p *Process) Hold(resource string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +180,7 @@ func (p *Process) Hold(resource string) {
 	}
 }
 
-// Held reports whether changes of a resource are kept from the process.
+// Held reports whether changes of any resource are held.
 func (p *Process) Held() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,7 +197,7 @@ func (p *Process) Resume() {
 	clear(p.held)
 }
 
-// request forwards a request of the process to the API server. Events are not fenced and do not fail.
+// request forwards a request of the process to the API server. Writes of Events are not fenced and do not fail.
 func (p *Process) request(a clienttesting.Action) (handled bool, obj runtime.Object, err error) {
 	verb, resource := a.GetVerb(), a.GetResource().Resource
 	write := !slices.Contains([]string{"get", "list", "watch"}, verb) && resource != "events"
@@ -225,7 +225,7 @@ func (p *Process) request(a clienttesting.Action) (handled bool, obj runtime.Obj
 	return true, obj, err
 }
 
-// fails returns the error of a write that fails in one of these ways.
+// fails returns the error of a write that should fail in one of these ways, or nil.
 func (p *Process) fails(a clienttesting.Action, write bool, ways ...Failure) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,7 +244,7 @@ func (p *Process) fails(a clienttesting.Action, write bool, ways ...Failure) err
 	}
 }
 
-// watch begins a watch whose events pass through the process.
+// watch starts a watch whose events the process can delay and hold.
 func (p *Process) watch(a clienttesting.Action) (bool, watch.Interface, error) {
 	if p.Dead() {
 		return true, nil, ErrKilled
@@ -258,7 +258,7 @@ func (p *Process) watch(a clienttesting.Action) (bool, watch.Interface, error) {
 	return true, w, nil
 }
 
-// lateWatch is a watch whose events arrive late.
+// lateWatch is a watch whose events are delayed.
 type lateWatch struct {
 	from watch.Interface
 	out  chan watch.Event
@@ -277,7 +277,7 @@ func (w *lateWatch) Stop() {
 	})
 }
 
-// deliver delivers events in their order, after their delay, and only while their resource is not held.
+// deliver delivers events in order, after their delay, and only while their resource is not held.
 func (p *Process) deliver(w *lateWatch, resource string) {
 	defer close(w.out)
 	for {

@@ -1,9 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recordings reads answers that were recorded from real management servers, in pkg/simulator/testdata. Each
-// server has a folder. It contains a file per command with a list of exchanges (polls of a job are with the command
-// that started the job), and index.json with the names of the cases in the order in which they were recorded.
+// Package recordings reads answers that were recorded from real management servers, in
+// pkg/simulator/testdata. Each server has a folder, with a file for each command and index.json. A
+// command's file is a list of exchanges; polls of a job are in the file of the command that started
+// it. index.json lists the names of the cases in the order of recording.
 package recordings
 
 import (
@@ -19,12 +20,12 @@ import (
 // Recording is one exchange.
 type Recording struct {
 	Case        string          `json:"case"`
-	Command     string          `json:"command"` // "raw" or empty: no command of the API
+	Command     string          `json:"command"` // "raw" or empty: not an API command
 	Caller      string          `json:"caller"`
 	Params      map[string]any  `json:"params"`
 	HTTPStatus  int             `json:"httpStatus"`
 	ContentType string          `json:"contentType"`
-	Response    json.RawMessage `json:"response"` // a string when the answer was no JSON
+	Response    json.RawMessage `json:"response"` // a string if the answer was not JSON
 }
 
 // Body returns the answer as it was on the wire.
@@ -36,7 +37,7 @@ func (r Recording) Body() []byte {
 	return r.Response
 }
 
-// Case returns the recording with a name. testdata is the path of pkg/simulator/testdata.
+// Case returns the recording with this name. testdata is the path of pkg/simulator/testdata.
 func Case(t testing.TB, testdata, name string) Recording {
 	t.Helper()
 	all, err := Read(testdata+"/golden", testdata+"/golden-forwards", testdata+"/golden-tags",
@@ -53,7 +54,7 @@ func Case(t testing.TB, testdata, name string) Recording {
 
 var mu, seen = sync.Mutex{}, map[string][]Recording{}
 
-// Read returns the recordings of folders, those of a folder in the order in which they were made.
+// Read returns the recordings of folders, each folder's in the order of recording.
 func Read(dirs ...string) (all []Recording, err error) {
 	mu.Lock()
 	defer mu.Unlock()

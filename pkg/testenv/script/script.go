@@ -1,18 +1,19 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package script reads and plays scenarios: what users, operators and CloudStack do, and what must be seen then. A
-// scenario is written once, in table/*.txt, and is played by a driver of each layer: the controller on the simulator in
+// Package script reads and plays scenarios: what users, operators and CloudStack do, and what must be observed then. A
+// scenario is written once, in table/*.txt, and drivers play it on several layers: the controller on the simulator in
 // virtual time (pkg/provider) and the product on any CloudStack (test/cloud).
 //
 //	== NAME                      begins a scenario; # begins a comment
-//	each X a b "c d"             plays it for each value of {X}
-//	case NAME X=a Y=b            a row of values; variables may be missing; all rows are played, combined with each
-//	[a=b] STEP, [a!=b] STEP      a step for some values alone
-//	VERB WORD ... ; VERB ...     steps; the lines below that begin with | are a step's text
-//	expect VERB WORD ...         what must be seen; "expect not" is the opposite
+//	each X a b "c d"             plays the scenario for each value of {X}
+//	case NAME X=a Y=b            a row of values; a variable that it omits is empty. All rows are played, combined with
+//	                             all values of each
+//	[a=b] STEP, [a!=b] STEP      a step for some values only
+//	VERB WORD ... ; VERB ...     steps; lines after them that begin with | are the text of the last step
+//	expect VERB WORD ...         what must be observed; "expect not" is the opposite
 //
-// The verbs are those of the drivers. Changes of a Service are described at Change.
+// The drivers define the verbs. Change describes changes of a Service.
 package script
 
 import (
@@ -29,9 +30,9 @@ import (
 //go:embed table
 var table embed.FS
 
-// Scenario is one scenario with one value for each of its variables.
+// Scenario is a scenario with one value for each of its variables.
 type Scenario struct {
-	File  string // without .txt
+	File  string // name without .txt
 	Name  string
 	About string // the comment before its first step
 	Steps []Step
@@ -43,10 +44,10 @@ type Step struct {
 	Expect, Not bool
 	Verb        string
 	Words       []string
-	Text        []string // the lines below that begin with |
+	Text        []string // the lines after the step that begin with |
 }
 
-// Word returns the i-th word after the verb; empty when there is none.
+// Word returns the i-th word after the verb, or "" if there is none.
 func (s *Step) Word(i int) string {
 	if i < len(s.Words) {
 		return s.Words[i]
@@ -58,11 +59,11 @@ func (s *Step) Word(i int) string {
 type Driver interface {
 	// Do makes a change.
 	Do(step *Step) error
-	// See returns an error unless the layer shows what the step describes. Whether it waits is the driver's decision.
+	// See returns an error unless the layer shows what the step describes. The driver decides whether to wait for it.
 	See(step *Step) error
 }
 
-// Play performs the steps one after the other.
+// Play performs the steps in order.
 func (s *Scenario) Play(d Driver) error {
 	for i := range s.Steps {
 		step := &s.Steps[i]
@@ -103,7 +104,7 @@ func Load() ([]Scenario, error) {
 	return all, nil
 }
 
-// Find returns the scenarios of a file, or those of one name in it.
+// Find returns the scenarios of a file; if name is not empty, only those with that name.
 func Find(file, name string) ([]Scenario, error) {
 	all, err := Load()
 	all = slices.DeleteFunc(all, func(s Scenario) bool { return s.File != file || name != "" && s.Name != name })
@@ -113,7 +114,7 @@ func Find(file, name string) ([]Scenario, error) {
 	return all, err
 }
 
-// unknown matches {NAME}, which is not replaced.
+// unknown matches a {NAME} that was not replaced.
 var unknown = regexp.MustCompile(`\{[a-z]+\}`)
 
 // row is one choice of values for some variables.
@@ -122,7 +123,7 @@ type row struct {
 	values map[string]string
 }
 
-// Parse reads a file.
+// Parse parses the text of a file.
 func Parse(text string) ([]Scenario, error) {
 	var all []Scenario
 	for i, section := range strings.Split("\n"+text, "\n== ") {
@@ -139,7 +140,7 @@ func Parse(text string) ([]Scenario, error) {
 	return all, nil
 }
 
-// expand makes one scenario for each combination of values.
+// expand returns one scenario for each combination of values.
 func expand(name, body string) ([]Scenario, error) {
 	var lines []string
 	var cases []row
@@ -201,7 +202,7 @@ func expand(name, body string) ([]Scenario, error) {
 	return all, nil
 }
 
-// combine returns each row of one list with each of another.
+// combine returns all combinations of a row of a with a row of b.
 func combine(a, b []row) []row {
 	var out []row
 	for _, x := range a {
@@ -234,7 +235,7 @@ func replaced(line string, names, values map[string]string) string {
 	return line
 }
 
-// add adds the steps of a line, or a line of the last step's text.
+// add adds the steps of a line, or adds the line to the text of the last step.
 func (s *Scenario) add(line string) error {
 	if text, ok := strings.CutPrefix(line, "|"); ok {
 		if len(s.Steps) == 0 {
@@ -280,7 +281,7 @@ func (s *Scenario) add(line string) error {
 	return nil
 }
 
-// Split splits at blanks outside of quotes, which are " or `, and drops the quotes.
+// Split splits at blanks outside of quotes, which are " or `, and removes the quotes.
 func Split(s string) []string {
 	var out []string
 	var word strings.Builder

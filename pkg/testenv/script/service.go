@@ -15,18 +15,19 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Port makes a port of a Service; old is the one that the Service has under this number, if it has one.
+// Port returns a port of a Service. old is the Service's present port with this number, or nil.
 type Port func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort
 
 // Change changes a Service by words:
 //
-//	80,udp:53, ports=80      its ports; 8000-8009 are ten, 8000-8018/2 too; +443, -443: one more, one less
-//	nodeport=31999           of its first port, or :PORT=31999 of another
-//	ip=, ranges=a,b          spec.loadBalancerIP, spec.loadBalancerSourceRanges; apart:61: 61 ranges, not adjacent
+//	80,udp:53, ports=80      its ports; 8000-8009 are ten ports, 8000-8018/2 as well; +443 adds a port, -443 removes it
+//	nodeport=31999           the node port of its first port; nodeport:PORT=31999 of another port
+//	ip=, ranges=a,b          spec.loadBalancerIP, spec.loadBalancerSourceRanges; apart:61 are 61 ranges that cannot be
+//	                         merged
 //	policy=Local, affinity=ClientIP, class=x, type=ClusterIP
 //	algorithm=source         the controller's annotation of that name; -algorithm removes it
 //	example.org/note=x       another annotation
-//	shows=203.0.113.40       the status and finalizer of another controller that served it
+//	shows=203.0.113.40       the status and finalizer that another controller has set
 //	no-status, no-annotations, no-finalizers
 func Change(s *corev1.Service, words []string, port Port) error {
 	if s.Annotations == nil {
@@ -52,7 +53,6 @@ func changeOne(s *corev1.Service, key, value string, set bool, port Port) error 
 			key = value
 		}
 		return setPorts(s, key, port)
-
 	case key[0] == '+':
 		return setPorts(s, portsOf(s, "")+","+key[1:], port)
 	case !set && key[0] == '-' && len(key) > 1 && key[1] <= '9':
@@ -66,29 +66,24 @@ func changeOne(s *corev1.Service, key, value string, set bool, port Port) error 
 			}
 		}
 		return err
-
 	case key == "ip":
 		s.Spec.LoadBalancerIP = value
 	case key == "ranges":
 		if s.Spec.LoadBalancerSourceRanges = nil; value != "" {
 			s.Spec.LoadBalancerSourceRanges = strings.Split(value, ",")
 		}
-
 	case key == "policy":
 		if s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicy(value); value != "Local" {
 			s.Spec.HealthCheckNodePort = 0
 		}
-
 	case key == "affinity":
 		if s.Spec.SessionAffinity = corev1.ServiceAffinity(value); value == "None" {
 			s.Spec.SessionAffinityConfig = nil
 		}
-
 	case key == "class":
 		if s.Spec.LoadBalancerClass = nil; value != "" {
 			s.Spec.LoadBalancerClass = &value
 		}
-
 	case key == "type":
 		s.Spec.Type = corev1.ServiceType(value)
 	case key == "shows":
@@ -169,7 +164,7 @@ func setPorts(s *corev1.Service, list string, port Port) error {
 	return nil
 }
 
-// Subset reports whether values contain all pairs NAME=VALUE.
+// Subset reports whether values contains all pairs NAME=VALUE.
 func Subset(values map[string]string, pairs []string) bool {
 	return !slices.ContainsFunc(pairs, func(pair string) bool {
 		name, want, _ := strings.Cut(pair, "=")

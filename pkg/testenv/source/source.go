@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source parses the project's own code for tests.
+// Package source parses the project's own source code for tests.
 package source
 
 import (
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Files parses the Go files of folders and of those below, without tests. The keys are paths, with slashes.
+// Files parses the Go files of folders and their subfolders, except tests. The keys are paths with slashes.
 func Files(t *testing.T, dirs ...string) map[string]*ast.File {
 	t.Helper()
 	out := map[string]*ast.File{}

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Sorted returns s with its lists in the order in which they are sent, so that equal states are equal JSON: it holds
-// for objects and links that there is a list, even if empty. It changes nothing of s.
+// Sorted returns a copy of s whose lists are sorted, so that equal states are equal JSON. Objects and links are never
+// nil. s itself is not changed.
 func (s Snapshot) Sorted() Snapshot {
 	s.Objects = sorted(s.Objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
 	s.Links = sorted(s.Links, func(a, b Link) int {
@@ -39,8 +39,7 @@ func sorted[T any](list []T, by func(a, b T) int) []T {
 	return list
 }
 
-// Diff returns the patch that leads from before to after, and false if they are the same but for their time. Both are
-// sorted.
+// Diff returns the patch that turns before into after, and false if they differ only in At. Both must be sorted.
 func Diff(before, after Snapshot) (Patch, bool) {
 	p := Patch{At: after.At}
 	p.Objects, p.Removed = diffObjects(before.Objects, after.Objects)
@@ -69,7 +68,7 @@ func Diff(before, after Snapshot) (Patch, bool) {
 	return p, changed
 }
 
-// parts calls do for each field of a patch that is a pointer to what the snapshot has under the same name.
+// parts calls do for each field of the patch that is a pointer to the type of the Snapshot field of the same name.
 func parts(p *Patch, do func(name string, part reflect.Value)) {
 	for field, part := range reflect.ValueOf(p).Elem().Fields() {
 		if of, ok := reflect.TypeFor[Snapshot]().FieldByName(field.Name); ok &&
@@ -79,7 +78,7 @@ func parts(p *Patch, do func(name string, part reflect.Value)) {
 	}
 }
 
-// diffObjects merges two sorted lists.
+// diffObjects compares two lists that are sorted by ID.
 func diffObjects(before, after []Object) (changed []Object, removed []string) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {
@@ -97,7 +96,7 @@ func diffObjects(before, after []Object) (changed []Object, removed []string) {
 	return changed, removed
 }
 
-// Apply returns s with p applied: what a browser does with a patch. It changes neither.
+// Apply returns s with p applied, as a browser does it. It changes neither s nor p.
 func (s Snapshot) Apply(p Patch) Snapshot {
 	s.At = p.At
 	if p.Controller != nil {

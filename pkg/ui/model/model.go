@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// SchemaVersion is the version of the JSON that the page reads. A field may be added under the same version; a field
-// that changes its meaning or goes needs a new one.
+// SchemaVersion is the version of the JSON that the page reads. New fields keep the version; a changed meaning or a
+// removed field needs a new one.
 const SchemaVersion = 1
 
 // Snapshot is everything that the page shows at one moment. Lists are sorted by ID, so that equal states are equal
@@ -25,10 +25,10 @@ type Snapshot struct {
 	Links   []Link   `json:"links"`
 	// Views are the views that apply beside the map: checks, plan, timeline, nodes, faults. The page hides the others.
 	Views []string `json:"views,omitempty"`
-	// Sources are the systems that the snapshot was read from. What a source does not answer is shown as it was last
-	// read.
+	// Sources are the systems that the snapshot was read from. Objects of a source that does not answer are shown as
+	// they were last read.
 	Sources []Source `json:"sources,omitempty"`
-	// Controller is the controller manager; nil where there is none to look at.
+	// Controller is the controller manager; nil if the snapshot has none.
 	Controller *Controller `json:"controller,omitempty"`
 	Checks     []Check     `json:"checks,omitempty"`
 	// Plans has one entry for each Service for which the controller would do something.
@@ -36,30 +36,29 @@ type Snapshot struct {
 	Nodes    []Node  `json:"nodes,omitempty"`
 	Timeline []Entry `json:"timeline,omitempty"` // newest first
 	Calls    []Calls `json:"calls,omitempty"`    // only the simulator knows them
-	// Faults can be switched on the simulator's page only.
+	// Faults are set for the simulator's page only.
 	Faults []Fault `json:"faults,omitempty"`
-	// Speed is the multiple of real time at which the simulator's time passes. It is absent where there is no
-	// simulator.
+	// Speed is how many times faster than real time the simulator's time passes; absent without a simulator.
 	Speed float64 `json:"speed,omitempty"`
-	// Story is what the reader is to see: the chapter of a lesson.
+	// Story is the text of the current chapter of a lesson.
 	Story *Story `json:"story,omitempty"`
 	// Missing says what could not be read, and why: the page shows it instead of an empty view.
 	Missing []Missing `json:"missing,omitempty"`
 }
 
-// Source is a system that the snapshot was read from, and how that goes.
+// Source is a system that the snapshot was read from, and its state.
 type Source struct {
 	Name  string `json:"name"`  // Kubernetes or CloudStack
 	State string `json:"state"` // ok, failing or connecting
-	// Answered is when the source last answered; the zero time for never. All that is shown of a source that fails is
-	// of then.
+	// Answered is when the source last answered; the zero time means never. The objects of a failing source are as
+	// they were then.
 	Answered time.Time `json:"answered,omitempty,omitzero"`
 	// Kinds are the kinds of objects that are read from this source.
 	Kinds  []Kind `json:"kinds"`
 	Reason string `json:"reason,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
-	// Addresses is how many public addresses the account has, of MaxAddresses; 0 of 0 where the limit is unknown or
-	// there is none.
+	// Addresses is how many public addresses the account has, and MaxAddresses its limit; both are 0 if the limit is
+	// unknown or there is none.
 	Addresses    int `json:"addresses,omitempty"`
 	MaxAddresses int `json:"maxAddresses,omitempty"`
 }
@@ -74,12 +73,12 @@ const (
 // Controller is the controller manager.
 type Controller struct {
 	Ready    int    `json:"ready"`    // Pods that are ready
-	Replicas int    `json:"replicas"` // Pods that there are
+	Replicas int    `json:"replicas"` // all Pods
 	Leader   string `json:"leader,omitempty"`
-	// Version is that of the Pods' image; several where they differ.
+	// Version is the version of the Pods' image; several if they differ.
 	Version string `json:"version,omitempty"`
-	// Renewed is when the leader last renewed its lease: one that is older than the lease's duration means that nobody
-	// leads.
+	// Renewed is when the leader last renewed its lease. There is no leader if that is longer ago than the lease's
+	// duration.
 	Renewed  time.Time `json:"renewed,omitempty,omitzero"`
 	Duration int       `json:"leaseSeconds,omitempty"`
 }
@@ -107,9 +106,9 @@ const (
 	HealthPending Health = "pending" // being made or changed
 	HealthWarning Health = "warning"
 	HealthError   Health = "error"
-	HealthOrphan  Health = "orphan"  // made by this cluster, and no Service has it
-	HealthForeign Health = "foreign" // not the cluster's: shown only where it stands on a shared address
-	HealthPlanned Health = "planned" // not there: the controller would make it
+	HealthOrphan  Health = "orphan"  // created by this cluster, but no Service uses it
+	HealthForeign Health = "foreign" // not the cluster's: shown only if it is on a shared address
+	HealthPlanned Health = "planned" // does not exist: the controller would create it
 )
 
 // Object is one box on the map.
@@ -118,7 +117,7 @@ type Object struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
 	Name string `json:"name"`
-	// Group is what many objects are folded into: a Service's namespace, a node's pool.
+	// Group is the name under which the page folds many objects: a Service's namespace, a node's pool.
 	Group  string `json:"group,omitempty"`
 	Health Health `json:"health"`
 	// Why are the reasons for a health that is not OK: conditions, findings, drift.
@@ -127,7 +126,7 @@ type Object struct {
 	Label string `json:"label,omitempty"`
 	// Facts are shown in the details, in this order.
 	Facts []Fact `json:"facts,omitempty"`
-	// Commands show the same in a terminal, as "kubectl -n shop describe service web".
+	// Commands show the object in a terminal, such as "kubectl -n shop describe service web".
 	Commands []string `json:"commands,omitempty"`
 	// Deeds are what the simulator's page can do to the object.
 	Deeds []Deed `json:"deeds,omitempty"`
@@ -139,7 +138,8 @@ type Deed struct {
 	Title string `json:"title"`
 }
 
-// Ports is what people call a rule: its public port, with the protocol if that is not TCP, and the port of the members.
+// Ports returns the name of a rule: its public port, with the protocol if that is not TCP, and the port of the
+// members.
 func Ports(public, protocol, private string) string {
 	if protocol = strings.ToLower(protocol); protocol != "" && protocol != "tcp" {
 		public += "/" + protocol
@@ -163,11 +163,12 @@ func Facts(pairs ...string) (out []Fact) {
 	return out
 }
 
-// GroupID names all objects of a kind in a group as the end of a link: a rule that leads to all nodes of a pool has one
-// link, where a link to each of them would be a million in a cluster with a thousand Services and a thousand nodes.
+// GroupID returns an ID that stands for all objects of a kind in a group as the end of a link. A rule that leads to
+// all nodes of a pool needs one link; links to each node would be a million in a cluster with a thousand Services and
+// a thousand nodes.
 func GroupID(kind Kind, group string) string { return "group/" + string(kind) + "/" + group }
 
-// Link leads from one object to another; both exist in the snapshot. Either may be a GroupID.
+// Link leads from one object to another. Both ends are in the snapshot, or are a GroupID.
 type Link struct {
 	From   string `json:"from"`
 	To     string `json:"to"`
@@ -250,8 +251,8 @@ type Fault struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	Group string `json:"group,omitempty"`
-	// Command is the only command that the fault hits, or a pattern with *; empty for all. Hits is how often it has
-	// hit.
+	// Command is the only command that the fault affects, or a pattern with *; empty for all. Hits is how often it
+	// took effect.
 	Command string `json:"command,omitempty"`
 	Hits    int    `json:"hits,omitempty"`
 	Enabled bool   `json:"enabled"`
@@ -273,8 +274,8 @@ type Missing struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Patch leads from one snapshot to the next. Objects and links that did not change are not in it; the other parts are
-// sent whole where they changed, and are nil where they did not.
+// Patch turns one snapshot into the next. Objects that did not change are left out. The other parts are sent whole if
+// they changed, and are nil otherwise.
 type Patch struct {
 	At      time.Time `json:"at"`
 	Title   *string   `json:"title,omitempty"`
@@ -285,7 +286,7 @@ type Patch struct {
 	Links   *[]Link   `json:"links,omitempty"`
 	Views   *[]string `json:"views,omitempty"`
 	Sources *[]Source `json:"sources,omitempty"`
-	// Controller is sent where it changed; a controller that went away is one without Pods.
+	// Controller is set if it changed; a zero Controller means that there is none any more.
 	Controller *Controller `json:"controller,omitempty"`
 	Checks     *[]Check    `json:"checks,omitempty"`
 	Plans      *[]Plan     `json:"plans,omitempty"`

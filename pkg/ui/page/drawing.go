@@ -23,7 +23,7 @@ type box struct {
 	X, Y, Count int
 }
 
-// mostBoxes is how many objects are drawn one by one. Where there are more, each group is one line of boxes.
+// mostBoxes is how many objects are drawn one by one. With more objects, each group becomes one line of boxes.
 const mostBoxes = 150
 
 var columns = map[model.Kind]int{
@@ -36,14 +36,14 @@ var columns = map[model.Kind]int{
 	model.KindNetwork: 5,
 }
 
-// worst orders healths: what a box of several objects has.
+// worst lists the healths from worst to best; a box of several objects has the worst of theirs.
 var worst = []model.Health{
 	model.HealthError, model.HealthWarning, model.HealthPending, model.HealthOrphan, model.HealthForeign,
 	model.HealthPlanned, model.HealthOK,
 }
 
-// draw places the objects as they are listed: what belongs to a Service or a Node is on its right, the next one is
-// below.
+// draw places the objects in the order of the list: what belongs to a Service or Node is to its right, and the next
+// Service or Node is below.
 func (e *export) draw(groups []itemGroup) *drawing {
 	d, at := &drawing{Lines: map[string]bool{}}, map[string]*box{}
 	var folded map[int]*box // by column, in a group that is one line
@@ -79,7 +79,7 @@ func (e *export) draw(groups []itemGroup) *drawing {
 		return row
 	}
 
-	rows := map[int]int{} // that are used: of Services, nodes, networks
+	rows := map[int]int{} // the next free row of Services, of nodes and of networks
 	for _, g := range groups {
 		if folded = nil; len(e.s.Objects) > mostBoxes {
 			folded = map[int]*box{}

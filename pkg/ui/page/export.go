@@ -26,8 +26,7 @@ var (
 	exportStyle string
 )
 
-// shownLinks is how many ends of an object's links are listed, so that a rule that leads to a thousand nodes is one
-// line.
+// shownLinks is how many links of an object are listed, so that a rule with a thousand nodes stays one line.
 const shownLinks = 10
 
 // Export writes s as one HTML file that needs no script, no other file and no connection.
@@ -61,8 +60,7 @@ func Export(w io.Writer, s model.Snapshot) error {
 		Counts   map[model.Health]int
 		Groups   []itemGroup
 		Drawing  *drawing
-	}{s, style, "sha256-" + base64.StdEncoding.EncodeToString(sum[:]), counts, groups,
-		e.draw(groups)})
+	}{s, style, "sha256-" + base64.StdEncoding.EncodeToString(sum[:]), counts, groups, e.draw(groups)})
 }
 
 var healthSymbols = map[string]string{
@@ -86,14 +84,14 @@ type itemGroup struct {
 	Items []item
 }
 
-// item is an object with what it leads to.
+// item is an object with the objects that it links to.
 type item struct {
 	model.Object
-	Open      bool // it, or something below it, is not well
+	Open      bool // it, or something below it, is not healthy
 	Again     bool // it was shown above
 	Plan      *model.Plan
 	Children  []item
-	Elsewhere []end // what is not among the children
+	Elsewhere []end // links to objects that are not among the children
 	More      int   // ends that are not listed
 }
 
@@ -124,7 +122,7 @@ func newExport(s model.Snapshot) *export {
 	return e
 }
 
-// below has what an object is listed below: addresses and rules below their Service, a VM below its node.
+// below lists the kinds below which an object is listed: addresses and rules below their Service, a VM below its node.
 var below = map[model.Kind][]model.Kind{
 	model.KindAddress: {model.KindService}, model.KindRule: {model.KindService, model.KindAddress},
 	model.KindForward: {model.KindService, model.KindAddress}, model.KindVM: {model.KindNode},
@@ -164,7 +162,7 @@ func groupName(id string) string {
 	return id
 }
 
-// groups returns the objects as a tree: Services by namespace, what no Service has, nodes by pool, and the rest.
+// groups returns the objects as a tree: Services by namespace, objects without a Service, nodes by pool, and the rest.
 func (e *export) groups() []itemGroup {
 	var out []itemGroup
 	add := func(kind model.Kind, title string) {

@@ -58,7 +58,10 @@ func TestExportShowsAllParts(t *testing.T) {
 	}
 
 	out := html.UnescapeString(exported(t, model.Snapshot{
-		Title: "Cluster prod", At: time.Date(2026, 3, 14, 10, 30, 0, 0, time.UTC), Objects: objects, Links: links,
+		Title:   "Cluster prod",
+		At:      time.Date(2026, 3, 14, 10, 30, 0, 0, time.UTC),
+		Objects: objects,
+		Links:   links,
 		Checks: []model.Check{
 			{
 				Code:    "NODE-001",

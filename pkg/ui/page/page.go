@@ -10,13 +10,13 @@ import (
 	"io/fs"
 )
 
-// files has everything that a browser loads. files/vendor/vendor.json pins what others wrote.
+// files has everything that a browser loads. files/vendor/vendor.json pins the third-party files.
 //
 //go:embed files/index.html files/app.css files/*.js files/vendor
 var files embed.FS
 
-// Files returns the files of the page; index.html is the page itself. Nothing in them is loaded from another origin,
-// and there is no script and no style in HTML.
+// Files returns the files of the page; index.html is the page itself. They load nothing from other origins, and the
+// HTML has no inline script or style.
 func Files() fs.FS {
 	out, err := fs.Sub(files, "files")
 	if err != nil {

@@ -16,17 +16,16 @@ import (
 
 // contentPolicy lets the page load its own files and nothing else.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-	"connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// door decides who may come in. What can reach a port on 127.0.0.1 is every program of the machine, and every page in
-// the user's browser: pages of other origins can send requests, and by a name that leads to 127.0.0.1 (DNS rebinding)
-// also read answers.
+// door authenticates requests. Every program on the machine and every page in the user's browser can reach a port on
+// 127.0.0.1. Pages of other origins can send requests, and with a name that resolves to 127.0.0.1 (DNS rebinding) they
+// can also read the answers.
 type door struct {
 	origin, localhost string // both are the page's own: "http://127.0.0.1:PORT"
 	hosts             []string
-	// path is where the page is. Cookies do not know ports: for one that is bound to a path that nobody else knows, the
-	// browser does not send it to other servers on 127.0.0.1.
+	// path is a random prefix of all URLs. Cookies do not distinguish ports: without a path that only this server
+	// knows, the browser would send the cookie to other servers on 127.0.0.1, too.
 	path           string
 	token, session string
 	used           atomic.Bool
@@ -55,7 +54,7 @@ func secret() string {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// guard wraps next in all that a request must pass.
+// guard returns a handler that sets the security headers, checks the request, and calls next if it is allowed.
 func (d *door) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -100,8 +99,8 @@ func (d *door) invited(r *http.Request) bool {
 	return err == nil && same(c.Value, d.session)
 }
 
-// enter exchanges the token for the session's cookie. The redirect takes the token out of the address bar. A reload of
-// the address by the same browser is no second visit.
+// enter exchanges the token for the session's cookie. The redirect removes the token from the address bar. The token
+// is valid once, but the browser that has the cookie may reload the address.
 func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 	if !d.invited(r) {
 		if !same(r.URL.Query().Get("token"), d.token) || !d.used.CompareAndSwap(false, true) {
@@ -114,8 +113,8 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 	}
 
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
-		// A link on another page, or in a file, led here. The browser takes a redirect for that page's request, which
-		// has no cookie; what this page loads is its own.
+		// A link on another page, or in a file, led here. The browser treats a redirect as part of that page's request
+		// and does not send the cookie (SameSite=Strict). It sends it with what this page loads.
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = io.WriteString(w,
 			`<!doctype html><meta http-equiv="refresh" content="0; url=./"><title>csccm</title><a href="./">Open the page</a>`)
@@ -125,8 +124,8 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, d.path+"/", http.StatusSeeOther)
 }
 
-// ownPage reports whether the request comes from the page itself, or for the page from the user. Browsers say so by
-// headers that pages cannot set; programs that send neither have the cookie.
+// ownPage reports whether the request comes from the page itself, or from the user who opens the page. Browsers tell
+// by headers that pages cannot set. A program that sends neither header is accepted: it has the cookie.
 func (d *door) ownPage(r *http.Request) bool {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	if origin != "" && origin != "http://"+r.Host {
@@ -136,7 +135,7 @@ func (d *door) ownPage(r *http.Request) bool {
 	case site == "same-origin":
 		return true
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		// What changes something needs proof: browsers send Origin with every POST.
+		// Requests that change something need proof: browsers send Origin with every POST.
 		return site == "" && origin != "" && isJSON(r)
 	case site == "none": // the user typed the address, or reloads
 		return r.URL.Path == "/"
@@ -144,7 +143,7 @@ func (d *door) ownPage(r *http.Request) bool {
 	return site == ""
 }
 
-// isJSON reports whether the body is JSON: a form of another page cannot say so without asking the server first.
+// isJSON reports whether the body is JSON. A form of another page cannot send that type without a CORS preflight.
 func isJSON(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "application/json"

@@ -12,8 +12,9 @@ import (
 	"runtime"
 )
 
-// Open opens an address with a token in the user's browser. Command lines are visible to all users of a machine:
-// the browser gets the name of a file that only this user can read, and that leads on. remove deletes the file.
+// Open opens an address with a token in the user's browser. All users of a machine can see command lines, so the
+// browser gets the name of a file that only this user can read and that redirects to the address. remove deletes the
+// file.
 func Open(ctx context.Context, url string) (remove func(), err error) {
 	file, err := os.CreateTemp("", "csccm-ui-*.html") // mode 0600
 	if err != nil {
@@ -40,7 +41,7 @@ func Open(ctx context.Context, url string) (remove func(), err error) {
 		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
 	}
 
-	// These programs end as soon as the browser has the address; the browser goes on when csccm ends.
+	// These programs exit as soon as the browser has the address; the browser keeps running when csccm exits.
 	return remove,
 		exec.CommandContext(ctx, command[0], append(command[1:], file.Name())...).Start() //nolint:gosec // of this list
 }

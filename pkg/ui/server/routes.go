@@ -34,7 +34,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// kinds are the files of the page. The machine's own table of them is not asked: it differs.
+// kinds are the content types of the page's files. The machine's own table is not used: it differs between machines.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 	".svg": "image/svg+xml", ".png": "image/png", ".json": "application/json", ".map": "application/json",
@@ -54,7 +54,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 
 	content, err := fs.ReadFile(s.o.Files, name)
-	if err != nil { // also for a folder
+	if err != nil { // directories, too
 		http.NotFound(w, r)
 		return
 	}
@@ -71,13 +71,13 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	shown, _, err := s.state.get(r.Context())
 	if err != nil {
-		return // the browser has gone, or the server ends
+		return // the request was cancelled, or the server stops
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(shown)
 }
 
-// events sends the snapshot and then what changes.
+// events sends the snapshot and then patches, as server-sent events.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	defer s.streams.Add(-1)
 	if s.streams.Add(1) > maxStreams {
@@ -87,7 +87,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 
 	stream := &stream{w: w, control: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "text/event-stream")
-	stream.write("retry: 1000\n\n") // the headers go out before the first snapshot is read
+	stream.write("retry: 1000\n\n") // sends the headers before the first snapshot is read
 	var last model.Snapshot
 	alive := s.o.Clock.NewTicker(keepAlive)
 	defer alive.Stop()
@@ -118,7 +118,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream writes server-sent events, until the first error.
+// stream writes server-sent events until the first error.
 type stream struct {
 	w       io.Writer
 	control *http.ResponseController
@@ -126,7 +126,7 @@ type stream struct {
 }
 
 func (s *stream) event(name string, value any) {
-	data, err := json.Marshal(value) // without line ends, which would end the event
+	data, err := json.Marshal(value) // without newlines, which would end the event
 	if err != nil {
 		s.err = err
 		return
@@ -138,7 +138,7 @@ func (s *stream) write(text string) {
 	if s.err != nil {
 		return
 	}
-	// Each event has its own time: the server's is for a whole answer.
+	// Each event has its own deadline: the server's write timeout is for a whole response.
 	if s.err = s.control.SetWriteDeadline(time.Now().Add(writeTime)); s.err != nil {
 		return
 	}
@@ -179,7 +179,7 @@ func (s *Server) setSpeed(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// act parses the body into in and does what the page asks for.
+// act parses the body into in and calls do.
 func (s *Server) act(w http.ResponseWriter, r *http.Request, in any, do func(context.Context) error) {
 	if !isJSON(r) {
 		http.Error(w, "the body must be application/json", http.StatusUnsupportedMediaType)

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server shows a model.Snapshot in the user's own browser: it listens on 127.0.0.1 only, lets in whoever has
-// its one-time token, and refuses what other pages in the same browser send.
+// Package server shows a model.Snapshot in the user's own browser. It listens on 127.0.0.1 only, accepts clients that
+// have its one-time token, and refuses requests of other pages in the same browser.
 package server
 
 import (
@@ -25,20 +25,20 @@ import (
 
 // Source is what the page shows.
 type Source interface {
-	// Snapshot returns the present state. The caller does not change it, and the source does not change it later.
-	// An error is shown on the page together with the last state that could be read.
+	// Snapshot returns the present state. Neither the caller nor the source changes it afterwards. An error is shown
+	// on the page together with the last state that could be read.
 	Snapshot(ctx context.Context) (model.Snapshot, error)
-	// Changed returns a channel that receives when a new snapshot is worth reading; nil if only Options.Interval says
-	// so. The server is its only reader; a source sends without blocking (capacity 1).
+	// Changed returns a channel that receives when a new snapshot should be read; nil if the source is only read every
+	// Options.Interval. The server is its only reader; a source sends without blocking (capacity 1).
 	Changed() <-chan struct{}
 }
 
-// Actions are what a page can do that is more than looking.
+// Actions are what a page can change.
 type Actions interface {
-	// SetFault switches a fault on or off; ErrUnknown if there is none of this name. A command other than "" is the
-	// only one that it hits.
+	// SetFault switches a fault on or off; ErrUnknown if there is none of this name. If command is not empty, the
+	// fault affects that command only.
 	SetFault(ctx context.Context, name, command string, enabled bool) error
-	// Do does one of an object's deeds; ErrUnknown if it has none of this name.
+	// Do runs one of an object's deeds; ErrUnknown if the object has none of this name.
 	Do(ctx context.Context, object, deed string) error
 	// SetSpeed makes time run at a multiple of real time; speed is more than 0. ErrUnknown if time cannot be changed.
 	SetSpeed(ctx context.Context, speed float64) error
@@ -50,13 +50,13 @@ var ErrUnknown = errors.New("not found")
 // Options are what a Server needs.
 type Options struct {
 	Source Source
-	// Actions is nil for a page that only shows.
+	// Actions is nil for a read-only page.
 	Actions Actions
 	// Files are what the browser loads, with index.html at the root: page.Files().
 	Files fs.FS
-	// Interval is how often the source is read without a change; 0 for never.
+	// Interval is how often the source is read even without a change; 0 for never.
 	Interval time.Duration
-	// Clock is nil for the real one.
+	// Clock defaults to the real clock.
 	Clock clock.WithTicker
 }
 
@@ -93,14 +93,14 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	return &Server{o: o, listener: listener, door: newDoor(port), state: newState()}, nil
 }
 
-// URL is the page's address with the token, which is valid for one visit. Whoever has it sees the page: it belongs on
-// the user's terminal, not in a log.
+// URL is the page's address with the token, which is valid for one visit. Anyone who has it can open the page: print
+// it on the user's terminal, never in a log.
 func (s *Server) URL() string { return s.door.url() }
 
-// Close closes the port of a server that is not served.
+// Close closes the port of a server whose Serve was not called.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// Serve answers until ctx ends. It returns nil then, and otherwise why it could not go on.
+// Serve serves until ctx ends, and then returns nil. Otherwise it returns the error that stopped it.
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,7 +112,7 @@ func (s *Server) Serve(ctx context.Context) error {
 
 	web := &http.Server{
 		Handler:           s.door.guard(s.routes()),
-		ReadHeaderTimeout: readTime, // a time for the whole request would end streams of events
+		ReadHeaderTimeout: readTime, // a ReadTimeout would end event streams
 		WriteTimeout:      writeTime,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
@@ -133,7 +133,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// read keeps the state as new as the source.
+// read reads the source whenever it changes, at each interval and after actions, until ctx ends.
 func (s *Server) read(ctx context.Context) {
 	var tick <-chan time.Time
 	if s.o.Interval > 0 {
@@ -158,7 +158,7 @@ func (s *Server) read(ctx context.Context) {
 	}
 }
 
-// unread is how the page says that there is no newer state than the last one.
+// unread returns the last snapshot with the reason why there is no newer one.
 func unread(last model.Snapshot, err error) model.Snapshot {
 	last.SchemaVersion = cmp.Or(last.SchemaVersion, model.SchemaVersion)
 	missing := model.Missing{Part: "objects", Reason: err.Error()}

@@ -78,7 +78,7 @@ type remedied struct{ error }
 
 func (remedied) Remedy() string { return "start it" }
 
-// env is a server that answers on a real port, and a browser that may have the session's cookie.
+// env is a server that answers on a real port, with a browser that may have the session's cookie.
 type env struct {
 	*Server
 	world   *world
@@ -128,7 +128,7 @@ func newEnv(t *testing.T, actions bool) *env {
 	return e
 }
 
-// send is one request with headers as "Name: value".
+// send sends a request with headers of the form "Name: value".
 func (e *env) send(t *testing.T, method, url, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -148,7 +148,7 @@ func (e *env) send(t *testing.T, method, url, body string, headers ...string) (*
 	return resp, string(text)
 }
 
-// enter is the first visit.
+// enter makes the first visit.
 func (e *env) enter(t *testing.T) {
 	t.Helper()
 	resp, _ := e.send(t, http.MethodGet, e.URL(), "")
@@ -194,7 +194,7 @@ func TestToken(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, resp.StatusCode)
 }
 
-// Browsers send a cookie to every port of a host, and so to whatever else listens on 127.0.0.1.
+// Browsers send a cookie to all ports of a host, and therefore to anything else that listens on 127.0.0.1.
 func TestOtherPortsDoNotGetTheCookie(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, false)
@@ -212,8 +212,8 @@ func TestOtherPortsDoNotGetTheCookie(t *testing.T) {
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
-// TestLinkFromAFile follows the file that csccm opens: the browser takes a redirect for the request of another site,
-// which has no cookie of ours.
+// TestLinkFromAFile follows the file that csccm opens. The browser treats the redirect as a request of another site,
+// which has none of our cookies.
 func TestLinkFromAFile(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, false)
@@ -226,7 +226,7 @@ func TestLinkFromAFile(t *testing.T) {
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
-// TestHostilePage has the cookie in all requests, as a browser may add it.
+// TestHostilePage sends the cookie in all requests, as a browser may.
 func TestHostilePage(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, true)
@@ -334,10 +334,11 @@ func TestHostilePage(t *testing.T) {
 			assert.Equal(t, c.want, resp.StatusCode, text)
 			assert.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
 			for name, value := range map[string]string{
-				"Content-Security-Policy": contentPolicy,
-				"X-Content-Type-Options":  "nosniff",
-				"Referrer-Policy":         "no-referrer",
-				"Cache-Control":           "no-store", "Cross-Origin-Resource-Policy": "same-origin",
+				"Content-Security-Policy":      contentPolicy,
+				"X-Content-Type-Options":       "nosniff",
+				"Referrer-Policy":              "no-referrer",
+				"Cache-Control":                "no-store",
+				"Cross-Origin-Resource-Policy": "same-origin",
 			} {
 				assert.Equal(t, value, resp.Header.Get(name))
 			}
@@ -440,7 +441,7 @@ func TestTooManyStreams(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 }
 
-// TestFirstError has a source that could not be read yet: the page says so.
+// TestFirstError has a source that could not be read yet. The page must say so.
 func TestFirstError(t *testing.T) {
 	t.Parallel()
 	s := newState()

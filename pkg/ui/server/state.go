@@ -11,13 +11,13 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// state is the last snapshot. Streams compare it with what they have sent: a browser that is slow gets one larger patch
+// state is the last snapshot. Each stream compares it with what it has sent: a slow browser gets one larger patch
 // rather than a queue of small ones.
 type state struct {
 	again chan struct{}
 
 	mu sync.Mutex
-	// read is the last snapshot that the source returned; shown has in addition why there is no newer one.
+	// read is the last snapshot that the source returned; shown also has the reason if there is no newer one.
 	read, shown model.Snapshot
 	known       bool
 	changed     chan struct{} // closed by the next set
@@ -27,7 +27,7 @@ func newState() *state {
 	return &state{again: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// set takes what the source returned.
+// set stores what the source returned.
 func (s *state) set(snapshot model.Snapshot, err error, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,8 @@ func (s *state) set(snapshot model.Snapshot, err error, now time.Time) {
 	s.changed = make(chan struct{})
 }
 
-// get returns the last snapshot and a channel that is closed when there is another. It waits for the first.
+// get returns the last snapshot and a channel that is closed when there is a newer one. It waits for the first
+// snapshot.
 func (s *state) get(ctx context.Context) (model.Snapshot, <-chan struct{}, error) {
 	for {
 		s.mu.Lock()
@@ -60,10 +61,10 @@ func (s *state) get(ctx context.Context) (model.Snapshot, <-chan struct{}, error
 	}
 }
 
-// readAgain makes the source be read soon.
+// readAgain makes the server read the source soon.
 func (s *state) readAgain() {
 	select {
 	case s.again <- struct{}{}:
-	default: // it will be
+	default: // a read is already requested
 	}
 }

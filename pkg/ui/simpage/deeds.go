@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/server"
 )
 
-// deeds are what the page does to objects, as somebody else in the same CloudStack would.
+// deeds are what the page can do to objects, as another user of the same CloudStack would.
 var deeds = []struct {
 	kind                 model.Kind
 	name, title, command string
@@ -59,7 +59,7 @@ func (p *Page) Do(ctx context.Context, object, deed string) error {
 	return fmt.Errorf("%q of %q: %w", deed, object, server.ErrUnknown)
 }
 
-// limit sets the limit of public addresses of a network's account to those that it has, or to none.
+// limit sets a network account's limit of public addresses to the number it has, or removes the limit.
 func (p *Page) limit(ctx context.Context, network string, full bool) error {
 	name := ""
 	for _, n := range p.sim.Objects().Networks {
@@ -94,14 +94,14 @@ func (p *Page) limit(ctx context.Context, network string, full bool) error {
 	}
 
 	_, err = p.call(ctx, "updateResourceLimit", url.Values{
-		// 1: public addresses
+		// resource type 1: public addresses
 		"account": {name}, "domainid": {answer.Account[0].DomainID}, "resourcetype": {"1"}, "max": {fmt.Sprint(most)},
 	})
 
 	return err
 }
 
-// answer receives what the simulator says.
+// answer is a ResponseWriter that records the simulator's response.
 type answer struct {
 	bytes.Buffer
 	header http.Header
@@ -110,8 +110,8 @@ type answer struct {
 func (a *answer) Header() http.Header { return a.header }
 func (*answer) WriteHeader(int)       {}
 
-// call makes a call as the operator of the cloud and returns the content of its answer. Faults that are switched on hit
-// it, too.
+// call makes a call as the cloud's operator and returns the content of the response. Faults that are switched on
+// affect this call, too.
 func (p *Page) call(ctx context.Context, command string, params url.Values) (content json.RawMessage, err error) {
 	params.Set("command", command)
 	params.Set("response", "json")
@@ -120,7 +120,7 @@ func (p *Page) call(ctx context.Context, command string, params url.Values) (con
 		return nil, err
 	}
 	defer func() {
-		if r := recover(); r != nil { // so a handler closes a connection
+		if r := recover(); r != nil { // a handler panics to close the connection
 			err = errors.New(command + ": the connection was cut")
 		}
 	}()

@@ -11,7 +11,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// switches are the faults of the page: one of each kind of the simulator. Which command they hit is said before them.
+// switches are the faults of the page: one of each kind of the simulator. The page puts the command before the fault.
 var switches = []struct{ group, name, fault, title string }{
 	{"Answers", "error", ":error", "Every call answers error 530, without effect"},
 	{"Answers", "throttled", ":throttled", "Every call is throttled (429)"},
@@ -31,7 +31,7 @@ var switches = []struct{ group, name, fault, title string }{
 		"The API of new Kubernetes clusters does not answer"},
 }
 
-// armedPrefix begins the names of faults that were not armed on the page.
+// armedPrefix is the prefix of the names of faults that were not armed on the page.
 const armedPrefix = "armed-"
 
 // faults returns the switches, and then the faults that were armed elsewhere. own are the IDs of the faults that the
@@ -70,7 +70,7 @@ func faults(armed []simulator.ArmedFault, own map[string]int) []model.Fault {
 	return out
 }
 
-// spent reports whether a fault has hit all calls that it can hit.
+// spent reports whether a fault has reached the number of calls that it may affect.
 func spent(a simulator.ArmedFault) bool {
 	f, err := simulator.ParseFault(a.Fault)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simpage is the simulator's page: its networks, addresses, rules and VMs as a model.Snapshot, its calls as
-// they come, and its faults and its speed as actions.
+// Package simpage is the simulator's page: its networks, addresses, rules and VMs as a model.Snapshot, its calls as a
+// time line, and its faults and speed as actions.
 package simpage
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/server"
 )
 
-// Interval is how often the page should read the simulator: calls appear as they come, and reading costs little.
+// Interval is how often the page should read the simulator. Reading is cheap, and calls should appear at once.
 const Interval = 500 * time.Millisecond
 
 // Page is the page of a simulator. It implements server.Source and server.Actions.

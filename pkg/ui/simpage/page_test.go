@@ -24,7 +24,7 @@ import (
 
 const canaryPassword = "canary-password-77ab1" // of all users
 
-// env is a simulator, its page, and a user of its API.
+// env is a simulator with its page and a user of its API.
 type env struct {
 	*testenv.Cloud
 	t           *testing.T
@@ -96,13 +96,13 @@ func TestFaults(t *testing.T) {
 		require.ErrorIs(t, e.set(unknown, false), server.ErrUnknown, unknown)
 	}
 
-	// What can hit only once is off again afterwards.
+	// A fault that can hit only once is off afterwards.
 	require.NoError(t, e.set("restart", true))
 	require.NoError(t, e.list())
 	require.False(t, enabled(e.shown(), "restart"))
 }
 
-// Keys, passwords and user data went through the simulator, and are in nothing that the page shows.
+// Keys, passwords and user data passed through the simulator. The page must show none of them.
 func TestNoSecrets(t *testing.T) {
 	e := newEnv(t)
 	const userData, private = "Y2FuYXJ5LXVzZXJkYXRh", "canary-private-key-3f2"

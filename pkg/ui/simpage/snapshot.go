@@ -19,16 +19,17 @@ import (
 type state struct {
 	now     time.Time
 	objects simulator.Objects
-	calls   []simulator.Call // of the last minute, and enough for the time line; the newest first
+	calls   []simulator.Call // newest first: those of the last minute, and enough for the time line
 	armed   []simulator.ArmedFault
 	own     map[string]int
 	speed   float64
 }
 
-// manyMembers is from how many members on a rule that leads to all VMs of an owner has one link for all of them.
+// manyMembers is the number of members from which a rule that leads to all VMs of an owner gets one link for all of
+// them.
 const manyMembers = 20
 
-// snapshot maps the simulator to what the page shows. It is pure.
+// snapshot returns what the page shows. It has no side effects.
 func snapshot(s state) model.Snapshot {
 	m := &mapping{ids: map[string]string{}, vms: map[string]*simulator.VMInfo{}, owned: map[string]int{}}
 	for i := range s.objects.VMs {
@@ -63,18 +64,22 @@ func snapshot(s state) model.Snapshot {
 	}
 
 	return model.Snapshot{
-		SchemaVersion: model.SchemaVersion, At: s.now.UTC(), Title: title, Objects: m.objects, Links: m.linked(),
-		Timeline: timeline(s.calls, m.ids),
-		Calls:    perMinute(s.calls, s.now),
-		Faults:   faults(s.armed, s.own),
-		Speed:    s.speed,
-		Views:    []string{"timeline"},
+		SchemaVersion: model.SchemaVersion,
+		At:            s.now.UTC(),
+		Title:         title,
+		Objects:       m.objects,
+		Links:         m.linked(),
+		Timeline:      timeline(s.calls, m.ids),
+		Calls:         perMinute(s.calls, s.now),
+		Faults:        faults(s.armed, s.own),
+		Speed:         s.speed,
+		Views:         []string{"timeline"},
 	}.Sorted()
 }
 
 // mapping collects objects and links.
 type mapping struct {
-	ids     map[string]string // of the page by those of CloudStack
+	ids     map[string]string // the page's object IDs by CloudStack's ids
 	vms     map[string]*simulator.VMInfo
 	owned   map[string]int // number of VMs by owner
 	objects []model.Object
@@ -88,7 +93,7 @@ func (m *mapping) add(id string, o model.Object) {
 	m.ids[id], m.objects = o.ID, append(m.objects, o)
 }
 
-// link links two objects of CloudStack, if both exist.
+// link links two objects of CloudStack by their ids. linked drops the link if one of them does not exist.
 func (m *mapping) link(from, to, label string, health model.Health) {
 	m.links = append(m.links, model.Link{From: from, To: to, Label: label, Health: health})
 }
@@ -124,9 +129,8 @@ func (m *mapping) network(n *simulator.NetworkInfo) {
 func (m *mapping) vm(vm *simulator.VMInfo) {
 	o := model.Object{
 		Kind: model.KindVM, Name: vm.Name, Group: vm.Owner,
-		Facts: model.Facts("id", vm.ID, "owner", vm.Owner, "state", vm.State, "offering", vm.Offering, "template",
-			vm.Template, "zone", vm.Zone,
-			"host", vm.Host, "tags", strings.Join(vm.Tags, ", ")),
+		Facts: model.Facts("id", vm.ID, "owner", vm.Owner, "state", vm.State, "offering", vm.Offering,
+			"template", vm.Template, "zone", vm.Zone, "host", vm.Host, "tags", strings.Join(vm.Tags, ", ")),
 		Commands: cmk("list virtualmachines", vm.ID),
 	}
 
@@ -162,8 +166,9 @@ func vmHealth(state string) model.Health {
 func (m *mapping) address(a *simulator.AddressInfo) {
 	o := model.Object{
 		Kind: model.KindAddress, Name: a.Address, Group: a.Owner, Health: model.HealthOK,
-		Facts: append(model.Facts("id", a.ID, "owner", a.Owner, "state", a.State, "VPC", a.VPC, "tags",
-			strings.Join(a.Tags, ", ")),
+		Facts: append(
+			model.Facts("id", a.ID, "owner", a.Owner, "state", a.State, "VPC", a.VPC,
+				"tags", strings.Join(a.Tags, ", ")),
 			model.Facts("firewall", strings.Join(a.Open, "; "))...),
 		Commands: cmk("list publicipaddresses", a.ID),
 	}
@@ -194,8 +199,8 @@ func (m *mapping) rule(r *simulator.RuleInfo) {
 		Health: model.HealthOK,
 		Label:  r.Name,
 		Facts: model.Facts("Rule", r.Name, "id", r.ID, "owner", r.Owner, "state", r.State, "protocol", r.Protocol,
-			"algorithm", r.Algorithm,
-			"sources", cmp.Or(r.Sources, "all"), "internal address", r.Internal, "tags", strings.Join(r.Tags, ", ")),
+			"algorithm", r.Algorithm, "sources", cmp.Or(r.Sources, "all"), "internal address", r.Internal,
+			"tags", strings.Join(r.Tags, ", ")),
 		Commands: cmk("list loadbalancerrules", r.ID),
 	}
 
@@ -225,7 +230,7 @@ func (m *mapping) rule(r *simulator.RuleInfo) {
 	m.members(r)
 }
 
-// members links a rule with its members, or with all VMs of an owner at once.
+// members links a rule with its members, or with one group if they are all VMs of an owner.
 func (m *mapping) members(r *simulator.RuleInfo) {
 	owner := ""
 	all := len(r.Members) >= manyMembers

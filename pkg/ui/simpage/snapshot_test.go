@@ -19,7 +19,7 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// find returns the object of an ID.
+// find returns the object with an ID.
 func find(t *testing.T, s model.Snapshot, id string) model.Object {
 	t.Helper()
 	i := slices.IndexFunc(s.Objects, func(o model.Object) bool { return o.ID == id })
@@ -27,7 +27,7 @@ func find(t *testing.T, s model.Snapshot, id string) model.Object {
 	return s.Objects[i]
 }
 
-// TestExample: the example world, as the simulator itself describes it.
+// TestExample compares the snapshot of the example world with the simulator's own description.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	sim, err := simulator.New(simulator.Options{World: simulator.ExampleWorld()})
@@ -121,8 +121,8 @@ func rule(ruleState string, members ...string) func(*simulator.Objects) {
 	}
 }
 
-// TestLinksLead: both ends of each link exist, also where CloudStack's answer names an object that is gone; a rule for
-// all VMs of a large account has one link.
+// TestLinksLead: both ends of each link exist, even if CloudStack's answer names an object that no longer exists. A
+// rule for all VMs of a large account has one link.
 func TestLinksLead(t *testing.T) {
 	t.Parallel()
 	o := simulator.Objects{

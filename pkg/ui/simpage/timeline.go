@@ -15,24 +15,22 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// timelineCalls is how many calls the time line has at most, before calls that repeat become one entry.
+// timelineCalls is how many calls the time line has at most, before repeated calls become one entry.
 const timelineCalls = 300
 
-// subjects are the parameters that name the object of a call, the most telling first.
+// subjects are the parameters that name the object of a call, in order of preference.
 var subjects = []string{"id", "lbruleid", "publicipid", "ipaddressid", "virtualmachineid", "networkid",
 	"associatednetworkid"}
 
-// shown are the parameters that the time line shows. The ledger has no keys and passwords; others, such as user data,
-// are not shown either.
+// shown are the parameters that the time line shows. The ledger omits keys and passwords; other parameters, such as
+// user data, are left out here.
 var shown = []string{
 	"name", "id", "ids", "ipaddress", "publicipid", "ipaddressid", "lbruleid", "publicport", "privateport", "startport",
-	"endport", "protocol", "algorithm",
-	"cidrlist", "virtualmachineid", "virtualmachineids", "networkid", "vpcid", "zoneid", "resourceids", "resourcetype",
-	"max", "account", "projectid",
+	"endport", "protocol", "algorithm", "cidrlist", "virtualmachineid", "virtualmachineids", "networkid", "vpcid",
+	"zoneid", "resourceids", "resourcetype", "max", "account", "projectid",
 }
 
-// timeline turns calls, the newest first, into entries. The same call with the same result several times in a row is
-// one entry.
+// timeline turns calls, newest first, into entries. Identical calls in a row with the same result become one entry.
 func timeline(calls []simulator.Call, ids map[string]string) []model.Entry {
 	var out []model.Entry
 	for i := range min(len(calls), timelineCalls) {
@@ -80,7 +78,7 @@ func entry(c *simulator.Call, ids map[string]string) model.Entry {
 	return e
 }
 
-// outcome says how a call ended, and whether that was a failure.
+// outcome describes the result of a call and reports whether the call failed.
 func outcome(c *simulator.Call) (text string, failed bool) {
 	switch {
 	case c.Status == 0:

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package terminal keeps text from outside from controlling a terminal: names, messages and versions of Kubernetes and
-// CloudStack, which anybody may have written. All that csccm writes to a terminal goes through a Writer.
+// Package terminal prevents untrusted text from controlling a terminal: names, messages and versions from Kubernetes
+// and CloudStack can be written by anyone. All that csccm writes to a terminal goes through a Writer.
 package terminal
 
 import (
@@ -19,16 +19,16 @@ import (
 	"github.com/csccm/csccm/pkg/redact"
 )
 
-// mark encloses control sequences of the program itself. Text from outside cannot contain it.
+// mark encloses control sequences of the program itself. Untrusted text cannot contain it, because it is random.
 var mark = "\x00" + rand.Text() + "\x00"
 
-// Own marks a control sequence of the program itself, such as a colour, which a Writer lets through. It must not
-// contain text from outside.
+// Own marks a control sequence of the program itself, such as a colour, so that a Writer does not escape it. The
+// sequence must not contain untrusted text.
 func Own(sequence string) string { return mark + sequence + mark }
 
-// Plain replaces what does not print by escapes: control characters except newline and tab, marks of direction and
-// other invisible characters, line separators. An escape is that of JSON, so that JSON keeps its meaning. Bytes that
-// are not UTF-8 become U+FFFD.
+// Plain escapes what does not print: control characters except newline and tab, direction marks and other invisible
+// characters, line separators. Escapes are those of JSON, so that JSON keeps its meaning. Bytes that are not UTF-8
+// become U+FFFD.
 func Plain(s string) string {
 	if strings.IndexFunc(s, escapes) < 0 {
 		return s
@@ -52,28 +52,29 @@ func Plain(s string) string {
 	return b.String()
 }
 
-// Line is Plain for text that must stay within a line, such as a name in a table.
+// Line is like Plain but also escapes newlines and tabs, for text that must stay on one line, such as a name in a
+// table.
 func Line(s string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Plain(s))
 }
 
-// escapes reports whether a character is escaped; invalid UTF-8 counts as one that is.
+// escapes reports whether Plain escapes or replaces r; true for invalid UTF-8.
 func escapes(r rune) bool {
 	return r != '\n' && r != '\t' && !unicode.IsGraphic(r) || r == utf8.RuneError
 }
 
 type writer struct {
 	io.Writer
-	rest []byte // the beginning of a character or mark, whose end comes with the next Write
-	own  bool   // after the first of a pair of marks
+	rest []byte // the beginning of a character or mark that the next Write completes
+	own  bool   // between a pair of marks
 }
 
-// file is a writer of a terminal or file, which keeps its descriptor: styles depend on it.
+// file is a writer that keeps the descriptor of its terminal or file: styles depend on it.
 type file struct{ *writer }
 
 func (f file) Fd() uintptr { return f.Writer.(interface{ Fd() uintptr }).Fd() } //nolint:forcetypeassert // see Writer
 
-// Writer returns a writer that escapes as Plain does and removes passwords from URLs, except in what Own marks.
+// Writer returns a writer that escapes like Plain and removes passwords from URLs, except in text that Own marked.
 func Writer(w io.Writer) io.Writer {
 	switch w := w.(type) {
 	case *writer, file:
@@ -84,7 +85,7 @@ func Writer(w io.Writer) io.Writer {
 	return &writer{Writer: w}
 }
 
-// Raw returns what Writer was given, for a program that draws on the terminal itself.
+// Raw returns the writer that was passed to Writer, for a program that draws on the terminal itself.
 func Raw(w io.Writer) io.Writer {
 	switch w := w.(type) {
 	case file:
@@ -123,7 +124,7 @@ func (w *writer) write(out *strings.Builder, text []byte) {
 	}
 }
 
-// begun returns how many bytes at the end may be the beginning of a mark or character.
+// begun returns how many bytes at the end of text may be the beginning of a mark or character.
 func begun(text []byte) int {
 	if i := bytes.LastIndexByte(text, 0); i >= 0 &&
 		len(text)-i < len(mark) &&

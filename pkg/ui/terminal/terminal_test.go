@@ -49,7 +49,7 @@ func TestSecurityWriterEscapes(t *testing.T) {
 	assert.Equal(t, `a\nb\u001b`, Line("a\nb\x1b"))
 }
 
-// JSON says the same before and after.
+// The writer must not change the meaning of JSON.
 func TestSecurityWriterKeepsJSON(t *testing.T) {
 	t.Parallel()
 	in := map[string]string{"name": "\x1b[2J\u009b\u202e\U000e0041\u2028\x7f\n"}

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// MinWrap is the narrowest text column; below it lines run over rather than become a ladder.
+// MinWrap is the smallest width at which Wrap breaks lines. In narrower columns lines overflow.
 const MinWrap = 20
 
 // Wrap breaks text into lines of at most width columns, at blanks; a word longer than the width
@@ -55,7 +55,7 @@ func wrapLine(line string, width int) []string {
 	return append(out, cur.String())
 }
 
-// Cut shortens text to a width; 0 or less means no limit.
+// Cut shortens text to width; a width of 0 or less means no limit.
 func Cut(text string, width int) string {
 	const dots = "..."
 	runes := []rune(text)

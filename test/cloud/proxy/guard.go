@@ -13,9 +13,9 @@ import (
 	"sync"
 )
 
-// Guard decides about every call to a cloud that others use, too. It lets a call that changes something pass only if
-// this run created every object that the call names. Nothing else confines csccm when it has a root administrator's
-// credentials, or a run that uses a user's own account.
+// Guard checks every call to a cloud that others use, too. It allows a call that changes something only if this run
+// created every object that the call names. When csccm has a root administrator's credentials, or the run uses a
+// user's own account, nothing else confines csccm.
 type Guard struct {
 	prefix string
 
@@ -36,7 +36,7 @@ func (g *Guard) Home(account, domainID string) {
 	g.home.account, g.home.domainID = account, domainID
 }
 
-// Adopt adds an object that an earlier process of this run created.
+// Adopt adds an object that an earlier process of this run created to the run's objects.
 func (g *Guard) Adopt(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,11 +68,11 @@ func reads(command string) bool {
 	return slices.Contains(others, command) || strings.HasPrefix(command, "list") && !slices.Contains(changing, command)
 }
 
-// The commands that change something and that a run may send; any other is refused. Every parameter that names objects
-// must name objects of the run.
+// The commands that change something and that a run may send; all others are refused. Every parameter that names
+// objects must name objects of the run.
 var (
-	// named are the commands that create an object with a name, which must have the run's prefix. All other commands
-	// must name an object of the run.
+	// named are the commands that create an object with a name. The name must have the run's prefix. All other
+	// commands must name an object of the run.
 	named  = strings.Fields(`createDomain createAccount createProject createRole createNetwork createVPC deployVirtualMachine uploadSslCert`)
 	others = strings.Fields(`associateIpAddress createFirewallRule createLoadBalancerRule assignToLoadBalancerRule removeFromLoadBalancerRule
 		createLoadBalancer createPortForwardingRule createUser registerUserKeys getUserKeys updateUser deleteUser
@@ -84,8 +84,8 @@ var (
 		deleteLBStickinessPolicy
 		deleteLoadBalancer assignCertToLoadBalancer removeCertFromLoadBalancer deleteSslCert updatePortForwardingRule
 		deletePortForwardingRule createTags deleteTags`)
-	// free are, by command, the parameters that may name objects of others: what the cloud offers to all users, or a
-	// default ACL list. A parameter without a command names nothing that a call could change.
+	// free lists, by command, the parameters that may name objects of others: offerings for all users, or a default
+	// ACL list. The parameters under "" name nothing that a call could change.
 	free = map[string][]string{
 		"": {"zoneid", "serviceofferingid", "templateid", "networkofferingid", "vpcofferingid",
 			"jobid", "customjobid"},
@@ -140,15 +140,14 @@ func (g *Guard) judge(command string, params url.Values) error {
 	return nil
 }
 
-// owners are the members of an object in an answer that name its container. An object in a container of the run belongs
+// owners are the fields of an object in an answer that name its container. An object in a container of the run belongs
 // to the run.
 var owners = []string{
 	"domainid", "projectid", "parentdomainid", "networkid", "associatednetworkid", "vpcid", "publicipid",
-	"publicipaddressid", "ipaddressid",
-	"virtualmachineid", "accountid", "aclid", "sourceipaddressnetworkid",
+	"publicipaddressid", "ipaddressid", "virtualmachineid", "accountid", "aclid", "sourceipaddressnetworkid",
 }
 
-// Learn adds the run's objects in an answer: the object that a call created, and objects in a container of the run.
+// Learn adds the run's objects in an answer: the object that the call created, and objects in a container of the run.
 func (g *Guard) Learn(command string, answer any) {
 	known := slices.Contains(named, command) || slices.Contains(others, command)
 	made := known &&

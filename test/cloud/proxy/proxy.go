@@ -38,10 +38,10 @@ import (
 type Options struct {
 	// Upstream is the URL of the CloudStack API.
 	Upstream string
-	// CAFile is a file of PEM certificates that sign the server's certificate; empty means those of the system.
+	// CAFile is a PEM file of CA certificates that sign the server's certificate; empty means the system's CAs.
 	CAFile string
 	Guard  *Guard
-	// Contract is compared with the answers; nil compares nothing.
+	// Contract is what answers are compared with; nil compares nothing.
 	Contract *shape.Contract
 	// Recorder records answers with unknown shapes; may be nil.
 	Recorder *shape.Recorder
@@ -73,7 +73,7 @@ type Call struct {
 	Fault   Fault
 
 	params url.Values // not kept: they contain keys
-	after  func()     // runs once CloudStack has answered, before the caller learns of it
+	after  func()     // runs after CloudStack has answered, before the caller gets the answer
 }
 
 // Changes reports whether the call changes something.
@@ -106,9 +106,9 @@ func New(o Options) (_ *Proxy, err error) {
 			query := r.Out.URL.RawQuery
 			*r.Out.URL = *u
 			r.Out.URL.RawQuery, r.Out.Host = query, ""
-			r.Out.Header.Del("Accept-Encoding") // the transport asks for what it can read
+			r.Out.Header.Del("Accept-Encoding") // the transport requests an encoding that it can decode
 		},
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { cut() }, // as the product would have seen it
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { cut() }, // as without the proxy
 	}
 
 	return p, nil
@@ -175,7 +175,7 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 	case None, LoseAnswer: // CloudStack does its work
 	}
 
-	// Learn what CloudStack has done even if the caller does not wait for the answer.
+	// Learn what CloudStack has done even if the caller stops waiting for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), upstreamLimit)
 	defer cancel()
 	p.upstream.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callKey{}, call)))
@@ -184,7 +184,7 @@ func (p *Proxy) serve(who string, w http.ResponseWriter, r *http.Request) {
 // callKey is the key of a request's call in its context.
 type callKey struct{}
 
-// answered processes CloudStack's answer to a call before the caller gets it. With an error, the caller gets no answer.
+// answered processes CloudStack's answer before the caller gets it. After an error, the caller gets no answer.
 func (p *Proxy) answered(resp *http.Response) error {
 	call, _ := resp.Request.Context().Value(callKey{}).(*Call)
 	body, err := io.ReadAll(resp.Body)
@@ -194,7 +194,7 @@ func (p *Proxy) answered(resp *http.Response) error {
 
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 
-	// A browser would not send cookies for https only over this proxy's http.
+	// The proxy serves http, over which clients do not send cookies with the attribute Secure.
 	for i, c := range resp.Header["Set-Cookie"] {
 		resp.Header["Set-Cookie"][i] = strings.NewReplacer("; Secure", "", ";Secure", "", "; secure", "").Replace(c)
 	}
@@ -270,7 +270,7 @@ func (p *Proxy) Since(m Mark) Calls {
 	return slices.DeleteFunc(slices.Clone(p.calls[m:]), func(c Call) bool { return c.Who != Product })
 }
 
-// Unknown returns the shapes that no recording has, in the order in which they were seen.
+// Unknown returns the shapes that are in no recording, in the order in which they were seen.
 func (p *Proxy) Unknown() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,13 +280,13 @@ func (p *Proxy) Unknown() []string {
 // Calls is a sequence of calls.
 type Calls []Call
 
-// WithoutPolls returns the calls without queries for jobs.
+// WithoutPolls returns the calls without queries of jobs.
 func (c Calls) WithoutPolls() Calls {
 	return slices.DeleteFunc(slices.Clone(c),
 		func(c Call) bool { return c.Command == "queryAsyncJobResult" || c.Command == "listAsyncJobs" })
 }
 
-// String returns the counts by command, the highest first.
+// String returns the counts by command, highest first.
 func (c Calls) String() string {
 	counts := map[string]int{}
 	for _, it := range c {
@@ -327,8 +327,8 @@ func (p *Proxy) SetFault(f func(*Call) Fault) (undo func()) {
 	return func() { p.fault.Store(nil) }
 }
 
-// Random returns a function that fails one share of the calls and loses the answers of another. A seed always gives the
-// same sequence.
+// Random returns a function that fails a share of the calls and loses the answers of another share. The same seed
+// gives the same sequence.
 func Random(seed uint64, fail, lose float64) func(*Call) Fault {
 	r := rand.New(rand.NewPCG(seed, 1)) // #nosec G404 -- the same for the same seed
 	return func(*Call) Fault {
@@ -343,8 +343,8 @@ func Random(seed uint64, fail, lose float64) func(*Call) Fault {
 }
 
 // CrashAt loses the answer of the k-th call (from 1), or without every of the k-th call that changes something. It
-// calls crash with the command before the caller learns that its connection has closed. Later calls are not forwarded,
-// because a crashed process makes none.
+// calls crash with the command before the caller notices that its connection has closed. Later calls are not
+// forwarded, because a crashed process makes none.
 func CrashAt(k int, every bool, crash func(at string)) func(*Call) Fault {
 	n := 0
 	return func(c *Call) Fault {

@@ -63,7 +63,7 @@ func post(ctx context.Context, to string, pairs ...string) (*http.Response, stri
 	return resp, string(body), err
 }
 
-// TestForeignObjectsAreNotReached: the guard answers in place of CloudStack, which does not get the call.
+// TestForeignObjectsAreNotReached: the guard answers instead of CloudStack, which does not receive the call.
 func TestForeignObjectsAreNotReached(t *testing.T) {
 	t.Parallel()
 	s, reached := upstream(t)
@@ -105,7 +105,8 @@ func TestForeignObjectsAreNotReached(t *testing.T) {
 	assert.Len(t, p.Since(0), 4)
 }
 
-// TestFaults: a call that fails is not forwarded. A call whose answer is lost is, and the guard knows what it created.
+// TestFaults: a call that fails is not forwarded. A call whose answer is lost is forwarded, and the guard knows what
+// it created.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	s, reached := upstream(t)
@@ -195,7 +196,7 @@ func learned(t *testing.T) *Guard {
 	return g
 }
 
-// TestGuardRefusesForeignObjects tries calls that a bug in the suite or in the product could make.
+// TestGuardRefusesForeignObjects makes calls that a bug in the suite or in the product could cause.
 func TestGuardRefusesForeignObjects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -269,7 +270,7 @@ func TestGuardOfAPlainUser(t *testing.T) {
 		t.Error("another account passes")
 	}
 
-	// What is in the account already is not the run's.
+	// Objects that were in the account before do not belong to the run.
 	var list any
 	require.NoError(t,
 		json.Unmarshal([]byte(`{"x":{"network":[{"id":"`+foreign2+`","domainid":"`+foreign+`","account":"k8s"}]}}`),

@@ -19,14 +19,14 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Recorder writes one recording for each new shape, without ids and secrets.
+// Recorder writes one recording for each new shape, with ids and secrets replaced.
 type Recorder struct {
 	dir   string
 	count map[string]int
-	seen  map[*regexp.Regexp]map[string]string // replacements by text: equal texts in two answers stay equal
+	seen  map[*regexp.Regexp]map[string]string // replacements by original text, so that equal texts stay equal
 }
 
-// NewRecorder returns a recorder that writes to a folder, which it creates.
+// NewRecorder creates the folder and returns a recorder that writes to it.
 func NewRecorder(dir string) (*Recorder, error) {
 	return &Recorder{
 		dir:   dir,
@@ -57,7 +57,7 @@ func (r *Recorder) Write(
 		p[k] = strings.Join(v, ",")
 	}
 
-	// like the existing recordings
+	// Remove the parameters that the existing recordings omit.
 	for _, k := range []string{"command", "response", "apikey", "signature", "sessionkey"} {
 		delete(p, k)
 	}
@@ -76,11 +76,11 @@ var (
 	uuid = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	ipv4 = regexp.MustCompile(`\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b`)
 	mac  = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(:[0-9a-f]{2}){5}\b`)
-	// keyLike are values of the length and kind of API keys, wherever they stand.
+	// keyLike matches values with the length and characters of API keys, wherever they occur.
 	keyLike = regexp.MustCompile(`[A-Za-z0-9_-]{64,}`)
 
-	// secrets are the members and parameters that are never written; places are those with names of the operator's
-	// machines and sites.
+	// secrets are fields and parameters that are never written. places are those that name the operator's machines and
+	// sites.
 	secrets = strings.Fields(`apikey secretkey signature sessionkey password privatekey userapikey certificate certchain jsessionid username email
 		sshkey userdata publickey`)
 	places = strings.Fields("zonename hostname podname clustername instancename domain domainpath domainname " +
@@ -89,8 +89,8 @@ var (
 
 const redacted = "REDACTED"
 
-// clean returns a copy of a JSON value without ids, addresses, secrets and names of sites; key is the name of its
-// member.
+// clean returns a copy of a JSON value in which ids, addresses, secrets and names of sites are replaced. key is the
+// name of the value's field.
 func (r *Recorder) clean(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -129,7 +129,7 @@ func (r *Recorder) clean(key string, v any) any {
 	return s
 }
 
-// replace replaces each match by a number in a format. It keeps netmasks, and matches that are no addresses.
+// replace replaces each match by a number in a format. It keeps netmasks and matches that are not addresses.
 func (r *Recorder) replace(what *regexp.Regexp, s, format string) string {
 	if r.seen[what] == nil {
 		r.seen[what] = map[string]string{}

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shape compares the shape of a server's answers, which is their members and types, with the shape of the
-// simulator's answers. The simulator's own tests prove that it answers the calls in pkg/simulator/testdata/golden like
-// the recorded server, so these recordings are the contract.
+// Package shape compares the shape of a server's answers (their fields and types) with the shape of the simulator's
+// answers. The contract are the recordings in pkg/simulator/testdata/golden: the simulator's own tests prove that it
+// answers these calls like the recorded server.
 package shape
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// errorOf is the name for all errors: they have the same shape for every command.
+// errorOf is the command name under which all errors are stored: they have the same shape for every command.
 const errorOf = "any refusal"
 
-// freeKeys are objects whose members are named by users or by the configuration.
+// freeKeys are objects whose field names are chosen by users or the configuration.
 var freeKeys = []string{"details", "params", "resourcedetails", "accountdetails", "resources"}
 
-// types are the types of members, by command and path.
+// types are the types of fields, by command and path.
 type types map[string]map[string][]string
 
 // add adds a type; it reports whether the type is new.
@@ -40,16 +40,16 @@ func (t types) add(command, path, kind string) bool {
 	return true
 }
 
-// Contract holds the known members and their types.
+// Contract holds the known fields and their types.
 type Contract struct{ known, learned types }
 
-// simulatorShapes are shapes of the simulator that no recording has, as a run of the suite against it saw them.
+// simulatorShapes are shapes of the simulator that are in no recording, collected by a run of the suite against it.
 //
 //go:embed simulator.json
 var simulatorShapes []byte
 
-// Load returns the contract of folders of recordings. With simulator it also contains the simulator's shapes where
-// nothing was recorded.
+// Load returns the contract of folders of recordings. With simulator, it also contains the simulator's shapes that are
+// in no recording.
 func Load(simulator bool, dirs ...string) (_ *Contract, err error) {
 	defer must.Return(&err)
 	c := &Contract{types{}, types{}}
@@ -69,15 +69,15 @@ func Load(simulator bool, dirs ...string) (_ *Contract, err error) {
 	return c, nil
 }
 
-// Save writes what Check has learned in the format of simulator.json.
+// Save writes the shapes that Check has added, in the format of simulator.json.
 func (c *Contract) Save(path string) (err error) {
 	defer must.Return(&err)
 	text := must.Get(json.MarshalIndent(c.learned, "", " "))
 	return os.WriteFile(path, append(text, '\n'), 0o644) // #nosec G306 -- a file of the checkout
 }
 
-// Check returns the members of an answer that the contract does not have, and adds them to it. A command that was never
-// recorded is one difference; so is a member with all its children.
+// Check returns the fields of an answer that the contract lacks, and adds them to it. A command that was never
+// recorded counts as one difference, and so does a field with all its children.
 func (c *Contract) Check(command string, answer any) (unknown []string) {
 	var reported []string // prefixes
 	each(command, answer, func(command, path, kind string) {
@@ -102,8 +102,7 @@ func (c *Contract) Check(command string, answer any) (unknown []string) {
 	return unknown
 }
 
-// each calls f for each member of an answer, parents first. It omits the name of the wrapper, which follows from the
-// command.
+// each calls f for each field of an answer, parents first. It omits the top-level key, which follows from the command.
 func each(command string, answer any, f func(command, path, kind string)) {
 	envelope, ok := answer.(map[string]any)
 	if !ok {
@@ -156,7 +155,7 @@ func job(command, path string, v map[string]any, f func(command, path, kind stri
 	walk("job of "+class, "", result, f)
 }
 
-// classOf is the name of the Java class of a job's command, without its endings.
+// classOf returns the name of the Java class of a job's command, without its suffixes.
 func classOf(job map[string]any) string {
 	class, _ := job["cmd"].(string)
 	return strings.TrimSuffix(strings.TrimSuffix(class[strings.LastIndexByte(class, '.')+1:], "ByAdmin"), "Cmd")

@@ -53,7 +53,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestRecorder writes a recording in which no id, key, address or name of a place is left.
+// TestRecorder writes a recording that contains no id, key, address or name of a place.
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -46,13 +46,13 @@ type place struct {
 	installedBy            string
 }
 
-// nodesOfPlace is how many VMs a cluster starts with.
+// nodesOfPlace is the number of VMs that a cluster starts with.
 const nodesOfPlace = 3
 
-// nodeGrace is how long a node may miss its heartbeats on a busy machine.
+// nodeGrace is the time for which a node may miss heartbeats on a busy machine.
 const nodeGrace = 25 * time.Second
 
-// at returns a place. It creates the place on first use.
+// at returns the place of a kind, and creates it on first use.
 func (r *Run) at(ctx context.Context, kind string) *place {
 	p := r.places[kind]
 	if p == nil {
@@ -142,8 +142,8 @@ func (p *place) stop() {
 }
 
 const (
-	stepLimit    = 4 * time.Minute  // of one wait, with slow routers
-	quickLimit   = 75 * time.Second // of one wait with a simulator
+	stepLimit    = 4 * time.Minute  // of one wait, for slow routers
+	quickLimit   = 75 * time.Second // of one wait, with a simulator
 	interruptFor = 15 * time.Second
 	secretName   = "cloudstack-secret" // #nosec G101 -- a name
 	deployment   = "cloudstack-cloud-controller-manager"
@@ -179,7 +179,7 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// secretFile writes a secret for csccm to a file in the run's folder, which is removed with the run.
+// secretFile writes a secret for csccm to a file in the run's folder, which is removed after the run.
 func (p *place) secretFile(name, text string) string {
 	path := filepath.Join(p.home, name)
 	must.OK(os.WriteFile(path, []byte(text+"\n"), 0o600))
@@ -248,7 +248,7 @@ func (e *env) uninstall(more ...string) {
 	e.installed = false
 }
 
-// until retries try until it succeeds.
+// until retries try until it succeeds or the time limit is reached.
 func (e *env) until(what string, try func()) {
 	limit := stepLimit
 	if e.simulator != nil {

@@ -35,13 +35,13 @@ type Options struct {
 	Who    world.Credentials
 	CAFile string
 	Zone   string
-	// Record is a folder for answers with unknown shapes; empty writes none.
+	// Record is a folder for answers with unknown shapes; empty: they are not written.
 	Record string
-	// Shapes is the file to which shapes of the simulator are written that no recording has.
+	// Shapes is the file for the simulator's shapes that are in no recording.
 	Shapes string
 	// JournalDir is the folder of journals.
 	JournalDir string
-	// Profile is how long a simulator's calls take.
+	// Profile is the simulator's latency profile.
 	Profile string
 	// Version is the CloudStack release that the simulator simulates; empty means the newest.
 	Version string
@@ -62,7 +62,7 @@ type Run struct {
 	proxy     *proxy.Proxy
 	world     *world.World
 	journal   *world.Journal
-	// suiteURL and productURL are where the API is reached.
+	// suiteURL and productURL are the proxy's URLs of the API.
 	suiteURL, productURL string
 	places               map[string]*place
 	contract             *shape.Contract
@@ -73,7 +73,7 @@ type Run struct {
 // simulatorLogin is the login of the simulator's administrator.
 var simulatorLogin = world.Credentials{User: "admin", Password: "password"}
 
-// Start inspects the cloud and creates the run's domain and account. The caller must stop the returned run, also after
+// Start inspects the cloud and creates the run's domain and account. The caller must stop the returned run, even after
 // an error.
 func Start(ctx context.Context, o Options) (*Run, error) {
 	r := &Run{Options: o, id: world.NewRun(), started: time.Now(), places: map[string]*place{}}
@@ -185,11 +185,11 @@ func (r *Run) clean(ctx context.Context) (err error) {
 		return nil
 	}
 
-	// Only this run used the simulator, so it must be as it was before.
+	// Only this run used the simulator, so nothing may be left in it.
 	for _, l := range [][2]string{
 		{"listVirtualMachines", "virtualmachine"}, {"listNetworks", "network"}, {"listVPCs", "vpc"},
-		{"listLoadBalancerRules", "loadbalancerrule"},
-		{"listFirewallRules", "firewallrule"}, {"listProjects", "project"},
+		{"listLoadBalancerRules", "loadbalancerrule"}, {"listFirewallRules", "firewallrule"},
+		{"listProjects", "project"},
 	} {
 		left := c.API.List(ctx, l[0], l[1], world.Params{"listall": "true"})
 		must.Be(len(left) == 0, "%s: %d objects are left", l[0], len(left))
@@ -208,39 +208,41 @@ func (r *Run) Report(results []Result, left error) *Report {
 		Kubernetes: plane.Newest.Release(),
 		Results:    results,
 		Took:       time.Since(r.started),
-		Unknown:    r.proxy.Unknown(), Refused: r.guard.Refused(), Left: left,
+		Unknown:    r.proxy.Unknown(),
+		Refused:    r.guard.Refused(),
+		Left:       left,
 	}
 }
 
-// The verdicts. A scenario that the cloud does not support is not passed.
+// The verdicts. A scenario that the cloud does not support has not passed.
 const (
 	passed = "ok"
 	failed = "**failed**"
 	unable = "cannot"
 )
 
-// Result of one scenario.
+// Result is the result of one scenario.
 type Result struct {
 	Name    string
 	Verdict string
 	Took    time.Duration
-	// Calls are those of the product.
+	// Calls is the number of the product's calls.
 	Calls int
-	// Seen is a note of the scenario, the reason why it is not supported here, or its error.
+	// Seen is a note of the scenario, the reason why the cloud does not support it, or its error.
 	Seen string
 }
 
-// Report of a run.
+// Report is the report of a run.
 type Report struct {
 	// Cloud, Version and Kubernetes describe the environment.
 	Cloud, Version, Kubernetes string
 	Took                       time.Duration
 	Results                    []Result
-	// Unknown are shapes of answers that are not recorded.
+	// Unknown are shapes of answers that are in no recording.
 	Unknown []string
 	// Refused are the calls that the guard stopped.
 	Refused []string
-	// Left says why objects may remain in the cloud.
+	// Left is the reason why objects may remain in the cloud.
 	Left error
 }
 
@@ -269,7 +271,7 @@ func (r *Report) Markdown() string {
 
 	b.WriteString("| scenario | result | seconds | calls | what was seen |\n|---|---|---|---|---|\n")
 	for _, x := range r.Results {
-		// does not end the table's cell
+		// A | would end the table's cell.
 		seen := strings.ReplaceAll(strings.Join(strings.Fields(x.Seen), " "), "|", "\\|")
 		fmt.Fprintf(&b, "| %s | %s | %.1f | %d | %s |\n", x.Name, x.Verdict, x.Took.Seconds(), x.Calls, seen)
 	}
@@ -289,10 +291,10 @@ func (r *Report) Markdown() string {
 	return b.String()
 }
 
-// AllRuns makes Clean remove the objects of all runs that it finds in the cloud.
+// AllRuns makes Clean remove the objects of all runs that are found in the cloud.
 const AllRuns = "all"
 
-// Clean removes the objects that runs left in a cloud: "" means the runs with a journal, otherwise one run or AllRuns.
+// Clean removes the objects that runs left in a cloud. which is one run, AllRuns, or "" for all runs with a journal.
 func Clean(ctx context.Context, o Options, which string) (err error) {
 	defer must.Return(&err)
 	journals := must.Get(world.Journals(o.JournalDir))
@@ -307,7 +309,7 @@ func Clean(ctx context.Context, o Options, which string) (err error) {
 		}
 	}
 
-	// Listing runs changes nothing, so the guard does not need to know a run.
+	// Listing runs changes nothing, so any run's guard will do.
 	must.OK(o.through(ctx, "none00", func(c *world.Cleaner) { there = world.Runs(ctx, c.API) }))
 	switch which {
 	case "":
@@ -344,7 +346,7 @@ func Clean(ctx context.Context, o Options, which string) (err error) {
 	return errors.Join(errs...)
 }
 
-// through runs a function with access through the proxy and the guard of a run.
+// through calls do with a cleaner whose calls go through the proxy and the guard of a run.
 func (o *Options) through(ctx context.Context, run string, do func(*world.Cleaner)) error {
 	g := proxy.NewGuard(world.PrefixOf(run))
 	err := must.Catch(func() {

@@ -19,10 +19,10 @@ import (
 // budgetPorts is the number of ports in the budgets.
 const budgetPorts = 10
 
-// quiet is the time without calls after which the controller counts as idle.
+// quiet is the time without calls after which the controller is considered idle.
 const quiet = time.Second
 
-// idle waits until the controller has made no call for a while.
+// idle waits until the controller is idle.
 func (e *env) idle() {
 	last, since := proxy.Mark(-1), time.Now()
 	e.until("the controller to be idle", func() {
@@ -33,8 +33,8 @@ func (e *env) idle() {
 	})
 }
 
-// spent runs a function while the controller is idle and waits until it is idle again. It returns the product's calls
-// and the time until done succeeded.
+// spent calls do while the controller is idle and waits until it is idle again. It returns the product's calls and the
+// duration of do.
 func (e *env) spent(do func()) (proxy.Calls, time.Duration) {
 	mark, begun := e.proxy.Mark(), time.Now()
 	do()
@@ -43,7 +43,7 @@ func (e *env) spent(do func()) (proxy.Calls, time.Duration) {
 	return e.proxy.Since(mark).WithoutPolls(), took
 }
 
-// budgets counts the calls in the life of a Service with 10 ports.
+// budgets counts the calls during the life of a Service with 10 ports.
 func budgets(e *env) string {
 	var numbers []string
 	for i := range budgetPorts {
@@ -59,11 +59,11 @@ func budgets(e *env) string {
 		e.rulesAre(ip, "the members to follow", func(rules map[string]rule) { complete(rules, all, serving) })
 	}
 
-	// Networks are read once in ten minutes, for all Services.
+	// Networks are read once every ten minutes for all Services. Let that happen before the calls are counted.
 	e.served("first")
 	e.idle()
 	create, remove := 6+2*budgetPorts, 5 // the address is read again before it is released
-	create++                             // one list with the outcome of all jobs, instead of a result for each job
+	create++                             // one list has the results of all jobs, instead of a query for each job
 	if e.vpcID != "" {                   // the tier's ACL list is read, too
 		create, remove = create+2, remove+1
 	}
@@ -91,9 +91,9 @@ func budgets(e *env) string {
 	return strings.Join(seen, "; ")
 }
 
-// byHand creates what the Service needs in the fastest known way. It submits rules and members one after the other and
-// waits for all of them together; then it creates one firewall rule or ACL item for all ports. Releasing the address
-// removes them.
+// byHand creates the objects of the Service in the fastest known way. It submits rules and members one after the other
+// and waits for all jobs together, and creates one firewall rule or ACL item for all ports. The release of the address
+// removes everything.
 func (e *env) byHand(numbers []string) (created, deleted time.Duration) {
 	user, begun := e.world.User, time.Now()
 	ip, id := e.acquire()
@@ -106,12 +106,14 @@ func (e *env) byHand(numbers []string) (created, deleted time.Duration) {
 
 	for _, n := range numbers {
 		r := submit("createLoadBalancerRule", world.Params{
-			"name":       "by-hand-" + n,
-			"publicipid": id,
-			"networkid":  e.networkID,
-			"algorithm":  "roundrobin",
-			"protocol":   "tcp",
-			"publicport": n, "privateport": "3" + n, "openfirewall": "false",
+			"name":         "by-hand-" + n,
+			"publicipid":   id,
+			"networkid":    e.networkID,
+			"algorithm":    "roundrobin",
+			"protocol":     "tcp",
+			"publicport":   n,
+			"privateport":  "3" + n,
+			"openfirewall": "false",
 		})
 		submit("assignToLoadBalancerRule", world.Params{"id": r.Text("id"), "virtualmachineids": e.vmIDs()})
 	}

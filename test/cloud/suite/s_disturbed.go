@@ -87,13 +87,13 @@ func (e *env) nothingStranded() {
 	}
 }
 
-// damage is a change by others and the check that it was repaired.
+// damage is a change by somebody else, and the check that it was repaired.
 type damage struct {
 	what     string
 	do, well func()
 }
 
-// driftPorts are the ports of the Service: each gets a damage of its own.
+// driftPorts are the ports of the Service: each port is damaged in another way.
 const driftPorts = "80,443,8443,9000"
 
 // drift damages a served Service in rounds, with all damages of a round at once, and waits for the repairs.
@@ -124,7 +124,7 @@ func drift(e *env) string {
 	return "repaired within rounds of 10 s: " + strings.Join(kinds, ", ")
 }
 
-// damages returns the rounds of damages. The last one releases the Service's address, so that the Service gets a new
+// damages returns the rounds of damages. The last round releases the Service's address, so that the Service gets a new
 // one.
 func (e *env) damages(ip string) [][]damage {
 	// onRule makes a call for the rule of a port.
@@ -186,11 +186,11 @@ func (e *env) damages(ip string) [][]damage {
 	}}}, released}
 }
 
-// aclOpen checks that the tier's list lets every client reach the forwarded ports of the Service.
+// aclOpen checks that the tier's ACL list allows every client to reach the forwarded ports of the Service.
 func (e *env) aclOpen() {
 	items := e.acl(e.aclID)
 	for _, p := range e.get("forwarded").Spec.Ports {
-		// The controller opens the public port or the node port in the ACL: either is enough here.
+		// The controller allows either the public port or the node port in the ACL.
 		open := slices.ContainsFunc(items, func(i cloudstack.NetworkACL) bool {
 			return i.StartPort <= int(p.NodePort) && int(p.NodePort) <= i.EndPort ||
 				i.StartPort <= int(p.Port) && int(p.Port) <= i.EndPort
@@ -206,8 +206,9 @@ const mostCrashPoints = 40
 // at every call.
 const deletionCalls = 4
 
-// crashPoints creates and deletes a Service repeatedly. Each time the controller is killed when CloudStack has executed
-// the k-th call that changes something, or the k-th call of a deletion; a new controller must finish the work.
+// crashPoints creates and deletes a Service repeatedly. Each time, the controller is killed after CloudStack has
+// executed the k-th call that changes something, or the k-th call of a deletion. A new controller must finish the
+// work.
 func crashPoints(e *env) string {
 	alone := e.byItself()
 	before := len(e.addresses())
@@ -220,10 +221,14 @@ func crashPoints(e *env) string {
 			begin, done func()
 			addresses   int
 		}{
-			{"creation", func() { e.create(name, "80,443") }, func() { e.serves(e.address(name), "80,443") },
-				before + 1},
-			{"deletion", func() { must.OK(e.services().Delete(e.ctx, name, metav1.DeleteOptions{})) },
-				func() { e.gone(name) }, before},
+			{
+				"creation", func() { e.create(name, "80,443") },
+				func() { e.serves(e.address(name), "80,443") }, before + 1,
+			},
+			{
+				"deletion", func() { must.OK(e.services().Delete(e.ctx, name, metav1.DeleteOptions{})) },
+				func() { e.gone(name) }, before,
+			},
 		} {
 			if w.what == "deletion" && k > deletionCalls {
 				w.begin()
@@ -251,7 +256,7 @@ func crashPoints(e *env) string {
 		points["creation"], points["deletion"])
 }
 
-// byItself is the controller as a process on this machine in place of its Pods: it can be killed at once, and does not
+// byItself runs the controller as a process on this machine instead of Pods. It can be killed at once, and does not
 // wait for a lease when it starts again.
 type byItself struct {
 	*env
@@ -260,7 +265,7 @@ type byItself struct {
 	process *child.Process
 }
 
-// byItself stops the controller's Pods and starts the process; at the end of the scenario the Pods start again.
+// byItself stops the controller's Pods and starts the process. At the end of the scenario the Pods start again.
 func (e *env) byItself() *byItself {
 	b := &byItself{env: e, config: filepath.Join(e.home, "cloud-config"), log: filepath.Join(e.home, "controller.log")}
 	secret := must.Get(e.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(e.ctx, secretName,
@@ -281,8 +286,7 @@ func (b *byItself) start() {
 		Name: "cloudstack-ccm", Path: b.Programs.Controller, Log: b.log, Dir: b.home, Env: []string{"TMPDIR=" + b.dir},
 		Args: []string{
 			"--cloud-provider=external-cloudstack", "--cloud-config=" + b.config,
-			"--kubeconfig=" + b.cluster.Kubeconfig,
-			"--leader-elect=false", "--secure-port=0", "--v=1",
+			"--kubeconfig=" + b.cluster.Kubeconfig, "--leader-elect=false", "--secure-port=0", "--v=1",
 		},
 	}))
 }
@@ -293,8 +297,8 @@ func (b *byItself) kill() {
 	}
 }
 
-// crash kills the process at the k-th call, or without every at the k-th call that changes something, after work has
-// begun, and starts it again. It reports whether there was such a call. done waits until the work is finished.
+// crash begins work and kills the process at the k-th call, or without every at the k-th call that changes something.
+// Then it starts the process again. It reports whether there was such a call. done waits until the work is finished.
 func (b *byItself) crash(k int, every bool, begin, done func()) (crashed bool) {
 	dead := make(chan string, 1)
 	undo := b.proxy.SetFault(proxy.CrashAt(k, every, func(at string) { b.kill(); dead <- at }))

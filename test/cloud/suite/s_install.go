@@ -24,7 +24,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// installBy installs with one kind of credentials; afterwards doctor must find no problem.
+// installBy returns a scenario that installs with one kind of credentials; then doctor must find no problem.
 func installBy(how string) func(*env) string {
 	return func(e *env) string {
 		e.install(how)
@@ -33,7 +33,7 @@ func installBy(how string) func(*env) string {
 	}
 }
 
-// uninstalled uninstalls the controller, which requires that no Service is left.
+// uninstalled uninstalls the controller, which is refused while a Service exists.
 func uninstalled(e *env) string {
 	e.served("web")
 	out, code := e.csccmCode("uninstall", "--yes", "--delete-secret")
@@ -44,8 +44,8 @@ func uninstalled(e *env) string {
 	return "refused while a Service exists; then nothing is left in the cluster"
 }
 
-// orphans uninstalls while a load balancer exists and deletes its Service; the controller of the next install removes
-// the leftovers.
+// orphans uninstalls while a load balancer exists and deletes its Service. After the next install, the controller
+// removes the leftovers.
 func orphans(e *env) string {
 	ip := e.served("web")
 	e.uninstall("--orphan-load-balancers")
@@ -59,8 +59,8 @@ func orphans(e *env) string {
 	return "the address and its rules were removed after two rounds"
 }
 
-// rotateKeys rotates the keys twice: the old keys are revoked and the controller keeps working. Installing again with
-// the same values changes nothing.
+// rotateKeys rotates the keys twice. The old keys must be revoked and the controller must keep working. Another
+// install with the same values changes nothing.
 func rotateKeys(e *env) string {
 	can(e.installedBy != byKeys, "the controller has the keys of the suite's own user")
 	for i := range 2 {
@@ -90,7 +90,7 @@ func (e *env) keysInSecret() world.Credentials {
 	return world.Credentials{APIKey: c.APIKey, SecretKey: c.SecretKey}
 }
 
-// migrate gives the rules of a Service names of the oldest form, lets csccm rename them, and undoes that.
+// migrate gives the rules of a Service names in the oldest format, lets csccm rename them, and undoes that.
 func migrate(e *env) string {
 	ip := e.served("web", "80,443")
 	e.serves(ip, "80,443")
@@ -123,20 +123,20 @@ func migrate(e *env) string {
 	return "dry run, renamed, undone, renamed again; ids and members stayed"
 }
 
-// left is what another provider left of a Service.
+// left is what another provider left for a Service.
 type left struct {
 	service, ip, addressID string
 	rules                  map[string]rule // by port
 }
 
-// takeover recreates a recorded state, installs csccm in place of the other provider, and compares: only what the plan
-// showed may change.
+// takeover recreates a recorded state, installs csccm in place of the other provider, and checks that only what the
+// plan announced has changed.
 func takeover(recorded, image, provider string) func(*env) string {
 	return func(e *env) string {
 		state := must.Get(leftby.Load(recorded))
 		var all []*left
 
-		// The controller must not release addresses from before the takeover.
+		// The controller does not release addresses from before the takeover.
 		e.cleanup(func() { e.giveUp(all) })
 		for _, svc := range state.Kubernetes.Services {
 			l := &left{service: svc.Name, rules: map[string]rule{}}
@@ -145,9 +145,9 @@ func takeover(recorded, image, provider string) func(*env) string {
 			e.leaveService(state, &svc, l)
 		}
 
-		e.clearPredecessor() // of the scenario before
+		e.clearPredecessor() // of the previous scenario
 
-		// Process nodes do not know its image, so it never runs.
+		// Process nodes do not know the predecessor's image, so it never runs.
 		must.OK(testenv.Predecessor{
 			Image:    image,
 			Provider: provider,
@@ -172,7 +172,7 @@ func takeover(recorded, image, provider string) func(*env) string {
 
 		e.csccm("doctor", "-o", "short")
 
-		// The controller gets the addresses, so that they go with their Services.
+		// Let the controller own the addresses, so that it releases them with their Services.
 		e.csccm(args...)
 		e.removeAll()
 		e.released(ips...)
@@ -192,7 +192,7 @@ func (e *env) leaveService(state *leftby.State, s *corev1.Service, l *left) {
 		},
 	}
 
-	// Leaseweb's records
+	// Leaseweb's provider stores these values in annotations.
 	for name, value := range map[string]string{"address": l.ip, "id": l.addressID, "network-id": e.networkID} {
 		if _, there := svc.Annotations[annotation.Prefix+name]; there {
 			svc.Annotations[annotation.Prefix+name] = value
@@ -216,7 +216,7 @@ func (e *env) leaveService(state *leftby.State, s *corev1.Service, l *left) {
 		}
 	}
 
-	// upstream's program
+	// The upstream provider's program uses this field manager.
 	must.Get(e.services().UpdateStatus(e.ctx, made, metav1.UpdateOptions{FieldManager: "cloudstack-ccm"}))
 	e.leaveRules(state, s, made, l)
 }
@@ -267,7 +267,7 @@ func (e *env) leaveRules(state *leftby.State, recorded, made *corev1.Service, l 
 	}
 }
 
-// clearPredecessor removes what a predecessor left.
+// clearPredecessor removes the predecessor's Deployment and RBAC objects.
 func (e *env) clearPredecessor() {
 	name, none := testenv.PredecessorName, metav1.DeleteOptions{}
 	c := e.cluster.Client
@@ -281,7 +281,7 @@ func (e *env) clearPredecessor() {
 	}
 }
 
-// same checks that the rules did not change.
+// same checks that a takeover did not change the rules, except for their names.
 func (e *env) same(l *left) {
 	now := e.rules(l.ip)
 	for port, was := range l.rules {

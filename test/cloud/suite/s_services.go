@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// placeNamed names the nodes' network, zone and project in annotations, and then others.
+// placeNamed names the nodes' network, zone and project in annotations, and then an unknown network.
 func placeNamed(e *env) string {
 	words := []string{"network=" + e.networkName, "zone=" + e.world.Offers.Zone}
 	if e.project != "" {
@@ -44,7 +44,7 @@ func refused(e *env) string {
 		alsoInVPC            bool
 	}{
 		{"statistics-port", "ReservedPort", "8081", true},
-		// what an operator allows is the controller's to judge
+		// The controller decides what an operator allows.
 		{"tenants-network", "NotAllowed", "network=" + e.networkName, true},
 		{"taken-address", "AddressUnavailable", "address=192.0.2.1", true},
 		{"internal", "UnsupportedNetwork", "internal=true", false},
@@ -119,11 +119,11 @@ func certificate(e *env) string {
 		}
 	})
 
-	e.cleanup(e.removeAll) // before the certificates, which are in use
+	e.cleanup(e.removeAll) // runs before the deletion of the certificates, which are in use
 	for i := range 2 {
 		host := fmt.Sprintf("lb%d.example.org", i)
 		crt, key := must.Get2(cert.GenerateSelfSignedCertKey(host, nil, nil))
-		// the only form that CloudStack reads
+		// CloudStack reads only this format.
 		der := must.Get(x509.MarshalPKCS8PrivateKey(must.Get(keyutil.ParsePrivateKeyPEM(key))))
 		block, _ := pem.Decode(crt)
 		ids = append(ids, e.do("uploadSslCert", world.Params{
@@ -147,7 +147,7 @@ func certificate(e *env) string {
 	return "TLS on one port of two; another certificate bound in place"
 }
 
-// nodeLife adds two nodes. It stops and destroys the VM of one, and expunges that of the other.
+// nodeLife adds two nodes. It stops and destroys the VM of the first, and expunges the VM of the second.
 func nodeLife(e *env) string {
 	ip := e.served("web")
 	vms := e.world.VMs(e.ctx, e.projectID, e.networkID, "life-1", "life-2")
@@ -184,7 +184,7 @@ func nodeLife(e *env) string {
 	return "2 nodes joined and became members; stopped: taint; destroyed and expunged: Nodes deleted, members gone"
 }
 
-// twoNICs attaches all nodes to a second network, in which a Service is served that names it.
+// twoNICs attaches all nodes to a second network. A Service that names this network is served there.
 func twoNICs(e *env) string {
 	const second = "second-net"
 	id, err := must.Try(func() string {
@@ -193,7 +193,7 @@ func twoNICs(e *env) string {
 	can(err == nil, "no second isolated network: %v", err)
 	e.plug(id)
 
-	// The controller reads VMs again before it refuses a Service, so it sees the new interfaces at once.
+	// The controller lists VMs again before it refuses a Service, so it sees the new interfaces at once.
 	ip := e.served("web", "network="+e.world.Name(second))
 	e.serves(ip, "80")
 	for network, ip := range map[string]string{id: ip, e.networkID: e.served("unsaid")} {
@@ -208,7 +208,8 @@ func twoNICs(e *env) string {
 		"default ones"
 }
 
-// plug attaches all nodes to a network; at the end of the scenario its Services are deleted and the interfaces removed.
+// plug attaches all nodes to a network. At the end of the scenario, the Services are deleted and the interfaces
+// removed.
 func (e *env) plug(networkID string) {
 	for _, vm := range e.vms {
 		e.do("addNicToVirtualMachine", world.Params{"virtualmachineid": vm.ID, "networkid": networkID})

@@ -27,18 +27,18 @@ const (
 	needCertificate need = "the right to upload certificates"
 )
 
-// scenario is something that users do, and the check of the result.
+// scenario is something that users do, with the check of the result.
 type scenario struct {
-	name, at string // at is the place
+	name, at string // at is the kind of the place
 	need     need
-	// bare scenarios require a cluster without a controller.
+	// bare scenarios need a cluster without a controller.
 	bare bool
 	// trusted scenarios use annotations that tenants may not use.
 	trusted bool
 	run     func(*env) (seen string)
 }
 
-// scenarioLimit bounds a scenario; slow routers need most of it.
+// scenarioLimit bounds a scenario. Slow routers need most of it.
 const scenarioLimit = 15 * time.Minute
 
 // Names returns the names of all scenarios.
@@ -50,18 +50,17 @@ func Names() []string {
 	return all
 }
 
-// firstOf are the first scenarios of the second and the third part. On the simulator each part takes about three
+// firstOf are the first scenarios of the second and of the third part. On the simulator, each part takes about three
 // minutes.
 var firstOf = []string{"isolated network: VMs stopped, destroyed and expunged", "VPC tier: install by keys"}
 
-// older are the scenarios, all in one network, that depend on features which an older CloudStack lacks or implements
+// older are the scenarios, all in one network, that depend on features that an older CloudStack lacks or implements
 // differently.
 var older = []string{"a Service comes", "algorithm", "PROXY", "source ranges", "ports added", "stickiness",
-	"external traffic", "what is refused",
-	"address changed", "migrate-rules"}
+	"external traffic", "what is refused", "address changed", "migrate-rules"}
 
-// Select returns the names of the scenarios that match texts: whole names, parts of names, or "older". Another part
-// than 0 selects one of three parts of all scenarios.
+// Select returns the names of the scenarios that match the texts: names, parts of names, or "older". If part is not 0,
+// it returns one of three parts of all scenarios.
 func Select(only []string, part int) ([]string, error) {
 	all := Names()
 	switch {
@@ -95,7 +94,7 @@ func Select(only []string, part int) ([]string, error) {
 	return chosen, nil
 }
 
-// Scenarios runs the scenarios with these names in the order of the table.
+// Scenarios runs the scenarios with these names, in the order of scenarios().
 func (r *Run) Scenarios(ctx context.Context, names []string) []Result {
 	var results []Result
 	for _, s := range scenarios() {
@@ -113,7 +112,7 @@ func (r *Run) Scenarios(ctx context.Context, names []string) []Result {
 	return results
 }
 
-// one runs one scenario.
+// one runs one scenario and returns its result.
 func (r *Run) one(ctx context.Context, s *scenario) Result {
 	x := Result{Name: s.name, Verdict: passed}
 	ctx, cancel := context.WithTimeout(ctx, scenarioLimit)
@@ -206,21 +205,21 @@ type cannotError string
 
 func (e cannotError) Error() string { return string(e) }
 
-// can ends a scenario as not supported unless a condition holds.
+// can ends a scenario as not supported unless the condition holds.
 func can(holds bool, format string, a ...any) {
 	if !holds {
 		must.OK(cannotError(fmt.Sprintf(format, a...)))
 	}
 }
 
-// The images of the other providers, and their provider names.
+// The images of the other providers.
 const (
 	apacheImage   = "apache/cloudstack-kubernetes-provider:v1.2.0"
 	leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
 )
 
-// scenarios returns all scenarios in the order in which they run, those of one place together. Their names start with
-// the place.
+// scenarios returns all scenarios in the order in which they run. Those of one place follow each other. Their names
+// start with the place.
 func scenarios() []scenario {
 	// Services behave the same in every kind of network.
 	services := []scenario{

@@ -16,10 +16,10 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// played returns a scenario of pkg/testenv/script/table/anywhere.txt, which the tests of pkg/provider play, too.
+// played returns a scenario of pkg/testenv/script/table/anywhere.txt, which the tests of pkg/provider also play.
 func played(name string) scenario {
 	return scenario{name: name, run: func(e *env) string {
-		const most = 56 // of the 63 characters of a name
+		const most = 56 // of the 63 characters of a namespace's name; "-friend" needs the others
 		friend := &env{place: e.place, ctx: e.ctx, namespace: e.namespace[:min(len(e.namespace), most)] + "-friend"}
 		friend.makeNamespace()
 		e.cleanup(func() {
@@ -44,7 +44,7 @@ type player struct {
 	mark   proxy.Mark
 }
 
-// of returns the environment and the name of a Service; friend/web is a Service in another namespace.
+// of returns the environment and the name of a Service. friend/web is a Service in the other namespace.
 func (p *player) of(key string) (*env, string) {
 	if name, other := strings.CutPrefix(key, "friend/"); other {
 		return p.friend, name
@@ -52,7 +52,7 @@ func (p *player) of(key string) (*env, string) {
 	return p.env, key
 }
 
-// at returns the address of a Service, or a literal address as it is.
+// at returns the address of a Service, or a literal address unchanged.
 func (p *player) at(name string) string {
 	if strings.Count(name, ".") > 0 {
 		return name
@@ -74,7 +74,7 @@ func (p *player) expand(words []string) []string {
 	return out
 }
 
-// addressOf returns the address in a Service's status; empty if it has none.
+// addressOf returns the address in a Service's status, or "" if it has none.
 func (p *player) addressOf(key string) string {
 	e, name := p.of(key)
 	for _, in := range e.ingress(name) {
@@ -110,17 +110,14 @@ func (p *player) Do(s *script.Step) error {
 				}
 			})
 			p.vars[w[0]] = ip
-
 		case "release":
 			if id := p.addresses()[w[0]]; id != "" {
 				p.release(id)
 			}
-
 		case "let":
 			kind, name, _ := strings.Cut(w[1], ":")
 			must.Be(kind == "ip", "only addresses are known here")
 			p.vars[w[0]] = p.at(name)
-
 		case "reset":
 			p.mark = p.proxy.Mark()
 		default:
@@ -129,7 +126,7 @@ func (p *player) Do(s *script.Step) error {
 	})
 }
 
-// See implements script.Driver: it waits until the step's expectation holds.
+// See implements script.Driver. It waits until the step's expectation holds.
 func (p *player) See(s *script.Step) error {
 	return must.Catch(func() {
 		p.until("what the scenario expects", func() {
@@ -139,7 +136,7 @@ func (p *player) See(s *script.Step) error {
 	})
 }
 
-// see reports whether a step's expectation holds, and the actual state if not.
+// see reports whether a step's expectation holds, and returns the actual state.
 func (p *player) see(verb string, w []string) (ok bool, got any) {
 	switch verb {
 	case "served":
@@ -158,7 +155,6 @@ func (p *player) see(verb string, w []string) (ok bool, got any) {
 			shown["ip"], shown["hostname"] = in.IP, in.Hostname
 		}
 		return script.Subset(shown, w[1:]), shown
-
 	case "rules":
 		return p.rulesAreFor(p.rules(p.at(w[0])), w[1:])
 	case "rule":
@@ -168,7 +164,6 @@ func (p *player) see(verb string, w []string) (ok bool, got any) {
 			"algorithm": r.Algorithm,
 			"to":        fmt.Sprint(r.PrivatePort),
 		}, w[2:]), r
-
 	case "open":
 		r := p.rules(p.at(w[0]))[w[1]]
 		open := cmp.Or(strings.Join(r.CIDRs, ","), annotation.Anyone)
@@ -179,20 +174,17 @@ func (p *player) see(verb string, w []string) (ok bool, got any) {
 			open = sources(p.firewall(r.PublicIPID), w[1])
 		}
 		return open == strings.Join(w[2:], ","), open
-
 	case "sticky":
 		method := ""
 		for _, policy := range must.Get(p.world.User.ListStickinessPolicies(p.ctx, p.rules(p.at(w[0]))[w[1]].ID)) {
 			method = policy.Method
 		}
 		return method == w[2], method
-
 	case "event":
 		return slices.ContainsFunc(p.said(), func(e string) bool {
 			return strings.HasPrefix(e, w[0]+": ") &&
 				!slices.ContainsFunc(w[1:], func(text string) bool { return !strings.Contains(e, text) })
 		}), "no such Event"
-
 	case "calls":
 		n := len(slices.DeleteFunc(p.proxy.Since(p.mark), func(c proxy.Call) bool { return c.Command != w[0] }))
 		return fmt.Sprint(n) == w[1], n
@@ -202,8 +194,8 @@ func (p *player) see(verb string, w []string) (ok bool, got any) {
 	return false, nil
 }
 
-// rulesAreFor reports whether there are rules for exactly the ports in the first word, with these members; without
-// names all nodes.
+// rulesAreFor reports whether there are rules for exactly the ports in the first word, with the members in the other
+// words; without other words, with all nodes.
 func (p *player) rulesAreFor(rules map[string]rule, words []string) (ok bool, got any) {
 	members, want := p.names(), 0
 	if len(words) > 1 {

@@ -25,26 +25,26 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// trusted is the namespace whose Services may use the annotations that the chart denies to tenants.
+// trusted is a namespace whose Services may use the annotations that the chart denies to tenants.
 const trusted = "cloud-trusted"
 
-// env is the environment of a scenario. Its methods end the scenario on errors, see package must.
+// env is the environment of a scenario. Its methods end the scenario on errors (see package must).
 type env struct {
 	*place
 	ctx context.Context
-	// namespace of its Services.
+	// namespace is the namespace of its Services.
 	namespace string
 	late      []func()
 }
 
-// cleanup registers a function that runs at the end of the scenario, even if it failed.
+// cleanup registers a function that runs at the end of the scenario, even if the scenario failed.
 func (e *env) cleanup(f func()) { e.late = append(e.late, f) }
 
 func (e *env) services() typedcorev1.ServiceInterface {
 	return e.cluster.Client.CoreV1().Services(e.namespace)
 }
 
-// change applies words of scenarios to a Service, see script.Change. The API server chooses node ports.
+// change applies the words of a scenario to a Service (see script.Change). The API server chooses node ports.
 func change(s *corev1.Service, words []string) {
 	must.OK(script.Change(s, words,
 		func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
@@ -108,7 +108,8 @@ func (e *env) address(name string) (ip string) {
 	return ip
 }
 
-// listEvents returns the Events of a Service, without those of earlier Services with its name while it exists.
+// listEvents returns the Events of a Service. While the Service exists, Events of earlier Services of this name are
+// left out.
 func (e *env) listEvents(name string) []corev1.Event {
 	selector := "involvedObject.kind=Service,involvedObject.name=" + name
 	svc, err := e.services().Get(e.ctx, name, metav1.GetOptions{})
@@ -143,7 +144,7 @@ func (e *env) event(name, reason string) (message string) {
 	return message
 }
 
-// remove deletes Services and waits until they are gone.
+// remove deletes Services and waits until they no longer exist.
 func (e *env) remove(names ...string) {
 	for _, name := range names {
 		must.OK(ignoreGone(e.services().Delete(e.ctx, name, metav1.DeleteOptions{})))
@@ -153,7 +154,7 @@ func (e *env) remove(names ...string) {
 	}
 }
 
-// gone waits until a Service is gone.
+// gone waits until a Service no longer exists.
 func (e *env) gone(name string) {
 	e.until("Service "+name+" to go", func() {
 		if _, err := e.services().Get(e.ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -162,7 +163,7 @@ func (e *env) gone(name string) {
 	})
 }
 
-// ignoreGone returns nil for a NotFound error, and other errors as they are.
+// ignoreGone returns nil for a NotFound error, and any other error unchanged.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -213,7 +214,7 @@ func taints(n *corev1.Node) []string {
 	return all
 }
 
-// endpoint gives a Service exactly one ready endpoint, on a node.
+// endpoint makes an endpoint on a node the only ready endpoint of a Service.
 func (e *env) endpoint(service, node string) {
 	ready := true
 	slice := &discoveryv1.EndpointSlice{
@@ -282,8 +283,7 @@ func (e *env) serves(ip, ports string) {
 	})
 }
 
-// complete checks that there are rules for exactly these ports, with the settings of a scenario's Service and exactly
-// these members.
+// complete checks that there are rules for exactly these ports, each with exactly these members.
 func complete(rules map[string]rule, ports string, members []string) {
 	must.Be(len(rules) == 1+strings.Count(ports, ","), "there are rules for %d ports, want %s", len(rules), ports)
 	for port := range strings.SplitSeq(ports, ",") {
@@ -299,7 +299,7 @@ func (e *env) firewall(addressID string) []cloudstack.FirewallRule {
 		cloudstack.FirewallRuleQuery{PublicIPID: addressID, ProjectID: e.projectID}))
 }
 
-// sources returns the source ranges that may reach a port, joined: the controller may write a range as its two halves.
+// sources returns the source ranges that may reach a port, merged: the controller may write a range as its two halves.
 func sources(all []cloudstack.FirewallRule, port string) string {
 	n := must.Get(strconv.Atoi(port))
 	var found []string

@@ -144,8 +144,8 @@ func TestCleanAfterACrash(t *testing.T) {
 	}
 }
 
-// TestHostileRun: a run whose id is a prefix of another run's id changes none of its objects. The guard is the last
-// line of defence.
+// TestHostileRun: a run whose id is a prefix of another run's id must not change that run's objects. The guard is the
+// last line of defence.
 func TestHostileRun(t *testing.T) {
 	t.Parallel()
 	c := newCrashed(t, 1)
@@ -177,8 +177,8 @@ func TestHostileRun(t *testing.T) {
 	}
 }
 
-// TestPlainUser runs with the keys of a plain user in that user's account: fewer scenarios are supported, and existing
-// objects stay.
+// TestPlainUser runs with the keys of a plain user in that user's account. It supports fewer scenarios, and existing
+// objects remain.
 func TestPlainUser(t *testing.T) {
 	t.Parallel()
 	cloud, err := testenv.StartCloudStack(nil) // the example world, in which the user has a network with VMs
@@ -303,8 +303,8 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestReport: a scenario that is not supported is not passed, and a refused call fails a run in which all scenarios
-// passed.
+// TestReport: a scenario that is not supported does not count as passed. A refused call fails a run even if all
+// scenarios passed.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	ok := Result{Name: "a", Verdict: passed, Took: 1500 * time.Millisecond, Calls: 7, Seen: "1|2"}

@@ -21,11 +21,11 @@ type Cleaner struct {
 	Run   string
 	API   Client
 	Guard *proxy.Guard
-	// Log logs what is removed.
+	// Log logs what the Cleaner removes.
 	Log func(format string, a ...any)
 }
 
-// allowed returns the objects of a list command, none if the role does not allow the command.
+// allowed returns the objects of a list command, or none if the role does not allow the command.
 func allowed(list func() []Object) []Object {
 	all, err := must.Try(list)
 	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
@@ -55,17 +55,17 @@ func Runs(ctx context.Context, c Client) []string {
 }
 
 const (
-	cleanLimit = 10 * time.Minute // for what a run has made to go
+	cleanLimit = 10 * time.Minute // time for the removal of a run's objects
 	cleanTries = 3
 	cleanPause = 10 * time.Second
 )
 
-// errNotExpunged means that the user may not expunge VMs: retrying for some seconds does not help.
+// errNotExpunged means that the user may not expunge VMs, so that a retry after some seconds is useless.
 var errNotExpunged = errors.New("VMs are destroyed but not expunged, so their network stays; clean up again when " +
 	"CloudStack has expunged them")
 
-// Clean removes everything and returns what is left. It retries, because CloudStack does not remove an object before
-// its creation has ended.
+// Clean removes everything, or returns an error that names what is left. It retries, because CloudStack does not
+// remove an object before its creation has ended.
 func (c *Cleaner) Clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
@@ -84,7 +84,7 @@ func (c *Cleaner) Clean(ctx context.Context) error {
 }
 
 func (c *Cleaner) clean(ctx context.Context) {
-	// Domains and roles have no owner: those of the run have its prefix.
+	// Domains and roles have no owner. Those of the run have its prefix.
 	named := func(command, object string, is func(name string) bool) []Object {
 		all := allowed(func() []Object {
 			return c.API.List(ctx, command, object, Params{}.Flag("listall", object == "domain"))
@@ -118,7 +118,7 @@ func (c *Cleaner) adopt(all []Object) []Object {
 	return all
 }
 
-// named reports whether a name belongs to the run: it is the prefix, or the prefix and a hyphen start it.
+// named reports whether a name belongs to the run: it is the prefix, or starts with the prefix and a hyphen.
 func (c *Cleaner) named(name string) bool { return strings.HasPrefix(name+"-", PrefixOf(c.Run)+"-") }
 
 // list returns the run's objects of a kind: those in the run's domain, and those with its prefix.
@@ -134,8 +134,8 @@ func (c *Cleaner) list(ctx context.Context, command, object, domain, project str
 	}))
 }
 
-// contents removes VMs, then networks, then VPCs. A plain user may expunge VMs only where the operator allows it
-// (allow.user.expunge.recover.vm); elsewhere they are destroyed, and their network can be removed when CloudStack has
+// contents removes VMs, then networks, then VPCs. A plain user may expunge VMs only if the operator allows it
+// (allow.user.expunge.recover.vm). Otherwise VMs are destroyed, and their network can be removed after CloudStack has
 // expunged them.
 func (c *Cleaner) contents(ctx context.Context, domain, project string) {
 	vms := c.list(ctx, "listVirtualMachines", "virtualmachine", domain, project)
@@ -151,7 +151,7 @@ func (c *Cleaner) contents(ctx context.Context, domain, project string) {
 
 // remove deletes objects. An object that does not exist counts as deleted.
 func (c *Cleaner) remove(ctx context.Context, command string, objects []Object, more Params) {
-	for _, o := range objects { // not below, where they are many at once
+	for _, o := range objects { // logged here, because many are removed at once below
 		c.Log("%s %s", command, o.Text("name"))
 	}
 	must.Each(len(objects), func(i int) {

@@ -24,13 +24,13 @@ type Params = cloudstack.Params
 // Object is a JSON object of an answer.
 type Object map[string]any
 
-// Text returns a string member, or "".
+// Text returns a string field, or "".
 func (o Object) Text(key string) string {
 	s, _ := o[key].(string)
 	return s
 }
 
-// Flag reports whether a member is true.
+// Flag reports whether a field is true.
 func (o Object) Flag(key string) bool {
 	b, _ := o[key].(bool)
 	return b
@@ -47,26 +47,26 @@ func (o Object) Objects(key string) (all []Object) {
 	return all
 }
 
-// Credentials are keys, or a login.
+// Credentials are API keys, or a login.
 type Credentials struct {
 	APIKey, SecretKey      string
 	User, Password, Domain string
 }
 
-// Format shows nothing that is secret, for every verb.
+// Format prints nothing secret, whatever the verb.
 func (c Credentials) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "the credentials of "+c.User)
 }
 
-// Client is csccm's API client for any command by name. The methods of this package end the work on errors, see package
-// must.
+// Client is csccm's API client, for any command by name. The methods of this package end the work on errors (see
+// package must).
 type Client struct{ *cloudapi.Client }
 
 // callTimeout allows for slow servers; it bounds a read with all its retries.
 const callTimeout = 2 * time.Minute
 
-// Connect returns a client with keys or in the session of a login. A session ends after half an hour without a call,
-// and a run may take longer.
+// Connect returns a client with API keys, or in the session of a login. A session ends after half an hour without a
+// call, and a run may take longer.
 func Connect(ctx context.Context, url string, who Credentials) Client {
 	config := &cloudstack.Config{APIURL: url, APIKey: who.APIKey, SecretKey: who.SecretKey, Timeout: callTimeout}
 	if who.APIKey != "" {
@@ -96,16 +96,16 @@ func (c Client) Do(ctx context.Context, command string, params Params) Object {
 	return answer
 }
 
-// List returns all objects of a list command; object is the array's name.
+// List returns all objects of a list command. object is the name of the array.
 func (c Client) List(ctx context.Context, command, object string, params Params) []Object {
 	return must.Get(cloudstack.List(ctx, c.Client.Client, command, object, params,
 		func(o *Object) string { return o.Text("id") }))
 }
 
-// Journal records a run on this machine's disk before the run creates anything, so that its objects can be found by
-// their names and removed after a crash.
+// Journal is a record of a run on this machine's disk. It is written before the run creates anything, so that the
+// run's objects can be found by name and removed after a crash.
 type Journal struct {
-	// URL is the run's CloudStack. Dir is its folder on this machine, which contains credentials.
+	// URL is the run's CloudStack. Dir is the run's folder on this machine, which contains credentials.
 	URL  string `json:"url"`
 	Dir  string `json:"dir"`
 	path string
@@ -113,7 +113,7 @@ type Journal struct {
 
 const journalSuffix = ".jsonl"
 
-// JournalDir is the folder of the journals.
+// JournalDir returns the default folder of the journals.
 func JournalDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
 		return filepath.Join(dir, "csccm-cloud"), nil
@@ -130,7 +130,7 @@ func (j *Journal) Write(dir, run string) (err error) {
 	return os.WriteFile(j.path, must.Get(json.Marshal(j)), 0o600)
 }
 
-// Remove removes the journal of a run without leftovers.
+// Remove removes the journal of a run that has left nothing.
 func (j *Journal) Remove() error { return os.Remove(j.path) }
 
 // Journals returns the journals of all runs that have not cleaned up, by run.

@@ -20,7 +20,8 @@ type Offers struct {
 	Isolated, VPC, Tier, InternalTier string
 }
 
-// findOffers chooses a zone, the smallest offering and template, and offerings whose balancer is the virtual router.
+// findOffers chooses a zone, the smallest service offering and template, and offerings with a virtual router as load
+// balancer.
 func findOffers(ctx context.Context, c Client, zone string) (o Offers) {
 	o.Version = c.Do(ctx, "listCapabilities", nil).Text("cloudstackversion")
 	z := chooseZone(c.List(ctx, "listZones", "zone", Params{"available": "true"}), zone)
@@ -88,12 +89,16 @@ func number(o Object, key string) float64 {
 	return n
 }
 
-// chooseNetwork returns the id of an isolated offering with load balancers of a provider; it prefers CloudStack's own
-// offerings.
+// chooseNetwork returns the id of an isolated offering whose load balancers come from the provider. It prefers
+// CloudStack's default offerings.
 func chooseNetwork(all []Object, vpc bool, provider, filter string) string {
 	return best(all, func(o Object) bool {
-		return o.Text("guestiptype") == "Isolated" && o.Flag("forvpc") == vpc && !o.Flag("specifyvlan") &&
-			serves(o, "Lb", provider) && serves(o, filter, "") && serves(o, "SourceNat", "")
+		return o.Text("guestiptype") == "Isolated" &&
+			o.Flag("forvpc") == vpc &&
+			!o.Flag("specifyvlan") &&
+			serves(o, "Lb", provider) &&
+			serves(o, filter, "") &&
+			serves(o, "SourceNat", "")
 	})
 }
 
@@ -101,7 +106,7 @@ func chooseVPC(all []Object) string {
 	return best(all, func(o Object) bool { return serves(o, "Lb", "VpcVirtualRouter") && !o.Flag("fornsx") })
 }
 
-// best returns the id of an offering that is not for routed networks; it prefers CloudStack's own offerings.
+// best returns the id of an offering that is not for routed networks. It prefers CloudStack's default offerings.
 func best(all []Object, fits func(Object) bool) (id string) {
 	for _, o := range all {
 		switch {
@@ -115,7 +120,7 @@ func best(all []Object, fits func(Object) bool) (id string) {
 	return id
 }
 
-// serves reports whether an offering has a service, from a given provider if one is named.
+// serves reports whether an offering has a service, from the provider if one is named.
 func serves(o Object, service, provider string) bool {
 	for _, s := range o.Objects("service") {
 		if s.Text("name") != service {

@@ -55,7 +55,7 @@ func TestOfferings(t *testing.T) {
 	}
 }
 
-// TestNamed: a name that merely starts with the run's prefix belongs to somebody else.
+// TestNamed: an object whose name merely starts with the run's prefix belongs to somebody else.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	c := &Cleaner{Run: "a1b2c3"}

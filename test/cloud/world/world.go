@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world creates what a run needs in CloudStack, in a domain and an account of its own if the credentials allow
-// it, and removes it.
+// Package world creates the objects that a run needs in CloudStack, and removes them. If the credentials allow it, the
+// run gets its own domain and account.
 package world
 
 import (
@@ -23,7 +23,7 @@ const Prefix = "csccm-cloud-"
 // runID matches a run id. No id is a prefix of another one.
 var runID = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
-// CheckRun returns why a text is not a run id, or nil.
+// CheckRun returns an error if a text is not a run id.
 func CheckRun(id string) error {
 	if !runID.MatchString(id) {
 		return fmt.Errorf("%q is no run id: six small letters and digits", id)
@@ -34,19 +34,19 @@ func CheckRun(id string) error {
 // NewRun returns the id of a new run.
 func NewRun() string { return strings.ToLower(rand.Text()[:6]) }
 
-// World is a run's part of CloudStack. The given credentials create the domain and its accounts; after that the suite
-// uses keys of accounts of this domain only, which cannot reach anything outside of it.
+// World is a run's part of CloudStack. The given credentials create the domain and its accounts. After that, the suite
+// only uses keys of these accounts, which cannot reach anything outside the domain.
 type World struct {
 	Run  string
 	Root bool            // a root administrator's credentials were given
 	May  map[string]bool // the commands that the given credentials may call
-	// User calls as the account that owns the networks and VMs, Admin as the domain's administrator.
+	// User makes calls as the account that owns the networks and VMs, Admin as the domain's administrator.
 	User, Admin Client
 	Offers      Offers
 
 	DomainID, DomainPath string
 	Account              string
-	// Keys are those of the account's user; AdminLogin is the login of the domain's administrator.
+	// Keys are the keys of the account's user. AdminLogin is the login of the domain's administrator.
 	Keys, AdminLogin Credentials
 
 	o Options
@@ -55,7 +55,7 @@ type World struct {
 // Options of a world.
 type Options struct {
 	Run   string
-	URL   string // of the suite's proxy
+	URL   string // URL of the suite's proxy
 	Who   Credentials
 	Zone  string
 	Guard *proxy.Guard
@@ -67,7 +67,7 @@ func PrefixOf(run string) string { return Prefix + run }
 // Name returns a name for an object of this run.
 func (w *World) Name(what string) string { return strings.TrimSuffix(PrefixOf(w.Run)+"-"+what, "-") }
 
-// New inspects what the cloud offers and creates the run's domain and account. It returns nil if it created nothing.
+// New checks what the cloud offers and creates the run's domain and account. It returns nil if it created nothing.
 func New(ctx context.Context, o Options) (*World, error) {
 	w := &World{Run: o.Run, May: map[string]bool{}, o: o}
 	err := must.Catch(func() {
@@ -151,7 +151,7 @@ func (w *World) New(ctx context.Context, command, what string, params Params) (i
 	return w.User.Do(ctx, command, params).Text("id")
 }
 
-// Network creates a network with an offering; more are the parameters of a tier, or the project.
+// Network creates a network with an offering. more are the parameters of a tier, or the project.
 func (w *World) Network(ctx context.Context, what, offering string, more Params) (id string) {
 	more["zoneid"], more["networkofferingid"] = w.Offers.ZoneID, offering
 	return w.New(ctx, "createNetwork", what, more)

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command plane-build builds what takes minutes and is not in the cache yet, one after the other, and prints where it
-// is. Its arguments are minors of Kubernetes ("1.36"), for the control planes of the tests and the demo, or "all";
-// without any it is the newest minor. "list" only says what is built: of all minors, or of the arguments that follow.
+// Command plane-build builds the programs that take minutes to build, unless they are cached, and prints their paths.
+// Its arguments are Kubernetes minors ("1.36") for the control planes of the tests and the demo, or "all"; the default
+// is the newest minor. "list" only prints which are built: of all minors, or of the arguments after it.
 package main
 
 import (
@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string) {
 
 	if list && len(args) == 0 || len(args) == 1 && args[0] == "all" {
 		args = nil
-		for _, minor := range plane.Minors() { // the newest first
+		for _, minor := range plane.Minors() { // newest first
 			args = append(args, string(minor))
 		}
 	}

@@ -1,11 +1,11 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sizes prints how large each part of the repository is, in tokens of Go, beside its ceiling. It exits with 1
-// when a part is larger than it may be.
+// Command sizes prints the size of each part of the repository, in Go tokens, and its ceiling. It exits with 1 if a
+// part is too large.
 //
-// Tokens are counted as go/scanner finds them, without comments, generated code and trailing commas, so that blank
-// lines, comments, broken lines and long names cost nothing. Lines are printed for comparison only.
+// Tokens are those of go/scanner, without comments, generated code and trailing commas. So blank lines, comments, line
+// breaks and long names cost nothing. Lines are printed for comparison only.
 package main
 
 import (
@@ -23,11 +23,11 @@ import (
 
 // part is a part of the repository.
 type part struct {
-	// name is its folder, or one of the two that are not folders: smallPackages and tests.
+	// name is its folder, or smallPackages or tests, which are not folders.
 	name string
-	// ceiling is the most tokens that it may have.
+	// ceiling is the maximum number of tokens.
 	ceiling int
-	// until is what a part above its ceiling may have until it is below; zero for the others. Lower it with the part.
+	// until is the maximum for a part that is above its ceiling; otherwise 0. Lower it when the part shrinks.
 	until int
 
 	tokens int
@@ -41,7 +41,7 @@ const (
 	tests = "tests"
 )
 
-// parts have the ceilings of the design.
+// parts returns the parts with their ceilings from the design.
 func parts() []*part {
 	return []*part{
 		{name: "cmd/cloudstack-ccm", ceiling: 1_700},
@@ -105,7 +105,7 @@ func run() (within bool, err error) {
 	return printTable(all), nil
 }
 
-// git returns what a git command prints.
+// git returns the output of a git command.
 func git(args ...string) (string, error) {
 	out, err := exec.Command("git", args...).Output() //nolint:noctx // ends by itself
 	if err != nil {
@@ -114,7 +114,7 @@ func git(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// partOf returns the part that a file belongs to; nil for one without a ceiling.
+// partOf returns the part that a file belongs to, or nil if it has no ceiling.
 func partOf(all []*part, file string) *part {
 	folders := strings.Split(file, "/")
 	isTest := strings.HasSuffix(file, "_test.go") || folders[0] == "test" || strings.Contains(file, "/testenv/")
@@ -142,7 +142,7 @@ func partOf(all []*part, file string) *part {
 	return find(folders[0])
 }
 
-// add counts a file. One that was deleted and is still tracked counts nothing.
+// add counts a file. A tracked file that was deleted counts nothing.
 func (p *part) add(file string) error {
 	source, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,9 +163,9 @@ func (p *part) add(file string) error {
 	return nil
 }
 
-// tokensOf counts the tokens of a file, without comments and without what only the breaks of lines need: the semicolons
-// that Go inserts at the ends of lines, the comma before a closing bracket on the next line, and a string that goes on
-// after a plus.
+// tokensOf counts the tokens of a file without comments and without what only line breaks need: the semicolons that Go
+// inserts at line ends, the comma before a closing bracket on the next line, and the plus between parts of a split
+// string.
 func tokensOf(file string, source []byte) (n int, err error) {
 	var s scanner.Scanner
 	fail := func(at token.Position, message string) { err = fmt.Errorf("%s: %s", at, message) }
@@ -183,7 +183,7 @@ func tokensOf(file string, source []byte) (n int, err error) {
 
 		closes := kind == token.RPAREN || kind == token.RBRACE || kind == token.RBRACK
 		switch {
-		case closes && last == token.COMMA: // in place of the comma
+		case closes && last == token.COMMA: // replaces the comma
 		case kind == token.STRING && last == token.ADD && lastButOne == token.STRING:
 			n-- // the plus
 		default:
@@ -193,7 +193,7 @@ func tokensOf(file string, source []byte) (n int, err error) {
 	}
 }
 
-// printTable prints each part beside its ceiling and reports whether all are within.
+// printTable prints each part with its ceiling and reports whether all parts are within their ceilings.
 func printTable(all []*part) (within bool) {
 	within = true
 	fmt.Printf("%-20s %9s %9s %8s\n", "part", "tokens", "ceiling", "lines")

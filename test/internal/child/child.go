@@ -1,9 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package child runs programs that never outlive this process: each has its own
-// process group and log file, and on Linux the kernel kills it when this process
-// ends, for whatever reason.
+// Package child runs programs that never outlive this process. Each has its own process group and log file. On Linux,
+// the kernel kills it when this process ends, for whatever reason.
 package child
 
 import (
@@ -37,8 +36,8 @@ type Command struct {
 	Log string
 	// Attr is the base of the process attributes; may be nil.
 	Attr *syscall.SysProcAttr
-	// Hostname is the hostname that the program sees, where this process may set it
-	// (root on Linux); elsewhere the program sees the machine's.
+	// Hostname is the hostname that the program sees, if this process may set it (root on Linux); otherwise it sees
+	// the machine's hostname.
 	Hostname string
 }
 
@@ -51,9 +50,8 @@ type Process struct {
 	stopped atomic.Bool
 }
 
-// starts returns the channel to the one thread that starts all processes. The kernel
-// sends the parent-death signal when the parent *thread* ends, so that thread must
-// live as long as this process.
+// starts returns the channel to the one thread that starts all processes. The kernel sends the parent-death signal
+// when the parent *thread* ends, so that thread must live as long as this process.
 var starts = sync.OnceValue(func() chan<- func() {
 	ch := make(chan func())
 	go func() {
@@ -65,8 +63,7 @@ var starts = sync.OnceValue(func() chan<- func() {
 	return ch
 })
 
-// Start starts a command and returns at once. The process ends with Stop or with this
-// process, not with the context.
+// Start starts a command and returns at once. The process ends with Stop or with this process, not with the context.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	if err := os.MkdirAll(filepath.Dir(c.Log), 0o700); err != nil {
 		return nil, err
@@ -93,7 +90,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	}
 	go func() {
 		_ = cmd.Wait()
-		// The processes that the program itself has started end with it.
+		// Also end the processes that the program itself has started.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		close(p.done)
 	}()
@@ -103,10 +100,10 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed once the process has ended.
+// Done returns a channel that is closed once the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode waits for the end of the process and returns its exit code, or 128+n when signal n ended it.
+// ExitCode waits for the end of the process and returns its exit code, or 128+n if signal n ended it.
 func (p *Process) ExitCode() int {
 	<-p.done
 	state := p.cmd.ProcessState
@@ -116,7 +113,7 @@ func (p *Process) ExitCode() int {
 	return state.ExitCode()
 }
 
-// Err returns how the process ended without Stop, with the end of its log; nil while it runs and after Stop.
+// Err returns an error with the end of the log if the process ended without Stop; otherwise nil.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -129,7 +126,7 @@ func (p *Process) Err() error {
 	return fmt.Errorf("%s ended: %s; its log ends with:\n%s", p.Name, p.cmd.ProcessState, Tail(p.Log, 15))
 }
 
-// Ready waits until try succeeds. It fails when the process ends, or after limit.
+// Ready waits until try succeeds. It fails if the process ends, or after limit.
 func (p *Process) Ready(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
@@ -151,8 +148,8 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return err
 }
 
-// Stop sends SIGTERM, waits up to grace, then kills the process group. It returns once
-// the process has ended. With a grace of 0 it kills at once.
+// Stop sends SIGTERM, waits up to grace, and then kills the process group. With a grace of 0 it kills at once. It
+// returns once the process has ended.
 func (p *Process) Stop(grace time.Duration) {
 	p.stopped.Store(true)
 	if grace > 0 {
@@ -167,8 +164,7 @@ func (p *Process) Stop(grace time.Duration) {
 	<-p.done
 }
 
-// Tail returns the last n lines of a log, each indented by two spaces; empty when
-// the log cannot be read.
+// Tail returns the last n lines of a log, each indented by two spaces, or "" if the log cannot be read.
 func Tail(path string, n int) string {
 	b, err := os.ReadFile(path) // #nosec G304 -- a log of the harness
 	if err != nil {

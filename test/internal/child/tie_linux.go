@@ -14,10 +14,9 @@ func tie(a *syscall.SysProcAttr) {
 	a.Pdeathsig = syscall.SIGKILL
 }
 
-// startNamed starts a process on a thread with its own UTS namespace and hostname,
-// which the process inherits. It returns false, and starts nothing, when the kernel
-// does not allow that. The thread lives until done is closed, because the end of the
-// thread would send the parent-death signal; then the thread and its namespace end.
+// startNamed starts a process on a thread with its own UTS namespace and hostname, which the process inherits. If the
+// kernel does not allow that, it starts nothing and returns false. The thread lives until done is closed, because its
+// end would send the parent-death signal. Then the thread and its namespace end.
 func startNamed(name string, start func() error, started chan<- error, done <-chan struct{}) bool {
 	named := make(chan bool)
 	go func() {

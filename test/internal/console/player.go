@@ -35,14 +35,14 @@ type Player struct {
 	Out    io.Writer
 	Style  report.Style
 	Script Script
-	Dir    string // of the run; it is removed at the end
+	Dir    string // folder of the run; removed at the end
 
 	Binaries testenv.Binaries
 	Plane    string // the control plane's program
 	Clusters map[string]*testenv.Cluster
 	Verbs    map[string]Verb
 	Vars     map[string]string
-	Looked   []string // what this chapter has shown
+	Looked   []string // texts under "Look" of this chapter
 	// At is called at the beginning and at the end of each chapter.
 	At func(ctx context.Context, number int, ended bool)
 
@@ -60,8 +60,8 @@ const (
 	exitInterrupted = 130
 )
 
-// Main runs a program until it ends or is interrupted, and returns its exit code. run ends at the first error, see
-// package must.
+// Main runs a program until it ends or is interrupted, and returns its exit code. run ends at the first error (see
+// package must).
 func Main(name string, script []byte, run func(context.Context, *Player)) int {
 	p := &Player{
 		Out:      os.Stdout,
@@ -92,7 +92,7 @@ func Main(name string, script []byte, run func(context.Context, *Player)) int {
 		p.explain()
 	}
 
-	// From here, a second ^C ends the program at once; on Linux the kernel then kills the child processes.
+	// From now on, a second ^C ends the program at once; on Linux the kernel then kills the child processes.
 	stop()
 	for _, f := range slices.Backward(p.stops) {
 		f()
@@ -110,7 +110,7 @@ func Main(name string, script []byte, run func(context.Context, *Player)) int {
 	return exitFailure
 }
 
-// Defer calls a function at the end.
+// Defer registers a function that is called at the end.
 func (p *Player) Defer(f func()) { p.stops = append(p.stops, f) }
 
 // Build builds the product's programs, then the control plane's.
@@ -119,7 +119,7 @@ func (p *Player) Build(ctx context.Context) {
 	p.Plane = must.Get(plane.Ensure(ctx, plane.Newest, p.Out))
 }
 
-// Start starts a cluster without nodes, which the end stops.
+// Start starts a cluster without nodes. It is stopped at the end.
 func (p *Player) Start(ctx context.Context, name string, grace time.Duration) *testenv.Cluster {
 	c := must.Get(testenv.StartCluster(ctx, testenv.ClusterOptions{
 		Plane: plane.Options{Programs: p.Plane, Dir: p.Dir, NodeGrace: grace}, Controller: p.Binaries.Controller,
@@ -130,11 +130,11 @@ func (p *Player) Start(ctx context.Context, name string, grace time.Duration) *t
 	return c
 }
 
-// controllerPort is the port of the controller that the chart sets.
+// controllerPort is the controller's port in the chart.
 const controllerPort = 10258
 
-// portFlag returns the flag of csccm install that names a port for the controller: none where the chart's port is free.
-// Pods have addresses of their own, but a program that listens on all addresses takes the port from each of them.
+// portFlag returns the flag of csccm install that sets another port for the controller, or "" if the chart's port is
+// free. Pods have their own addresses, but a program that listens on all addresses takes the port on each of them.
 func portFlag(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	if l, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", controllerPort)); err == nil {
@@ -149,7 +149,7 @@ func portFlag(ctx context.Context) (string, error) {
 	return fmt.Sprintf("--set securePort=%d ", port), free.Close()
 }
 
-// Log names a log of which an error shows the end.
+// Log registers a log whose end is printed after an error.
 func (p *Player) Log(name, path string) { p.logs[name] = path }
 
 // explain prints the ends of the logs that may show the cause of an error.
@@ -178,13 +178,12 @@ func (p *Player) explain() {
 	}
 }
 
-// Printf prints formatted text, with colours of Style. What commands print goes to Out as it is.
+// Printf prints formatted text with the colours of Style. The output of commands goes to Out unchanged.
 func (p *Player) Printf(format string, a ...any) {
 	_, _ = fmt.Fprintf(terminal.Writer(p.Out), format, a...)
 }
 
-// widest is the width of paragraphs on wide terminals and without a terminal, and wide that of tables without a
-// terminal.
+// widest is the maximum width of paragraphs. wide is the width of tables without a terminal.
 const (
 	widest = 100
 	wide   = 132
@@ -197,7 +196,7 @@ func (p *Player) Say(text string) {
 	}
 }
 
-// Width is the width of the terminal.
+// Width returns the width of the terminal.
 func (p *Player) Width() int {
 	if p.Style.Width == 0 {
 		return wide
@@ -223,13 +222,13 @@ func (p *Player) compare(left, right string) {
 	}
 }
 
-// Terminal reports whether the program is used on a terminal.
+// Terminal reports whether the program runs on a terminal.
 func Terminal() bool {
 	// #nosec G115 -- a descriptor fits
 	return term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
-// Enter waits for Enter on a terminal. It reports false at the end of the input or of ctx.
+// Enter waits for Enter on a terminal. It returns false at the end of the input or of ctx.
 func (p *Player) Enter(ctx context.Context) bool {
 	if p.typed == nil && Terminal() {
 		p.typed = make(chan string)

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package console plays the scripts of the demo and the lesson: prose, commands and what must be seen.
+// Package console plays the scripts of the demo and the lesson: prose, commands and what their output must be.
 package console
 
 import (
@@ -24,38 +24,38 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// Script is what a program says, does and must see.
+// Script is what a program says and does, and which output it must see.
 type Script struct {
 	Before, After, Next string
 	Chapters            []Chapter
-	Purposes            map[string]string // of calls, by command
+	Purposes            map[string]string // purposes of calls, by command
 }
 
 // Chapter is a part of a script.
 type Chapter struct {
 	Title, Intro string
 	Steps        []Step
-	Try          []Step // what to run in a second terminal: Do is run, and Say is what to look for
+	Try          []Step // for a second terminal: Do is the command, and Say is what to look for
 	Code         []Code
 }
 
-// Step is prose or a command, which is a line for the shell or a verb of the program. The name of a cluster in front of
-// it says where it runs. Variables such as $web are replaced in all fields.
+// Step is prose or a command. A command is a shell command or a verb of the program; the name of a cluster before it
+// says where it runs. Variables such as $web are replaced in all fields.
 type Step struct {
 	Say string
-	// Show is printed with its output, Both with its output in both clusters side by side, and Do is not printed. Title
-	// is printed in place of the command.
+	// Show is printed with its output, and Both with its outputs in both clusters side by side. Do is not printed.
+	// Title is printed instead of the command.
 	Show, Both, Do, Title string
-	// Want is a regular expression. The command is repeated until its output matches; named groups become variables.
+	// Want is a regular expression. The command is repeated until its output matches. Named groups become variables.
 	Want string
-	// Look is what the command has shown. $took is the time since the last command without a Want.
+	// Look says what the command has shown. $took is the time since the last command without a Want.
 	Look string
 }
 
-// Code is a function that takes part in what the chapter shows; a method is Type.Method.
+// Code is a function that is involved in what the chapter shows. A method is written Type.Method.
 type Code struct{ File, Func, Does string }
 
-// Verb is a command of the program. It returns what it prints.
+// Verb is a command of the program. It returns the text to print.
 type Verb func(ctx context.Context, cluster string, args []string) string
 
 // limit is the longest wait for an output.
@@ -148,7 +148,6 @@ func (p *Player) step(ctx context.Context, s Step) {
 				}
 			}
 		})
-
 	case s.Show != "":
 		must.OK(p.run(ctx, s.Show, p.Out)) // as it comes
 	default:
@@ -165,7 +164,7 @@ func (p *Player) step(ctx context.Context, s Step) {
 	}
 }
 
-// expand replaces the names of variables; quote may be nil.
+// expand replaces variables by their values. quote may be nil.
 func (p *Player) expand(text string, quote func(string) string) string {
 	return os.Expand(text, func(name string) string {
 		value, known := p.Vars[name]
@@ -179,7 +178,7 @@ func (p *Player) expand(text string, quote func(string) string) string {
 	})
 }
 
-// where splits the name of the cluster from a command.
+// where splits a command into the name of the cluster, if any, and the line.
 func (p *Player) where(command string) (cluster, line string) {
 	if cluster, line, _ = strings.Cut(command, " "); p.Clusters[cluster] != nil {
 		return cluster, line
@@ -187,7 +186,7 @@ func (p *Player) where(command string) (cluster, line string) {
 	return "", command
 }
 
-// output returns what a command prints.
+// output returns the output of a command.
 func (p *Player) output(ctx context.Context, command string) string {
 	var out bytes.Buffer
 	if err := p.run(ctx, command, &out); err != nil {
@@ -207,7 +206,7 @@ func (p *Player) run(ctx context.Context, command string, out io.Writer) error {
 	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line) // #nosec G204 -- of a script of this module
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.Dir, p.environment(cluster), out, out
-	// ^C also reaches the command through the terminal; WaitDelay gives the command time to clean up.
+	// On a terminal, ^C also reaches the command itself; WaitDelay gives the command time to clean up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 15 * time.Second
 	if err := cmd.Run(); err != nil {
@@ -216,8 +215,8 @@ func (p *Player) run(ctx context.Context, command string, out io.Writer) error {
 	return nil
 }
 
-// environment returns the environment of a command, which writes nothing to the user's home: the variables of the
-// script, and the kubeconfigs of the clusters by their names.
+// environment returns the environment of a command: the variables of the script, and the kubeconfigs of the clusters
+// by their names. Commands write nothing to the user's home.
 func (p *Player) environment(cluster string) []string {
 	path := filepath.Dir(p.Binaries.CLI) + ":" + os.Getenv("PATH")
 	env := []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir}

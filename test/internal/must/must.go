@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package must ends a piece of work at the first error, as require does in a test, for code that is no test.
+// Package must ends a piece of work at the first error, as require does in a test, for code that is not a test.
 package must
 
 import (
@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// failure is what OK panics with.
+// failure is the value that OK panics with.
 type failure struct{ error }
 
-// Return makes the error that ended the work the result of a function, which defers it and may then use this package.
+// Return sets *err to the error that ended the work. A function that uses this package defers it.
 func Return(err *error) {
 	if r := recover(); r != nil {
 		f, ours := r.(failure)
@@ -24,7 +24,7 @@ func Return(err *error) {
 	}
 }
 
-// Catch does a piece of work and returns the error that ended it, or nil.
+// Catch runs work and returns the error that ended it, or nil.
 func Catch(work func()) (err error) {
 	defer Return(&err)
 	work()
@@ -47,20 +47,20 @@ func Get[T any](value T, err error) T {
 // Fail ends the work.
 func Fail(format string, a ...any) { OK(fmt.Errorf(format, a...)) }
 
-// Be ends the work unless a condition holds.
+// Be ends the work unless the condition holds.
 func Be(holds bool, format string, a ...any) {
 	if !holds {
 		Fail(format, a...)
 	}
 }
 
-// Try does a piece of work and returns its value, or the error that ended it.
+// Try runs work and returns its value, or the error that ended it.
 func Try[T any](work func() T) (value T, err error) {
 	err = Catch(func() { value = work() })
 	return value, err
 }
 
-// Each does a piece of work for each of n numbers from 0, at most 16 at a time, and ends if there are errors.
+// Each runs work for each number from 0 to n-1, at most 16 at a time, and ends the caller's work if there are errors.
 func Each(n int, work func(i int)) {
 	var group sync.WaitGroup
 	errs, gate := make([]error, n), make(chan struct{}, 16)
@@ -75,7 +75,7 @@ func Each(n int, work func(i int)) {
 	OK(errors.Join(errs...))
 }
 
-// Get2 is Get for two values.
+// Get2 is like Get, for two values.
 func Get2[T, U any](first T, second U, err error) (T, U) {
 	OK(err)
 	return first, second

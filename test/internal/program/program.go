@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package program builds programs of other Go modules, which take minutes to compile, once into the user's cache
-// folder.
+// Package program builds programs of other Go modules, which take minutes to compile, and caches them in the user's
+// cache folder.
 package program
 
 import (
@@ -29,35 +29,35 @@ import (
 	"github.com/csccm/csccm/test/internal/must"
 )
 
-// Program is one or more programs that are built from a module of their own.
+// Program is one or more programs that are built from a Go module.
 type Program struct {
-	// What names the program in messages, such as "helm".
+	// What is the name of the program in messages, such as "helm".
 	What string
 	// Takes is how long a build takes on two cores, such as "3 to 8 minutes".
 	Takes string
-	// Name is the name of the file, Folder the folder of the cache, Release what is built.
+	// Name is the name of the file, Folder the folder in the cache, and Release the release that is built.
 	Name, Folder, Release string
-	// Source is the folder of the module. Each file in it is part of the key in the cache.
+	// Source is the folder of the module. The cache key depends on each file in it.
 	Source string
-	// Packages are the paths of the packages that are built, each to a file named as the last element of its path.
+	// Packages are the paths of the packages to build. Each program is named after the last element of its path.
 	Packages []string
-	// Links are further names of these files: of programs that do what their name says.
+	// Links are symbolic links to these files, by name, for programs that act according to their name.
 	Links map[string]string
-	// Released fetches what has been built elsewhere into a folder; nil where nothing has. An ErrUnreachable says that
-	// there is no way to it from here.
+	// Released downloads programs that were built elsewhere into a folder; nil if there are none. It returns
+	// ErrUnreachable if the place of the released programs cannot be reached from here.
 	Released func(ctx context.Context, dir string, report func(state string)) error
 	// LDFlags are flags of the linker.
 	LDFlags string
-	// OwnCache compiles into a cache that is removed afterwards: for a program that shares few packages with this
-	// checkout, and would add gigabytes to the user's cache.
+	// OwnCache compiles into a cache that is removed afterwards. Use it for a program that shares few packages with
+	// this checkout: it would add gigabytes to the user's cache.
 	OwnCache bool
 }
 
-// ErrUnreachable is the error of Program.Released where the place of the released programs does not answer soon.
+// ErrUnreachable is returned by Program.Released if the place of the released programs does not answer soon.
 var ErrUnreachable = errors.New("cannot be reached")
 
-// Cached returns the path of the program, which depends on its sources and the Go version, and reports whether it
-// exists.
+// Cached returns the path of the program and reports whether it exists. The path depends on the sources and the Go
+// version.
 func (p Program) Cached(ctx context.Context) (path string, there bool, err error) {
 	defer must.Return(&err)
 	dir := must.Get(p.cacheDir(ctx))
@@ -66,8 +66,8 @@ func (p Program) Cached(ctx context.Context) (path string, there bool, err error
 	return path, err == nil, nil
 }
 
-// Ensure returns the path of the program. It builds the program when it does not exist, which takes minutes, and writes
-// the progress to out. When several processes call Ensure at the same time, one builds and the others wait.
+// Ensure returns the path of the program. If it does not exist, Ensure builds it, which takes minutes, and writes the
+// progress to out. If several processes call Ensure at the same time, one builds and the others wait.
 func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error) {
 	defer must.Return(&err)
 	path, there, err := p.Cached(ctx)
@@ -98,8 +98,7 @@ func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error
 	return path, nil
 }
 
-// fetch fetches the released program, and reports whether that was possible. What prevents it is printed, unless there
-// is no way to the place of the released programs.
+// fetch downloads the released program and reports whether that succeeded. It prints errors, except ErrUnreachable.
 func (p Program) fetch(ctx context.Context, dir string, out io.Writer, report func(last bool, state string)) bool {
 	if p.Released == nil {
 		return false
@@ -126,7 +125,8 @@ func place(work, dir string) (err error) {
 	return os.Rename(work, dir)
 }
 
-// cacheDir returns the folder of the program. Its name depends on everything that the program is built from.
+// cacheDir returns the folder of the program in the cache. Its name depends on everything that the program is built
+// from.
 func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
 	defer must.Return(&err)
 	base := must.Get(os.UserCacheDir())
@@ -144,7 +144,7 @@ func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
 	return filepath.Join(base, "csccm", p.Folder, key), nil
 }
 
-// build compiles the program. A cache of its own is removed after a success and kept after a failure, so that the next
+// build compiles the program. Its own cache is removed after a success and kept after a failure, so that the next
 // attempt continues from there.
 func (p Program) build(ctx context.Context, dir string, report func(last bool, state string)) (err error) {
 	defer must.Return(&err)
@@ -162,12 +162,12 @@ func (p Program) build(ctx context.Context, dir string, report func(last bool, s
 	}
 	cmd := goCommand(ctx, p.Source, append(args, p.Packages...)...)
 	if os.Getenv("GOGC") == "" {
-		cmd.Env = append(cmd.Env, "GOGC=200") // as compiler-env.sh sets it where there is enough memory
+		cmd.Env = append(cmd.Env, "GOGC=200") // what compiler-env.sh sets if there is enough memory
 	}
 	if p.OwnCache {
 		cmd.Env = append(cmd.Env, "GOCACHE="+goCache)
 	}
-	// -v prints each package when it is compiled; any other line is part of an error.
+	// -v prints each package when it is compiled. Any other line is part of an error.
 	out := must.Get(cmd.StderrPipe())
 	must.OK(cmd.Start())
 	// A lower priority, so that the machine stays usable during the build.
@@ -208,7 +208,7 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Go runs the go command in a folder, without cgo, and returns what it prints.
+// Go runs the go command in a folder, without cgo, and returns its output.
 func Go(ctx context.Context, dir string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd := goCommand(ctx, dir, args...)
@@ -219,8 +219,8 @@ func Go(ctx context.Context, dir string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// Module writes a generated module into the cache, adds to its go.mod what the packages import, and returns its folder,
-// which depends on the files. The keys of files are paths in the module.
+// Module writes a generated module into the cache, adds what the packages import to its go.mod, and returns its
+// folder, whose name depends on the files. The keys of files are paths in the module.
 func Module(ctx context.Context, folder, release string, files map[string][]byte, packages ...string) string {
 	base := filepath.Join(must.Get(os.UserCacheDir()), "csccm", folder)
 	must.OK(os.MkdirAll(base, 0o750))
@@ -244,8 +244,8 @@ func Module(ctx context.Context, folder, release string, files map[string][]byte
 	return dir
 }
 
-// Lock takes an exclusive lock on a file; the kernel releases it when the process
-// ends. waiting is called about once a second while another process holds the lock.
+// Lock takes an exclusive lock on a file. The kernel releases it when the process ends. waiting is called about once a
+// second while another process holds the lock.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, fs.FileMode(0o600)) // #nosec G304 -- in our cache folder
 	if err != nil {
@@ -265,11 +265,11 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	return func() { _ = f.Close() }, nil
 }
 
-// printPeriod is the time between lines where the output is not a terminal, which cannot redraw a line.
+// printPeriod is the time between lines if the output is not a terminal, on which a line can be redrawn.
 const printPeriod = 15 * time.Second
 
-// printer returns a function that writes the state of a build: on a terminal one line that is redrawn, elsewhere a line
-// every printPeriod, and the last one.
+// printer returns a function that prints the state of a build. On a terminal it redraws one line; otherwise it prints
+// a line every printPeriod, and the last one.
 func printer(out io.Writer) func(last bool, state string) {
 	f, ok := out.(*os.File)
 	terminal := ok && term.IsTerminal(int(f.Fd())) // #nosec G115 -- a descriptor fits

@@ -1,9 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen writes the modules of the control planes, plane/k35, k36 and so on:
-// one per Kubernetes minor, from main.go.tmpl and the go.mod of the Kubernetes
-// release. Run it with `go generate ./plane` in the test module.
+// Command gen writes the modules of the control planes, plane/k35, k36 and so on: one for each Kubernetes minor, from
+// main.go.tmpl and the go.mod of the Kubernetes release. Run it with `go generate ./plane` in the test module.
 package main
 
 import (
@@ -57,9 +56,8 @@ func write(minor plane.Minor) {
 	must.Get(program.Go(context.Background(), dir, "mod", "tidy"))
 }
 
-// planeMod returns the go.mod of a minor's module: it keeps the release's go and
-// godebug lines and replaces the release's staging folders by the modules that are
-// published from them. These determine all other versions.
+// planeMod returns the go.mod of a minor's module. It keeps the release's go and godebug lines and replaces the
+// release's staging folders by the modules that are published from them. These determine all other versions.
 func planeMod(minor plane.Minor) []byte {
 	var published struct{ GoMod string }
 	out := must.Get(program.Go(context.Background(), os.TempDir(), "mod", "download", "-json",

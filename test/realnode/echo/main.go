@@ -43,7 +43,7 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
-// lameDuck is how long it keeps serving after SIGTERM.
+// lameDuck is the time for which it keeps serving after SIGTERM.
 const lameDuck = 20 * time.Second
 
 func main() {
@@ -167,14 +167,14 @@ func serveUDP(ctx context.Context) {
 	}
 }
 
-// seen is the answer to a client. Behind a proxy that names its client in X-Forwarded-For it is that one.
+// seen is the answer to a client. If a proxy names its client in X-Forwarded-For, it is the answer to that client.
 func seen(client string) []byte {
 	a := map[string]string{"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client}
 	b, _ := json.Marshal(a) // strings alone
 	return b
 }
 
-// selfSigned returns a certificate that no client can check.
+// selfSigned returns a certificate that clients cannot verify.
 func selfSigned() tls.Certificate {
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{

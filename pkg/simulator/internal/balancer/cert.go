@@ -98,7 +98,8 @@ const (
 	javaRuntime = "com.cloud.utils.exception.CloudRuntimeException"
 )
 
-// wrapped returns an exception inside another one: status 530 without a code. Only root admins see the text.
+// wrapped returns an exception inside another one: status 530 without a CloudStack error code. Only root admins see
+// the text.
 func wrapped(c *wire.Call, class string, cause *wire.Error) *wire.Error {
 	e := c.Internal(0, "%s: %s", class, cause.Text)
 	e.CSZero = true
@@ -146,9 +147,8 @@ func listSSLCerts(c *wire.Call) (any, error) {
 	case c.Given("accountid"):
 		of(wire.Arg[*store.Account](c, "accountid"))
 	default:
-		return nil, wrapped(c, javaInvalid,
-			wire.Invalid("Invalid parameters either certificate ID or Account ID or Loadbalancer ID or Project "+
-				"ID required"))
+		return nil, wrapped(c, javaInvalid, wire.Invalid("Invalid parameters either certificate ID or Account ID or "+
+			"Loadbalancer ID or Project ID required"))
 	}
 
 	if len(certs) > 0 && !c.Access(certs[0].Owner) { // without certificates, CloudStack does not check access

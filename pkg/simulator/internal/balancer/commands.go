@@ -96,7 +96,7 @@ var Commands = []wire.Command{
 	{Name: "listLoadBalancers", ID: store.RefRule, Run: listLoadBalancers},
 }
 
-// onRule is a command with a job on one rule. It resolves ids of rules of every kind, like CloudStack.
+// onRule returns a command with a job on one rule. Like CloudStack, it accepts ids of rules of every kind.
 func onRule(name string, submit func(*wire.Call) (*wire.JobSpec, error), event, doing string) wire.Command {
 	class := "user.loadbalancer"
 	if verb, internal := strings.CutSuffix(name, "LoadBalancer"); internal {

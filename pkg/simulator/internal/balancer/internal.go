@@ -36,7 +36,7 @@ type internalRuleView struct {
 	State        string `json:"state"`
 }
 
-// internalInstanceView is a member, by the hypervisor's name of the VM.
+// internalInstanceView is a member. Name is the hypervisor's name of the VM.
 type internalInstanceView struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -54,12 +54,13 @@ func viewInternalLB(c *wire.Call, r *store.LBRule) internalLBView {
 		SourceNetwork: r.Network.UUID,
 		OwnerView:     wire.ViewOwner(r.Owner()),
 		Rules:         []internalRuleView{{r.PublicPort, r.PrivatePort, r.State}},
-		Instances:     []internalInstanceView{}, Tags: wire.ViewTags(&r.Tagged),
+		Instances:     []internalInstanceView{},
+		Tags:          wire.ViewTags(&r.Tagged),
 	}
 
 	seen := map[*store.VM]bool{}
 	for _, m := range r.Members {
-		if n := m.VM.NICIn(r.Network); n != nil && !seen[m.VM] { // one entry a VM, with the address of its NIC
+		if n := m.VM.NICIn(r.Network); n != nil && !seen[m.VM] { // one entry per VM, with the address of its NIC
 			seen[m.VM] = true
 			v.Instances = append(v.Instances, internalInstanceView{m.VM.UUID, m.VM.InstanceName(), n.IP})
 		}
@@ -72,7 +73,7 @@ func viewInternalLB(c *wire.Call, r *store.LBRule) internalLBView {
 	return v
 }
 
-// checkScheme accepts the one scheme that these commands know.
+// checkScheme checks for Internal, the only scheme of these commands.
 func checkScheme(s string) error {
 	if !strings.EqualFold(s, "Internal") {
 		return wire.Invalid("Invalid value for scheme. Supported value is internal")
@@ -157,7 +158,7 @@ func createLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 	}, nil
 }
 
-// checkInternalLB applies the validations of the rule itself in the server's order.
+// checkInternalLB validates the rule in CloudStack's order.
 func checkInternalLB(r *store.LBRule) error {
 	n := r.Network
 	port := func(p int) bool { return p >= 0 && p <= 65535 }
@@ -176,8 +177,8 @@ func checkInternalLB(r *store.LBRule) error {
 	return nil
 }
 
-// internalSource is the address that a new load balancer listens on: that of
-// another one if the call names it, else a free one of the network.
+// internalSource returns the address that a new load balancer listens on: an existing load balancer's address if the
+// call names it, otherwise a free address of the network.
 func internalSource(c *wire.Call, n *store.Network) (*store.PublicIP, error) {
 	full := wire.Errf(wire.CodeCapacity, wire.CSGeneric, "Unable to acquire IP address for network %s", n.Text())
 	text, given := c.Args["sourceipaddress"]
@@ -225,7 +226,7 @@ func internalSource(c *wire.Call, n *store.Network) (*store.PublicIP, error) {
 	}, nil
 }
 
-// internalLBRuns reports whether the network has the VM of an internal load balancer: CloudStack starts it with the
+// internalLBRuns reports whether the network has the VM of an internal load balancer. CloudStack starts it with the
 // first member.
 func internalLBRuns(st *store.State, n *store.Network) bool {
 	_, ok := st.LBRules.Find(func(r *store.LBRule) bool {
@@ -266,7 +267,10 @@ func listLoadBalancers(c *wire.Call) (any, error) {
 			in(r.Owner()) &&
 			wire.Matches(c, "networkid", r.Network) &&
 			wire.Matches(c, "sourceipaddressnetworkid", r.IP.Network) &&
-			(!c.Has("sourceipaddress") || c.Str("sourceipaddress") == r.IP.Addr.String()) && c.Is("name", r.Name) &&
-			c.Like("keyword", r.Name, r.Description) && r.HasTags(tags) && c.Visible("fordisplay", r.Hidden)
+			(!c.Has("sourceipaddress") || c.Str("sourceipaddress") == r.IP.Addr.String()) &&
+			c.Is("name", r.Name) &&
+			c.Like("keyword", r.Name, r.Description) &&
+			r.HasTags(tags) &&
+			c.Visible("fordisplay", r.Hidden)
 	}, func(r *store.LBRule) internalLBView { return viewInternalLB(c, r) })
 }

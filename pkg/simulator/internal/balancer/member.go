@@ -15,8 +15,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// backends are the addresses that a call names for each VM, in the order of
-// first mention. byID marks VMs of virtualmachineids.
+// backends are the addresses that a call names for each VM, in the order of first mention. byID marks VMs from
+// virtualmachineids.
 type backends struct {
 	order []*store.VM
 	ips   map[*store.VM][]string
@@ -60,7 +60,7 @@ func readBackends(c *wire.Call) (*backends, error) {
 	return b, nil
 }
 
-// namesBackends reports whether the call names backends; an empty list counts.
+// namesBackends reports whether the call names backends; true also for an empty list.
 func namesBackends(c *wire.Call) bool {
 	return c.Has("virtualmachineids") || c.Maps["vmidipmap"] != nil
 }
@@ -84,14 +84,11 @@ func assignToLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 				if err != nil {
 					return nil, err
 				}
-
 				for _, m := range members {
 					m.Since = now
 				}
-
 				add = append(add, members...)
 			}
-
 			before := r.Members
 			r.Members = append(slices.Clone(before), add...)
 			if err := apply(c, r, assignFailed().Text, func() { r.Members = before }); err != nil {
@@ -102,14 +99,15 @@ func assignToLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 		})
 }
 
-// assignFailed is the error text for every reason.
+// assignFailed returns the error that CloudStack uses for every reason.
 func assignFailed() *wire.Error {
 	return wire.Errf(wire.CodeInternal, wire.CSGeneric, "Failed to assign load balancer rule")
 }
 
-// newMembers checks one VM: all VMs must be valid before any is stored. Jobs on one rule run concurrently. If two calls
-// add the same pair at once, the later one finds it taken; of three, the last one passed the check and failed in the
-// database (concurrent.assign-same-vm; that the order is always this one is a guess).
+// newMembers returns the new members for one VM, or an error. All VMs must be valid before any member is stored. Jobs
+// on one rule run concurrently. If two calls add the same pair at once, the later one finds it taken. With three
+// calls, the last one passed the check and failed in the database (concurrent.assign-same-vm; it is a guess that this
+// order is always the same).
 func newMembers(r *store.LBRule, v *store.VM, list *backends, sent time.Time) ([]*store.LBMember, *wire.Error) {
 	n := v.NICIn(r.Network)
 	if v.Gone() || v.Owner != r.Owner() || n == nil {
@@ -123,7 +121,7 @@ func newMembers(r *store.LBRule, v *store.VM, list *backends, sent time.Time) ([
 		}
 	}
 
-	checked := len(ips) // the primary address beside named ones is not checked
+	checked := len(ips) // CloudStack does not check the primary address if other addresses are named
 	if list.byID[v] && !slices.Contains(ips, n.IP) {
 		ips = append(slices.Clone(ips), n.IP)
 		checked = max(checked, 1)
@@ -192,7 +190,7 @@ func removeFromLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 		})
 }
 
-// removeRefused names the VMs by their internal ids.
+// removeRefused returns the error text, which names the VMs by their internal ids.
 func removeRefused(c *wire.Call, _ *store.LBRule) string {
 	var ids []string
 	if list, err := readBackends(c); err == nil {

@@ -36,7 +36,11 @@ type lbView struct {
 
 func viewLB(c *wire.Call, r *store.LBRule) lbView {
 	v := lbView{
-		ID: r.UUID, Name: r.Name, Description: r.Description, PublicIPID: r.IP.UUID, PublicIP: r.IP.Addr.String(),
+		ID:          r.UUID,
+		Name:        r.Name,
+		Description: r.Description,
+		PublicIPID:  r.IP.UUID,
+		PublicIP:    r.IP.Addr.String(),
 		PublicPort:  fmt.Sprint(r.PublicPort),
 		PrivatePort: fmt.Sprint(r.PrivatePort),
 		Algorithm:   r.Algorithm,
@@ -75,10 +79,13 @@ func listLoadBalancerRules(c *wire.Call) (any, error) {
 			in(r.Owner()) &&
 			wire.Matches(c, "publicipid", r.IP) &&
 			wire.Matches(c, "networkid", r.Network) &&
-			wire.Matches(c, "zoneid", r.IP.Zone) && c.Is("name", r.Name) && c.Like("keyword", r.Name, r.Description) &&
+			wire.Matches(c, "zoneid", r.IP.Zone) &&
+			c.Is("name", r.Name) &&
+			c.Like("keyword", r.Name, r.Description) &&
 			(!c.Given("virtualmachineid") ||
 				slices.ContainsFunc(r.Members, func(m *store.LBMember) bool { return m.VM == member })) &&
-			r.HasTags(tags) && c.Visible("fordisplay", r.Hidden)
+			r.HasTags(tags) &&
+			c.Visible("fordisplay", r.Hidden)
 	}, func(r *store.LBRule) lbView { return viewLB(c, r) })
 }
 
@@ -225,7 +232,7 @@ func checkLBSource(c *wire.Call, r *store.LBRule, n *store.Network) error {
 	return nil
 }
 
-// createLBRule checks the rest, opens the firewall and stores the rule.
+// createLBRule makes the remaining checks, opens the firewall and stores the rule.
 func createLBRule(c *wire.Call, r *store.LBRule) error {
 	n := r.Network
 	if r.PrivatePort < 0 || r.PrivatePort > 65535 {
@@ -276,7 +283,7 @@ func createLBRule(c *wire.Call, r *store.LBRule) error {
 	return nil
 }
 
-// routable reports whether the network's router, if it exists, supports the rule with a protocol.
+// routable reports whether the network's router, if there is one, supports the rule with this protocol.
 func routable(r *store.LBRule, protocol string) bool {
 	return r.Network.State != store.NetImplemented ||
 		(r.Internal || r.PublicPort != store.StatsPort) && protocol != "udp"
@@ -326,7 +333,8 @@ func openFirewallFor(c *wire.Call, r *store.LBRule) error {
 		StartPort: wire.Ptr(port),
 		EndPort:   wire.Ptr(port),
 		CIDRs:     []string{"0.0.0.0/0"},
-		State:     store.RuleAdd, Account: r.Account,
+		State:     store.RuleAdd,
+		Account:   r.Account,
 	}
 
 	if err := wire.ConflictWith(fw, r.IP.FWRules); err != nil {
@@ -365,9 +373,9 @@ func deleteLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	}, nil
 }
 
-// lbJob returns a job for the load balancer rule that a parameter refers to. The parameter accepts ids of rules of
-// every kind; the job then fails if the rule is of another kind. refused returns the error text for a router that
-// refuses.
+// lbJob returns a job for the load balancer rule that a parameter names. The parameter accepts ids of rules of every
+// kind; the job then fails if the rule is of another kind. refused returns the error text if the router refuses the
+// change.
 func lbJob(
 	c *wire.Call, param string, refused func(*store.LBRule) string,
 	run func(r *store.LBRule, now time.Time) (any, error),
@@ -385,12 +393,13 @@ func lbJob(
 	}}, nil
 }
 
-// apply sends a changed rule to the router. If another rule stops the router, the job fails with the text, and undo
-// reverts the change. A rule that stops the router itself keeps the change: the router refuses from then on.
+// apply sends a changed rule to the router. If another rule makes the router refuse all changes, undo reverts this
+// change and the job fails with the text refused. If this rule is the cause, it keeps its change, and the router
+// refuses from then on.
 func apply(c *wire.Call, r *store.LBRule, refused string, undo func()) error {
 	settle(r)
 	if r.Internal {
-		return nil // a virtual machine of its own
+		return nil // an internal load balancer has its own VM
 	}
 	switch stops := c.St.RouterStopped(r.Network); stops {
 	case nil:

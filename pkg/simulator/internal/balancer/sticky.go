@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// lbOwnerView names a rule and its owner as policies do: a project by its hidden account.
+// lbOwnerView is a rule and its owner as policies show them: a project's account instead of the project.
 type lbOwnerView struct {
 	RuleID   string `json:"lbruleid"`
 	Account  string `json:"account"`
@@ -125,7 +125,7 @@ func createLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
 	}, nil
 }
 
-// checkStickyMethod compares the call with what the network's load balancer can do.
+// checkStickyMethod checks the call against the stickiness methods of the network's load balancer.
 func checkStickyMethod(c *wire.Call, r *store.LBRule) error {
 	capability, ok := r.Network.LBCapability("SupportedStickinessMethods")
 	if !ok {
@@ -175,9 +175,8 @@ func checkStickyMethod(c *wire.Call, r *store.LBRule) error {
 	return nil
 }
 
-// storedParams passes the parameters through the one text column that the
-// server keeps them in, where a flag without a value becomes "null" and an
-// empty value at the end is lost.
+// storedParams returns the parameters after a round trip through the text column in which CloudStack keeps them: a
+// flag without a value becomes "null", and an empty value at the end is lost.
 func storedParams(entries []wire.MapEntry) map[string]string {
 	var text strings.Builder
 	for _, e := range entries {
@@ -198,7 +197,7 @@ func storedParams(entries []wire.MapEntry) map[string]string {
 	return out
 }
 
-// checkValues is HAProxy's own check of sizes and times.
+// checkValues checks sizes and times as HAProxy does.
 func checkValues(p *store.StickyPolicy) error {
 	value := func(name string) (string, bool) {
 		for k, v := range p.Params {
@@ -232,7 +231,8 @@ func checkValues(p *store.StickyPolicy) error {
 	return nil
 }
 
-// numberWithUnit: an integer followed by one of the units, or by nothing when there are none.
+// numberWithUnit reports whether s is an integer followed by one of the units; without units, whether it is an
+// integer.
 func numberWithUnit(s, units string) bool {
 	if units != "" {
 		if len(s) < 2 || !strings.ContainsRune(units, rune(s[len(s)-1])) {
@@ -281,7 +281,7 @@ func listLBStickinessPolicies(c *wire.Call) (any, error) {
 		r = p.Rule
 	}
 
-	if r == nil { // a rule of another kind
+	if r == nil { // the id is of a rule of another kind
 		return wire.ListAnswer{}, nil
 	}
 

@@ -63,7 +63,7 @@ func changeLBRule(c *wire.Call, r *store.LBRule, refused func(*store.LBRule) str
 		(r.HasProtocol || hasProtocol) && r.Protocol != protocol ||
 		c.Has("cidrlist") && r.CIDRs != strings.Join(cidrs, ",")
 
-		// a release before 4.22 tells the router of another algorithm, and of nothing else (seen with 4.19.3)
+	// Releases before 4.22 send only a changed algorithm to the router (seen with 4.19.3).
 	if c.API.Param("cidrlist") == nil {
 		reapply = c.Has("algorithm") && r.Algorithm != c.Str("algorithm")
 	}
@@ -77,7 +77,7 @@ func changeLBRule(c *wire.Call, r *store.LBRule, refused func(*store.LBRule) str
 	}
 
 	if c.Has("algorithm") {
-		r.Algorithm = c.Str("algorithm") // stored without a check, like CloudStack
+		r.Algorithm = c.Str("algorithm") // stored unchecked, as in CloudStack
 	}
 
 	if hasProtocol {
@@ -88,7 +88,7 @@ func changeLBRule(c *wire.Call, r *store.LBRule, refused func(*store.LBRule) str
 	}
 
 	if c.Has("cidrlist") {
-		// createLoadBalancerRule stores spaces, updateLoadBalancerRule commas
+		// createLoadBalancerRule stores spaces, updateLoadBalancerRule stores commas.
 		r.CIDRs, r.HasCIDRs = strings.Join(cidrs, ","), true
 	}
 

@@ -14,9 +14,9 @@ import (
 	"sync"
 )
 
-// catalogueJSON is the answer of listApis of CloudStack 4.22 to a root admin, with a mark on each command that role
-// type User may call. It lists every command, implemented or not, with its parameters (type, length, required, since)
-// and the structure of its answer.
+// catalogueJSON is the answer of listApis of CloudStack 4.22 to a root admin. It marks the commands that the role type
+// User may call. It lists every command, implemented or not, with its parameters (type, length, required, since) and
+// the structure of its answer.
 //
 //go:embed catalogue.json
 var catalogueJSON []byte
@@ -49,7 +49,7 @@ type API struct {
 	Shape  int     `json:"shape"`
 
 	Lower  string
-	Absent []string // lower-case names of parameters of newer releases, which are ignored
+	Absent []string // lower-case names of parameters that only newer releases have; they are ignored
 }
 
 // Field is a field of an answer.
@@ -65,13 +65,13 @@ type Catalogue struct {
 	Shapes [][]Field `json:"shapes"`
 
 	ByName map[string]*API
-	// hides lists the fields that newer releases added, by the object's key in answers; nil: none.
+	// Hides lists the fields that only newer releases have, by the object's key in answers; nil: none.
 	Hides map[string][]string
-	// routerTLS is set if virtual routers of the release can terminate TLS.
+	// RouterTLS is set if virtual routers of the release can terminate TLS.
 	RouterTLS bool
 }
 
-// Load decodes the catalogue once.
+// Load decodes the catalogue, once.
 var Load = sync.OnceValues(func() (*Catalogue, error) {
 	var c Catalogue
 	if err := json.Unmarshal(catalogueJSON, &c); err != nil {

@@ -20,14 +20,14 @@ type Difference struct {
 	Without string
 }
 
-// TLS that virtual routers end.
+// TLS termination by virtual routers.
 const (
 	routerTLSSince = "4.22"
 	TLSCapability  = "SslTermination"
 	ProtocolSSL    = "ssl"
 )
 
-// AnswerObjects are objects in answers: a command that answers the object, and the object's keys in answers.
+// AnswerObjects are objects in answers: a command that returns the object, and the object's keys in answers.
 var AnswerObjects = map[string]struct {
 	Command string
 	keys    []string
@@ -72,7 +72,8 @@ var Differences = []Difference{
 		},
 	},
 	{
-		Since: "4.18", What: "createLoadBalancerRule with cidrlist: the sources of a balancer rule",
+		Since:   "4.18",
+		What:    "createLoadBalancerRule with cidrlist: the sources of a balancer rule",
 		Params:  map[string][]string{"createLoadBalancerRule": {"cidrlist"}},
 		Fields:  map[string][]string{"balancer rule": {"cidrlist"}},
 		Without: "Not supported. In a VPC a Service with source ranges is refused with an Event",
@@ -87,7 +88,8 @@ var Differences = []Difference{
 		Params: map[string][]string{"disassociateIpAddress": {"ipaddress"}, "listZones": {"ids"}},
 	},
 	{
-		Since: "4.19", What: "Kubernetes clusters that CloudStack does not manage (clustertype=ExternalManaged)",
+		Since:    "4.19",
+		What:     "Kubernetes clusters that CloudStack does not manage (clustertype=ExternalManaged)",
 		Commands: []string{"addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster"},
 		Params:   map[string][]string{"createKubernetesCluster": {"clustertype"}},
 		Fields:   map[string][]string{"Kubernetes cluster": {"clustertype"}},
@@ -116,14 +118,16 @@ var Differences = []Difference{
 		Fields: map[string][]string{"virtual machine": {"deleteprotection", "vmtype"}},
 	},
 	{
-		Since: "4.20.1", What: "apikeyaccess of users and accounts, architectures, routedmodeenabled of zones",
+		Since:  "4.20.1",
+		What:   "apikeyaccess of users and accounts, architectures, routedmodeenabled of zones",
 		Params: map[string][]string{"listVirtualMachines": {"arch", "userdataid"}, "listUsers": {"apikeyaccess"}},
 		Fields: map[string][]string{
-			"keys of a user":  {"apikeyaccess"},
-			"user":            {"apikeyaccess"},
-			"account":         {"apikeyaccess"},
-			"virtual machine": {"arch"},
-			"zone":            {"routedmodeenabled"}, "Kubernetes version": {"arch"},
+			"keys of a user":     {"apikeyaccess"},
+			"user":               {"apikeyaccess"},
+			"account":            {"apikeyaccess"},
+			"virtual machine":    {"arch"},
+			"zone":               {"routedmodeenabled"},
+			"Kubernetes version": {"arch"},
 		},
 	},
 	{

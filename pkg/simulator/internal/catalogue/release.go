@@ -42,7 +42,7 @@ func FullVersion(version string) (string, error) {
 	return number, nil
 }
 
-// ParseRelease parses the version of a world: 4.19, 4.19.2, 4.22.0.0-SNAPSHOT.
+// ParseRelease parses the CloudStack version of a world: 4.19, 4.19.2, 4.22.0.0-SNAPSHOT.
 func ParseRelease(version string) (Release, error) {
 	number, _, _ := strings.Cut(version, "-")
 	r, ok := ReadRelease(number)
@@ -127,7 +127,7 @@ func (cat *Catalogue) At(r Release) *Catalogue {
 // DifferencesPart is the name of the section of docs/support-policy.md that DifferencesTable generates (docs/pages).
 const DifferencesPart = "releases of CloudStack: written by go generate ./pkg/simulator"
 
-// DifferencesTable returns the Differences that csccm notices as a Markdown table.
+// DifferencesTable returns, as a Markdown table, the Differences that change what csccm does.
 func DifferencesTable() string {
 	var b strings.Builder
 	b.WriteString("| since | what | csccm on older releases |\n|---|---|---|\n")

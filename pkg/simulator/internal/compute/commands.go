@@ -46,9 +46,8 @@ var Commands = []wire.Command{
 	{
 		Name: "deployVirtualMachine", Submit: deployVirtualMachine, Class: "user.vm.DeployVMCmd", ByAdmin: true,
 		Without: "snapshotid volumeid details rootdisksize keyboard boottype bootmode extraconfig userdata " +
-			"userdataid hostid podid clusterid keypair keypairs " +
-			"securitygroupids ip6address macaddress customid displayvm copyimagetags hypervisor affinitygroupids " +
-			"diskofferingid size",
+			"userdataid hostid podid clusterid keypair keypairs securitygroupids ip6address macaddress customid " +
+			"displayvm copyimagetags hypervisor affinitygroupids diskofferingid size",
 		Event: wire.Records("VM.CREATE", "deploying Vm", "VirtualMachine", ""),
 	},
 	{
@@ -66,7 +65,7 @@ var Commands = []wire.Command{
 	},
 }
 
-// power is a command with a job on one VM.
+// power returns a command with a job on one VM.
 func power(name string, submit func(*wire.Call) (*wire.JobSpec, error), class, event, doing string) wire.Command {
 	return wire.Command{
 		Name:    name,

@@ -39,11 +39,10 @@ func addNic(c *wire.Call) (*wire.JobSpec, error) {
 		row, ok := c.St.Connect(v,
 			store.NICRequest{Network: n, IP: c.Str("ipaddress"), MAC: validMAC(c.Str("macaddress"))}, now)
 		if !ok {
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime,
-				"Insufficient capacity when adding NIC to %s: "+
-					"com.cloud.exception.InsufficientVirtualNetworkCapacityException: "+
-					"Unable to acquire Guest IP address for network %sScope=interface com.cloud.dc.DataCenter; id=%d",
-				v.Text(), n.Text(), n.Zone.ID)
+			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Insufficient capacity when adding NIC to %s: "+
+				"com.cloud.exception.InsufficientVirtualNetworkCapacityException: Unable to acquire Guest IP "+
+				"address for network %sScope=interface com.cloud.dc.DataCenter; id=%d", v.Text(), n.Text(),
+				n.Zone.ID)
 		}
 		row.Prepared = false
 		if v.State == store.VMRunning {
@@ -68,7 +67,7 @@ func validMAC(s string) string {
 	return s
 }
 
-// mayConnect runs the checks that addNicToVirtualMachine makes in its job.
+// mayConnect runs the checks that addNicToVirtualMachine makes in its job, not before it.
 func mayConnect(c *wire.Call, v *store.VM, n *store.Network) error {
 	switch {
 	case v.Removed:
@@ -111,8 +110,8 @@ func mayConnect(c *wire.Call, v *store.VM, n *store.Network) error {
 	if v.State != store.VMRunning && v.State != store.VMStopped {
 		return wire.Errf(wire.CodeInternal, wire.CSRuntime,
 			"Unable to add NIC to %s: com.cloud.exception.ResourceUnavailableException: Resource [DataCenter:%d] is "+
-				"unreachable: "+
-				"Unable to add vm %s to network, is not in the right state", v.Text(), v.Zone.ID, v.InstanceName())
+				"unreachable: Unable to add vm %s to network, is not in the right state",
+			v.Text(), v.Zone.ID, v.InstanceName())
 	}
 
 	return nil
@@ -136,9 +135,8 @@ func removeNic(c *wire.Call) (*wire.JobSpec, error) {
 		case n.IsDefault:
 			return nil, wire.Invalid("Unable to remove nic from %s in %s, nic is default.", v.Text(), n.Network.Text())
 		case nicInUse(c.St, n):
-			return nil,
-				wire.Invalid("Unable to remove nic from %s in %s, nic has associated Port forwarding or Load "+
-					"balancer or Static NAT rules.", v.Text(), n.Network.Text())
+			return nil, wire.Invalid("Unable to remove nic from %s in %s, nic has associated Port forwarding or Load "+
+				"balancer or Static NAT rules.", v.Text(), n.Network.Text())
 		}
 		c.St.DropNIC(n)
 		return nicAnswer(c, v), nil

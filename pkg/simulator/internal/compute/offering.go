@@ -67,7 +67,8 @@ func listServiceOfferings(c *wire.Call) (any, error) {
 			Provisioning: "thin",
 			DynScaling:   true,
 			DiskID:       o.DiskOfferingID,
-			DiskName:     o.Name, DiskText: o.Name,
+			DiskName:     o.Name,
+			DiskText:     o.Name,
 		}
 	})
 }
@@ -86,7 +87,9 @@ func listNetworkOfferings(c *wire.Call) (any, error) {
 		return c.Is("name", o.Spec.Name) &&
 			c.Like("displaytext", o.Spec.DisplayText) &&
 			c.Like("keyword", o.Spec.Name, o.Spec.DisplayText) &&
-			c.Is("state", o.Spec.State) && c.Is("guestiptype", o.Spec.GuestType) && c.Flag("forvpc", o.Spec.ForVPC)
+			c.Is("state", o.Spec.State) &&
+			c.Is("guestiptype", o.Spec.GuestType) &&
+			c.Flag("forvpc", o.Spec.ForVPC)
 	}, viewNetworkOffering)
 }
 

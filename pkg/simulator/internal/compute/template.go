@@ -81,7 +81,7 @@ func templateFilter(c *wire.Call, param string) (bool, error) {
 	return shows, nil
 }
 
-// templateInZone is a template in one zone: lists have one item per zone.
+// templateInZone is a template in one zone: lists have one item per template and zone.
 type templateInZone struct {
 	*store.Template
 	zone *store.Zone
@@ -143,7 +143,8 @@ func viewTemplate(c *wire.Call, t templateInZone) templateView {
 		Arch:            templateArch,
 		Details:         map[string]string{},
 		DownloadDetails: []map[string]string{},
-		Tags:            []wire.TagView{}, ForCKS: t.ForCKS,
+		Tags:            []wire.TagView{},
+		ForCKS:          t.ForCKS,
 	}
 
 	if c.Caller.RootAdmin() {

@@ -20,9 +20,8 @@ func listVirtualMachines(c *wire.Call) (any, error) {
 	details := view.VMDetails{}
 	for _, d := range c.List("details") {
 		if !slices.Contains(view.VMDetailNames, d) {
-			return nil,
-				wire.Invalid("The details parameter contains a non permitted value. The allowed values are [%s]",
-					strings.Join(view.VMDetailNames, ", "))
+			return nil, wire.Invalid("The details parameter contains a non permitted value. The allowed values are "+
+				"[%s]", strings.Join(view.VMDetailNames, ", "))
 		}
 		details[d] = true
 	}
@@ -45,14 +44,18 @@ func listVirtualMachines(c *wire.Call) (any, error) {
 
 func destroyed(v *store.VM) bool { return v.State == store.VMDestroyed || v.State == store.VMExpunging }
 
-// vmMatches applies the filters on attributes of a VM. A filter with an empty value filters too.
+// vmMatches applies the filters on attributes of a VM. Filters with an empty value count, too.
 func vmMatches(c *wire.Call, v *store.VM) bool {
 	present := strings.EqualFold(c.Str("state"), "Present") && !destroyed(v)
 	in := func(is func(*store.Network) bool) bool {
 		return slices.ContainsFunc(v.NICs, func(n *store.NIC) bool { return is(n.Network) })
 	}
-	return c.Is("name", v.Name) && c.Is("hypervisor", v.Hypervisor) && (present || c.Is("state", v.State)) &&
-		(!c.Has("keyword") || vmLike(c, v)) && c.Flag("leased", false) && c.Flag("haenable", false) &&
+	return c.Is("name", v.Name) &&
+		c.Is("hypervisor", v.Hypervisor) &&
+		(present || c.Is("state", v.State)) &&
+		(!c.Has("keyword") || vmLike(c, v)) &&
+		c.Flag("leased", false) &&
+		c.Flag("haenable", false) &&
 		(!c.Has("forvirtualnetwork") ||
 			in(func(n *store.Network) bool { return n.Typ == store.TypeIsolated }) == c.Boolean("forvirtualnetwork")) &&
 		wire.Matches(c, "zoneid", v.Zone) &&
@@ -62,7 +65,7 @@ func vmMatches(c *wire.Call, v *store.VM) bool {
 		(!c.Given("vpcid") || in(func(n *store.Network) bool { return wire.MatchesIn(c, "vpcid", n.VPC) }))
 }
 
-// vmLike reports whether the keyword is a part of what CloudStack compares it with.
+// vmLike reports whether one of the fields that CloudStack searches contains the keyword.
 func vmLike(c *wire.Call, v *store.VM) bool {
 	k := c.Str("keyword")
 	return c.Like("keyword", v.Display, v.Name) ||

@@ -40,7 +40,8 @@ func deployVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 		Template:   d.template,
 		State:      store.VMStopped,
 		Hypervisor: "Simulator",
-		Details:    map[string]string{}, BootKnown: true,
+		Details:    map[string]string{},
+		BootKnown:  true,
 	}
 
 	if full, ok := c.St.Enter(v, d.nics, c.Now); !ok {
@@ -63,7 +64,7 @@ func deployVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	return spec, nil
 }
 
-// ownersUser returns the user that a new VM shows: the caller, or the first user of the account on whose behalf it
+// ownersUser returns the user that a new VM shows: the caller, or the first user of the account for which the caller
 // acts.
 func ownersUser(c *wire.Call, owner *store.Account) *store.User {
 	if owner != c.Caller.Account {
@@ -74,24 +75,20 @@ func ownersUser(c *wire.Call, owner *store.Account) *store.User {
 	return c.Caller.User
 }
 
-// noGuestIP is the exception for a network without a free address; only admins see its text.
+// noGuestIP returns the exception for a network without a free address; only admins see its text.
 func noGuestIP(c *wire.Call, n *store.Network) *wire.Error {
-	return c.Internal(wire.CSRuntime,
-		"com.cloud.exception.InsufficientVirtualNetworkCapacityException: Unable to acquire Guest IP address "+
-			"for network %s"+
-			"Scope=interface com.cloud.dc.DataCenter; id=%d", n.Text(), n.Zone.ID)
+	return c.Internal(wire.CSRuntime, "com.cloud.exception.InsufficientVirtualNetworkCapacityException: Unable to "+
+		"acquire Guest IP address for network %sScope=interface com.cloud.dc.DataCenter; id=%d", n.Text(),
+		n.Zone.ID)
 }
 
 // readDeployment checks the call in CloudStack's order.
 func readDeployment(c *wire.Call) (*deployment, error) {
 	if n, given := c.Args["name"]; given && !wire.ValidHostName(n) {
-		return nil,
-			wire.ParamError("Unable to execute API command %s due to invalid value. Invalid value provided for API "+
-				"arg: name - it can contain "+
-				"ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'), must be "+
-				"between 1 and "+
-				"63 characters long, "+
-				"and can't start or end with \"-\" and can't start with digit", c.API.Lower)
+		return nil, wire.ParamError("Unable to execute API command %s due to invalid value. Invalid value provided "+
+			"for API arg: name - it can contain ASCII letters 'a' through 'z', the digits '0' through '9', and "+
+			"the hyphen ('-'), must be between 1 and 63 characters long, and can't start or end with \"-\" and "+
+			"can't start with digit", c.API.Lower)
 	}
 
 	if !c.Given("templateid") {
@@ -105,7 +102,8 @@ func readDeployment(c *wire.Call) (*deployment, error) {
 	}
 
 	d := &deployment{
-		owner: owner, zone: wire.Arg[*store.Zone](c, "zoneid"),
+		owner:    owner,
+		zone:     wire.Arg[*store.Zone](c, "zoneid"),
 		offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"),
 		template: wire.Arg[*store.Template](c, "templateid"),
 	}
@@ -158,7 +156,7 @@ func deployLimits(c *wire.Call, d *deployment) error {
 	return nil
 }
 
-// listSSHKeyPairs answers an empty list: the simulator has no key pairs.
+// listSSHKeyPairs returns an empty list: the simulator has no key pairs.
 func listSSHKeyPairs(c *wire.Call) (any, error) {
 	if _, err := c.OwnerScope(false); err != nil {
 		return nil, err

@@ -166,9 +166,8 @@ func defaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone) (*store.N
 	case 1:
 		return own[0], nil
 	}
-	return nil,
-		wire.Invalid("More than 1 default Isolated networks are found for account %s; please specify networkIds",
-			store.AccountText(owner))
+	return nil, wire.Invalid("More than 1 default Isolated networks are found for account %s; please specify "+
+		"networkIds", store.AccountText(owner))
 }
 
 // makeDefaultNetwork creates the network of an account that has none, from the offering with availability Required.
@@ -177,9 +176,8 @@ func makeDefaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone) (*sto
 		return o.Spec.Availability == "Required" && o.Spec.State == "Enabled"
 	})
 	if !ok {
-		return nil,
-			wire.Invalid("Unable to find network offering with availability=Required to automatically create the " +
-				"network as a part of vm creation")
+		return nil, wire.Invalid("Unable to find network offering with availability=Required to automatically create " +
+			"the network as a part of vm creation")
 	}
 	name := owner.Name + "-network"
 	return network.CreateIsolated(c, owner, z, o, name, name)

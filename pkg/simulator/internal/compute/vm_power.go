@@ -20,7 +20,7 @@ func powerJob(c *wire.Call, v *store.VM, run func(now time.Time) (any, error)) *
 	return spec
 }
 
-// starting and stopping set the state that lists show while such a job runs.
+// starting returns a function that sets the state that lists show while a start job runs.
 func starting(st *store.State, v *store.VM) func(time.Time) {
 	return func(now time.Time) {
 		if v.State == store.VMStopped {
@@ -54,7 +54,7 @@ func startVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	return spec, nil
 }
 
-// finishStart ends a start.
+// finishStart completes the start of a VM.
 func finishStart(c *wire.Call, v *store.VM, now time.Time) (any, error) {
 	switch v.State {
 	case store.VMRunning:

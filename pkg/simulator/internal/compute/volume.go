@@ -38,7 +38,7 @@ type volumeView struct {
 	Reads             int            `json:"diskioread"`
 	Writes            int            `json:"diskiowrite"`
 	Destroyed         bool           `json:"destroyed"`
-	OfferingID        string         `json:"serviceofferingid"` // the id in the database
+	OfferingID        string         `json:"serviceofferingid"` // not a UUID but the id in the database
 	OfferingName      string         `json:"serviceofferingname"`
 	OfferingText      string         `json:"serviceofferingdisplaytext"`
 	Extractable       bool           `json:"isextractable"`
@@ -74,7 +74,9 @@ func listVolumes(c *wire.Call) (any, error) {
 			VMType:       "User",
 			Provisioning: "thin",
 			Size:         store.RootGiB(v.Details) * settings.Gib,
-			Created:      wire.Stamp(v.Created), State: "Ready", OwnerView: wire.ViewOwner(v.Owner),
+			Created:      wire.Stamp(v.Created),
+			State:        "Ready",
+			OwnerView:    wire.ViewOwner(v.Owner),
 			OfferingID:   strconv.FormatInt(v.Offering.ID, 10),
 			OfferingName: v.Offering.Name,
 			OfferingText: v.Offering.Name,

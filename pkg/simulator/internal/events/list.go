@@ -39,7 +39,8 @@ func viewEvent(c *wire.Call, e *store.Event) eventView {
 		Level:       e.Level,
 		Description: e.Text,
 		OwnerView:   wire.ViewOwner(e.Owner),
-		Created:     wire.Stamp(e.Created), State: e.State,
+		Created:     wire.Stamp(e.Created),
+		State:       e.State,
 	}
 
 	if e.Resource.UUID != "" {
@@ -59,7 +60,7 @@ func viewEvent(c *wire.Call, e *store.Event) eventView {
 // dateFormats are the accepted formats of dates.
 var dateFormats = []string{"2006-01-02T15:04:05-0700", "2006-01-02T15:04:05Z", "2006-01-02 15:04:05", "2006-01-02"}
 
-// Date reads a date parameter. A date without a time means the start of the day, or its end if end is set.
+// Date reads a date parameter. A date without a time means the start of the day, or the end of the day if end is set.
 func Date(c *wire.Call, name string, end bool) (time.Time, *wire.Error) {
 	v, ok := c.Args[name]
 	if !ok {
@@ -75,9 +76,8 @@ func Date(c *wire.Call, name string, end bool) (time.Time, *wire.Error) {
 		}
 		return t, nil
 	}
-	return time.Time{},
-		wire.ParamError("Unable to parse date %s for command %s, please pass dates in the format "+
-			"yyyy-MM-dd'T'HH:mm:ss+/-ZZ:ZZ", v, c.API.Lower)
+	return time.Time{}, wire.ParamError("Unable to parse date %s for command %s, please pass dates in the format "+
+		"yyyy-MM-dd'T'HH:mm:ss+/-ZZ:ZZ", v, c.API.Lower)
 }
 
 // dates reads startdate and enddate; a zero time means no limit.
@@ -142,7 +142,7 @@ func checkEventResource(c *wire.Call) *wire.Error {
 	return nil
 }
 
-// resourceKinds returns the kinds of objects that events refer to, in lower case.
+// resourceKinds returns, in lower case, the kinds of objects that events can refer to.
 func resourceKinds() map[string]bool {
 	kinds := store.SetOf("none", "host", "storagepool", "domainrouter", "systemvm", "pod", "cluster")
 	for kind := range store.ResourceKinds {

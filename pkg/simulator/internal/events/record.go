@@ -12,7 +12,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// eventResource returns the object of the call: the one that the parameter refers to, or else the one with id made.
+// eventResource returns the object of the call: the one that the parameter refers to, or else the new one with id
+// made.
 func eventResource(c *wire.Call, s *store.EventSpec, made string) store.Resource {
 	res := store.Resource{Kind: s.Resource, UUID: made}
 	if r, ok := c.Refs[s.Param]; ok && s.Param != "" {
@@ -79,13 +80,14 @@ func RecordSync(c *wire.Call, body any, err error) {
 func RecordRefused(c *wire.Call) {
 	if s := c.Cmd.Event; s != nil && s.Param == "" {
 		c.St.AddEvent(&store.Event{
-			Entity: store.Entity{Created: c.Now},
-			Kind:   s.Kind,
-			State:  store.EventCreated,
-			Level:  store.LevelError,
-			Owner:  eventActor(c),
-			User:   c.Caller.User,
-			Text:   "Error while creating entity for " + s.Phrase, Resource: store.Resource{Kind: s.Resource},
+			Entity:   store.Entity{Created: c.Now},
+			Kind:     s.Kind,
+			State:    store.EventCreated,
+			Level:    store.LevelError,
+			Owner:    eventActor(c),
+			User:     c.Caller.User,
+			Text:     "Error while creating entity for " + s.Phrase,
+			Resource: store.Resource{Kind: s.Resource},
 		})
 	}
 }
@@ -182,7 +184,6 @@ func OwnerOf(obj any) *store.Account {
 		if o.VPC != nil {
 			return o.VPC.Owner
 		}
-
 	case *store.ACLItem:
 		return OwnerOf(o.List)
 	case *store.KubernetesCluster:

@@ -76,15 +76,15 @@ func (k Kind) String() string {
 type Fault struct {
 	Command string // exact name, or a pattern with *; empty: every command
 	Caller  string // user name; empty: everyone
-	// hit from the n-th matching call after the injection, counted from 1; without Count, only that call
+	// Nth: hit from the n-th matching call after the fault was armed, counted from 1; without Count, only that call.
 	Nth   int
 	Count int // hit at most this many calls; 0: no limit
-	// hit a matching call with this probability; 0: always. The random sequence depends on Options.Seed
+	// Probability: hit a matching call with this probability; 0: always. The random sequence depends on Options.Seed.
 	Probability float64
 	Kind        Kind
 	Delay       time.Duration // FaultDelay, FaultThrottled, FaultRestart
-	// HTTPStatus, CSErrorCode and Text are those of FaultErrorBefore (default 530, 9999 and CloudStack's generic
-	// text). HTTPStatus and Text are also the errorcode and errortext of FaultJobFails.
+	// HTTPStatus, CSErrorCode and Text are the answer of FaultErrorBefore (default: 530, 9999 and CloudStack's generic
+	// text). For FaultJobFails, HTTPStatus and Text are the errorcode and errortext.
 	HTTPStatus  int
 	CSErrorCode int
 	Text        string
@@ -101,7 +101,6 @@ func (f Fault) Check() error {
 		return n.kind == f.Kind
 	}):
 		return fmt.Errorf("fault kind %d is not known", f.Kind)
-
 	case f.Nth < 0 || f.Count < 0:
 		return fmt.Errorf("nth and count must be 1 or more")
 	case f.Probability < 0 || f.Probability > 1:

@@ -98,14 +98,12 @@ func (f *Fault) set(name, value string) error {
 			return fmt.Errorf("p=%s is not a probability above 0 and up to 1", value)
 		}
 		f.Probability = p
-
 	case "delay":
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 {
 			return fmt.Errorf("delay=%s is not a positive time such as 500ms or 2s", value)
 		}
 		f.Delay = d
-
 	case "caller":
 		f.Caller = value
 	case "text":

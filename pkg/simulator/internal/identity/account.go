@@ -53,12 +53,15 @@ func plainAccount(c *wire.Call, a *store.Account) accountView {
 		RoleType:    a.Role.Kind,
 		RoleName:    a.Role.Name,
 		DomainID:    a.Domain.UUID,
-		Domain:      a.Domain.Name, DomainPath: a.Domain.Display(), State: a.State, Created: wire.Stamp(a.Created),
-		IsDefault: a.Domain.Parent == nil && a.Name == "admin",
-		Groups:    []struct{}{},
-		Users:     []userView{},
-		KeyAccess: keyAccess(c),
-		JobRef:    wire.ViewJobRef(c.St, a),
+		Domain:      a.Domain.Name,
+		DomainPath:  a.Domain.Display(),
+		State:       a.State,
+		Created:     wire.Stamp(a.Created),
+		IsDefault:   a.Domain.Parent == nil && a.Name == "admin",
+		Groups:      []struct{}{},
+		Users:       []userView{},
+		KeyAccess:   keyAccess(c),
+		JobRef:      wire.ViewJobRef(c.St, a),
 	}
 
 	for _, u := range a.AccountUsers() {
@@ -68,8 +71,8 @@ func plainAccount(c *wire.Call, a *store.Account) accountView {
 	return v
 }
 
-// accountScope returns the filter of listAccounts: users see their own account; admins see their own, or with a
-// domain or listall the accounts of the domain.
+// accountScope returns the filter of listAccounts. Users see their own account. Admins see their own account, or with
+// domainid or listall the accounts of the domain.
 func accountScope(c *wire.Call) (wire.Scope, *wire.Error) {
 	me := c.Caller.Account
 	if c.Given("id") {
@@ -184,9 +187,8 @@ func createAccount(c *wire.Call) (any, error) {
 	}
 
 	if r.Kind == store.RoleAdmin && d.Parent != nil {
-		return nil,
-			wire.Invalid("Invalid account type ADMIN given for an account in domain %s; unable to create user of "+
-				"admin role type in non-ROOT domain.", d.Text())
+		return nil, wire.Invalid("Invalid account type ADMIN given for an account in domain %s; unable to create "+
+			"user of admin role type in non-ROOT domain.", d.Text())
 	}
 
 	if _, taken := c.St.AccountIn(d, name); taken {
@@ -230,9 +232,8 @@ func checkEscalation(c *wire.Call, r *store.Role) error {
 	for i := range c.Server.Cat.APIs {
 		if api := &c.Server.Cat.APIs[i]; r.Allows(api) && !me.Role.Allows(api) {
 			return wire.Errf(wire.CodeAccount, wire.CSPermission,
-				"User of Account %s and domain %s can not create an account with access to more privileges they "+
-					"have themself.",
-				store.AccountText(me), me.Domain.Text())
+				"User of Account %s and domain %s can not create an account with access to more privileges they have "+
+					"themself.", store.AccountText(me), me.Domain.Text())
 		}
 	}
 	return nil
@@ -248,7 +249,7 @@ func builtinRole(st *store.State, typ int) *store.Role {
 	return nil
 }
 
-// newUser adds the user that the parameters of createAccount or createUser describe.
+// newUser adds the user that the parameters of createAccount or createUser specify.
 func newUser(st *store.State, c *wire.Call, a *store.Account) *store.User {
 	u := &store.User{
 		Entity:    store.Entity{Created: c.Now},
@@ -266,8 +267,7 @@ func newUser(st *store.State, c *wire.Call, a *store.Account) *store.User {
 	return u
 }
 
-// roleRank orders role types, the most powerful first: a caller may change only accounts of its own rank or a lower
-// one.
+// roleRank orders role types, the most powerful first. A caller may change only accounts of its own or a lower rank.
 var roleRank = map[string]int{
 	store.RoleAdmin:         1,
 	store.RoleResourceAdmin: 2,
@@ -292,8 +292,7 @@ func checkPrivilege(c *wire.Call, a *store.Account, u *store.User) error {
 			me.UUID, a.Name, a.UUID)
 	case mine == theirs && me != a && me.Role.Kind == store.RoleUser:
 		return refuse("The calling account [%s, %s] is not allowed to perform this operation on users from other "+
-			"accounts of the same role type within the domain",
-			me.Name, me.UUID)
+			"accounts of the same role type within the domain", me.Name, me.UUID)
 	case me == a && u != nil && u != c.Caller.User && !c.St.BoolSetting("allow.operations.on.users.in.same.account"):
 		return refuse("The user operations are not allowed by the users in the same account")
 	}
@@ -324,10 +323,9 @@ func deleteAccount(c *wire.Call) (*wire.JobSpec, error) {
 		Run: func(now time.Time) (any, error) {
 			switch {
 			case a == c.Caller.Account:
-				return nil,
-					wire.Invalid("Deletion of your own account is not allowed. To delete account %s (ID: %s, Domain: "+
-						"%s), request to another user with permissions to perform the operation.",
-						a.Name, a.UUID, a.Domain.UUID)
+				return nil, wire.Invalid("Deletion of your own account is not allowed. To delete account %s (ID: %s, "+
+					"Domain: %s), request to another user with permissions to perform the operation.",
+					a.Name, a.UUID, a.Domain.UUID)
 			case a.Removed:
 				return wire.Success{Success: true}, nil
 			case a.Project != nil:
@@ -348,10 +346,9 @@ func deleteAccount(c *wire.Call) (*wire.JobSpec, error) {
 			}
 
 			if len(managed) > 0 {
-				return nil,
-					wire.Invalid("Unable to delete account [%d], because it manages the following project(s): [%s]. "+
-						"Please, remove the account from these projects or demote it to a regular project role first.",
-						a.ID, strings.Join(managed, ", "))
+				return nil, wire.Invalid("Unable to delete account [%d], because it manages the following "+
+					"project(s): [%s]. Please, remove the account from these projects or demote it to a regular "+
+					"project role first.", a.ID, strings.Join(managed, ", "))
 			}
 
 			if err := checkPrivilege(c, a, nil); err != nil {

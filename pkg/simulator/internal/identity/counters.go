@@ -19,7 +19,7 @@ type counted struct {
 	counters map[string]any
 }
 
-// MarshalJSON implements json.Marshaler: the counters are members of the view.
+// MarshalJSON implements json.Marshaler. The counters are fields of the view's object.
 func (v counted) MarshalJSON() ([]byte, error) {
 	view, err := wire.Marshal(v.view)
 	if err != nil {
@@ -49,7 +49,7 @@ func count(st *store.State, a *store.Account) map[string]any {
 	return c
 }
 
-// countersOf returns the counters with the limits and totals that of returns.
+// countersOf returns the counters for the limits and totals that of returns.
 func countersOf(of func(*settings.LimitKind) (limit, total int64)) map[string]any {
 	c := map[string]any{}
 	for i := range settings.LimitKinds {

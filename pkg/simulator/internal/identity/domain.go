@@ -43,7 +43,7 @@ func viewDomain(c *wire.Call, d *store.Domain) domainView {
 	return v
 }
 
-// fullDomain returns the view with the counters of the domain and everything below it.
+// fullDomain returns the view with the counters of the domain and all its subdomains.
 func fullDomain(c *wire.Call, d *store.Domain) counted {
 	of := func(k *settings.LimitKind) (int64, int64) { return c.St.DomainLimit(d, k), c.St.DomainUsed(d, k) }
 	return counted{d.UUID, viewDomain(c, d), countersOf(of)}
@@ -57,14 +57,13 @@ func level(d *store.Domain) int {
 	return n
 }
 
-// resourceDetails reads details (all, resource or min) and reports whether the answer shows the resource counters.
+// resourceDetails reads details (all, resource or min) and reports whether the answer includes the resource counters.
 func resourceDetails(c *wire.Call) (all bool, err *wire.Error) {
 	wanted := c.List("details")
 	for _, d := range wanted {
 		if !slices.Contains([]string{"all", "resource", "min"}, d) {
-			return false,
-				wire.Invalid("The details parameter contains a non permitted value. The allowed values are [all, " +
-					"resource, min]")
+			return false, wire.Invalid("The details parameter contains a non permitted value. The allowed values are " +
+				"[all, resource, min]")
 		}
 	}
 	return len(wanted) == 0 || slices.Contains(wanted, "all") || slices.Contains(wanted, "resource"), nil

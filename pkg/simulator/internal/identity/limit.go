@@ -17,7 +17,7 @@ type limitView struct {
 	Max      int64  `json:"max"`
 }
 
-// setLimit sets the limit of an account or a domain, and returns the answer.
+// setLimit sets the limit of an account or a domain, and returns the command's answer.
 func setLimit(
 	c *wire.Call, limits *map[string]int64, owner wire.OwnerView, k *settings.LimitKind, n int64,
 ) (any, error) {
@@ -79,10 +79,8 @@ func updateResourceLimit(c *wire.Call) (any, error) {
 	}
 
 	if most := c.St.DomainLimit(d.Parent, k); most >= 0 && limit > most {
-		return nil,
-			wire.Invalid("Domain %s(id: %d) has maximum allowed resource limit %d for %s, please specify a value "+
-				"less than or equal to %d",
-				d.Name, d.Parent.ID, most, k.Name, most)
+		return nil, wire.Invalid("Domain %s(id: %d) has maximum allowed resource limit %d for %s, please specify a "+
+			"value less than or equal to %d", d.Name, d.Parent.ID, most, k.Name, most)
 	}
 
 	return setLimit(c, &d.Limits, wire.OwnerView{DomainID: d.UUID, Domain: d.Name, DomainPath: d.Display()}, k, limit)

@@ -50,8 +50,8 @@ func listProjects(c *wire.Call) (any, error) {
 	})
 }
 
-// projectsScope returns the filter of listProjects: the caller's own projects. For admins: the projects of the named
-// account or user, those of a domain, or with listall all that they may see.
+// projectsScope returns the filter of listProjects: the caller's own projects. Admins may instead list the projects of
+// an account or user, those of a domain, or with listall all projects that they may see.
 func projectsScope(c *wire.Call) (func(*store.Project) bool, *wire.Error) {
 	me := c.Caller.Account
 	name, username := c.Str("account"), c.Str("username")
@@ -157,9 +157,8 @@ func addAccountToProject(c *wire.Call) (*wire.JobSpec, error) {
 		case p.Removed:
 			return nil, wire.Invalid(missingProject)
 		case p.State != store.ProjectActive:
-			return nil,
-				wire.Invalid("Can't add account to the specified project id in state=%s as it's no longer active",
-					p.State)
+			return nil, wire.Invalid(
+				"Can't add account to the specified project id in state=%s as it's no longer active", p.State)
 		case !c.Has("account"):
 			return nil, wire.Invalid("Either accountName or email is required")
 		case c.Str("account") == "":

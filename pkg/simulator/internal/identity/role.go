@@ -37,8 +37,12 @@ func viewRole(r *store.Role) roleView {
 
 func listRoles(c *wire.Call) (any, error) {
 	return wire.List(c, "role", c.St.Roles.Rows, func(r *store.Role) bool {
-		return c.Is("name", r.Name) && c.Is("type", r.Kind) && c.Like("keyword", r.Name) && c.Is("state", state(r)) &&
-			(r.Kind != store.RoleAdmin || c.Caller.RootAdmin()) && (r.Public || c.Caller.RootAdmin())
+		return c.Is("name", r.Name) &&
+			c.Is("type", r.Kind) &&
+			c.Like("keyword", r.Name) &&
+			c.Is("state", state(r)) &&
+			(r.Kind != store.RoleAdmin || c.Caller.RootAdmin()) &&
+			(r.Public || c.Caller.RootAdmin())
 	}, func(r *store.Role) roleView {
 		v := viewRole(r)
 		v.IsDefault = wire.Ptr(r.Builtin)
@@ -108,13 +112,12 @@ func createRole(c *wire.Call) (any, error) {
 
 	if from != nil {
 		for _, rule := range from.Rules {
-			r.Rules = append(r.Rules,
-				&store.RoleRule{
-					UUID:        uuid.NewString(),
-					Pattern:     rule.Pattern,
-					Allow:       rule.Allow,
-					Description: rule.Description,
-				})
+			r.Rules = append(r.Rules, &store.RoleRule{
+				UUID:        uuid.NewString(),
+				Pattern:     rule.Pattern,
+				Allow:       rule.Allow,
+				Description: rule.Description,
+			})
 		}
 	}
 
@@ -122,7 +125,7 @@ func createRole(c *wire.Call) (any, error) {
 	return wire.Object("role", viewRole(r)), nil
 }
 
-// roleArg returns the role of a command that changes it; change is the error text for default roles, which are
+// roleArg returns the role of a command that changes it. change is the error text for default roles, which are
 // read-only.
 func roleArg(c *wire.Call, param, change string) (*store.Role, error) {
 	r := wire.Arg[*store.Role](c, param)
@@ -205,7 +208,7 @@ func listRolePermissions(c *wire.Call) (any, error) {
 			out = append(out, v)
 		}
 	}
-	// The command has no paging parameters and answers all rules.
+	// The command has no paging parameters and returns all rules.
 	return wire.Whole("rolepermission", out, func(v permissionView) permissionView { return v }), nil
 }
 

@@ -135,11 +135,9 @@ func deleteUser(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	if u == c.Caller.User {
-		return nil,
-			wire.Invalid("The caller is requesting to delete itself. As a security measure, ACS will not allow "+
-				"this operation."+
-				" To delete user %s (ID: %s, Domain: %s), request to another user with permission to execute "+
-				"the operation.", u.Username, u.UUID, u.Account.Domain.UUID)
+		return nil, wire.Invalid("The caller is requesting to delete itself. As a security measure, ACS will not "+
+			"allow this operation. To delete user %s (ID: %s, Domain: %s), request to another user with "+
+			"permission to execute the operation.", u.Username, u.UUID, u.Account.Domain.UUID)
 	}
 	if _, err := targetUser(c, ""); err != nil {
 		return nil, err
@@ -192,8 +190,12 @@ func viewUser(c *wire.Call, u *store.User) userView {
 		RoleID:      a.Role.UUID,
 		RoleType:    a.Role.Kind,
 		RoleName:    a.Role.Name,
-		DomainID:    a.Domain.UUID, Domain: a.Domain.Name, APIKey: u.APIKey, AccountID: a.UUID, IsDefault: u.Builtin,
-		JobRef: wire.ViewJobRef(c.St, u),
+		DomainID:    a.Domain.UUID,
+		Domain:      a.Domain.Name,
+		APIKey:      u.APIKey,
+		AccountID:   a.UUID,
+		IsDefault:   u.Builtin,
+		JobRef:      wire.ViewJobRef(c.St, u),
 	}
 
 	return v

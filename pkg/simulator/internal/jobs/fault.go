@@ -42,7 +42,7 @@ func fails(spec *wire.JobSpec, j *store.Job, err *wire.Error) {
 // withoutRouter are commands whose job does not involve the router, or does not report a failure of the router.
 var withoutRouter = map[string]bool{
 	"createTags": true, "deleteTags": true, "createNetworkACL": true,
-	"createKubernetesCluster": true, // fails in the step that creates the rules
+	"createKubernetesCluster": true, // its step that creates the rules fails instead
 }
 
 func routerRefuses(c *wire.Call, spec *wire.JobSpec, j *store.Job) {

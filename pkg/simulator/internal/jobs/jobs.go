@@ -36,7 +36,7 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	if id, ok := c.Args["customjobid"]; ok {
 		parsed, err := uuid.Parse(id)
 		if err != nil || len(id) != 36 {
-			// The objects of the create phase remain, like in CloudStack.
+			// As in CloudStack, the objects of the create phase remain.
 			return nil, wire.Invalid("UUID: %s doesn't follow the UUID format", id)
 		}
 		if _, taken := c.St.Jobs.Get(id); taken {
@@ -71,8 +71,8 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	return wire.Submitted{ID: spec.ObjectID, JobID: j.UUID}, nil
 }
 
-// RunDue continues and ends the jobs that are due. Jobs need no goroutines, because only calls can see their effects,
-// and every call runs this first.
+// RunDue runs the steps and ends of jobs that are due. Jobs need no goroutines: only calls can see their effects, and
+// every call runs RunDue first.
 func RunDue(st *store.State, now time.Time) {
 	for len(st.Due) > 0 && !st.Due[0].Due.After(now) {
 		j := st.Due[0]
@@ -173,17 +173,20 @@ type jobView struct {
 func viewJob(c *wire.Call, j *store.Job) jobView {
 	a := j.Caller.Account
 	v := jobView{
-		AccountID:  a.UUID,
-		Account:    a.Name,
-		DomainID:   a.Domain.UUID,
-		DomainPath: a.Domain.Display(),
-		UserID:     j.Caller.User.UUID,
-		Cmd:        "org.apache.cloudstack.api.command." + j.Class, ResultCode: j.Code, Result: j.Result,
+		AccountID:    a.UUID,
+		Account:      a.Name,
+		DomainID:     a.Domain.UUID,
+		DomainPath:   a.Domain.Display(),
+		UserID:       j.Caller.User.UUID,
+		Cmd:          "org.apache.cloudstack.api.command." + j.Class,
+		ResultCode:   j.Code,
+		Result:       j.Result,
 		InstanceType: j.InstanceType,
 		InstanceID:   j.InstanceID,
 		Created:      wire.Stamp(j.Created),
 		Completed:    wire.Stamp(j.Completed),
-		JobID:        j.UUID, Status: j.Status,
+		JobID:        j.UUID,
+		Status:       j.Status,
 	}
 
 	if j.Result != nil {
@@ -222,7 +225,7 @@ func queryAsyncJobResult(c *wire.Call) (any, error) {
 	return viewJob(c, j), nil
 }
 
-// listAsyncJobs returns pending jobs only. Completed jobs are found by id.
+// listAsyncJobs returns pending jobs only. Completed jobs can only be queried by id.
 func listAsyncJobs(c *wire.Call) (any, error) {
 	in, err := c.OwnerScope(false)
 	if err != nil {
@@ -248,7 +251,7 @@ func listAsyncJobs(c *wire.Call) (any, error) {
 	return wire.Page(c, "asyncjobs", out, func(j *store.Job) jobView { return viewJob(c, j) })
 }
 
-// BreakOff fails a job that a restart interrupted; nothing is undone.
+// BreakOff fails a job that a restart interrupted. Its changes are not undone.
 func BreakOff(j *store.Job, now time.Time) {
 	j.Status, j.Code, j.Completed, j.Broken = store.JobFailed, wire.CodeInternal, now, true
 	j.Run, j.Undo, j.Subject, j.Steps = nil, nil, nil, nil
@@ -257,11 +260,11 @@ func BreakOff(j *store.Job, now time.Time) {
 // Outside is the work of a job's step that runs without the simulator's lock.
 type Outside struct {
 	job  *store.Job
-	step int // of the job
+	step int // index of the step in the job
 	work func(ctx context.Context) func(now time.Time) error
 }
 
-// TakeOutside returns the work that steps want to run without the lock, each once.
+// TakeOutside returns the work that steps have to do without the lock. It returns each work once.
 func TakeOutside(st *store.State) []Outside {
 	var out []Outside
 	for _, j := range st.Outside {

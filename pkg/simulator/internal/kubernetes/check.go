@@ -11,7 +11,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// labelName matches a DNS label that may be a host name.
+// labelName matches a DNS label that can be a host name.
 var labelName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
 func checkClusterSize(c *wire.Call, k *store.KubernetesCluster) error {
@@ -83,9 +83,8 @@ func checkClusterVersion(c *wire.Call, k *store.KubernetesCluster) error {
 	case v.Zone != nil && v.Zone != k.Zone:
 		return wire.Invalid("Kubernetes version ID: %s is not available for zone ID: %s", v.UUID, k.Zone.UUID)
 	case k.Control > 1 && !atLeast(v, minKubernetesHA):
-		return wire.Invalid("HA support is available only for Kubernetes version %s and above. Given version "+
-			"ID: %s is %s",
-			minKubernetesHA, v.UUID, v.Semantic)
+		return wire.Invalid("HA support is available only for Kubernetes version %s and above. Given version ID: %s "+
+			"is %s", minKubernetesHA, v.UUID, v.Semantic)
 	}
 	return nil
 }
@@ -114,13 +113,11 @@ func checkNodeOfferings(c *wire.Call, k *store.KubernetesCluster) error {
 		}
 		if o == nil || o.Removed {
 			return wire.Invalid("When serviceofferingid is not specified, service offerings for each node type must " +
-				"be specified in the " +
-				"nodeofferings parameter.")
+				"be specified in the nodeofferings parameter.")
 		}
 		if err := fits(k.Version, o); err != nil {
 			return wire.Invalid("Given service offering ID: %s for %s nodes is not suitable for the Kubernetes "+
-				"cluster version %s - %s",
-				exceptionText(o), kind, text(k.Version), wire.AsAPIError(err).Text)
+				"cluster version %s - %s", exceptionText(o), kind, text(k.Version), wire.AsAPIError(err).Text)
 		}
 	}
 
@@ -176,8 +173,7 @@ func checkClusterNetwork(c *wire.Call, k *store.KubernetesCluster) error {
 
 	if n.Typ == store.TypeShared && k.Control > 1 {
 		return wire.Invalid("Multi-control nodes, HA Kubernetes cluster with %s network ID: %s needs an external "+
-			"load balancer IP address. "+
-			"%s parameter can be used", n.Typ, n.UUID, "externalloadbalanceripaddress")
+			"load balancer IP address. %s parameter can be used", n.Typ, n.UUID, "externalloadbalanceripaddress")
 	}
 
 	return nil
@@ -208,8 +204,7 @@ func checkClusterServices(c *wire.Call, n *store.Network, nodes int) error {
 	ip := sourceNATOf(c.St, n)
 	if ip == nil {
 		return wire.Invalid("Network ID: %s does not have a source NAT IP associated with it. To provision a "+
-			"Kubernetes Cluster, "+
-			"source NAT IP is required", n.UUID)
+			"Kubernetes Cluster, source NAT IP is required", n.UUID)
 	}
 
 	return checkClusterPorts(c, n, ip, nodes)
@@ -261,7 +256,7 @@ func sourceNATOf(st *store.State, n *store.Network) *store.PublicIP {
 	return n.SourceNATIP(st)
 }
 
-// clusterLimits refuses n more nodes if they exceed the owner's limits.
+// clusterLimits returns an error if n more nodes exceed the owner's limits.
 func clusterLimits(c *wire.Call, k *store.KubernetesCluster, n int) error {
 	need := wire.Demand{VMs: int64(n), Volumes: int64(n)}
 	for kind, count := range map[string]int{

@@ -66,9 +66,9 @@ type nodeView struct {
 	Etcd     bool   `json:"isetcdnode"`
 	Version  string `json:"kubernetesnodeversion,omitempty"`
 	view.VMView
-	DomainPath     string `json:"domainpath,omitempty"`     // hides the field of vmView
-	IPAddress      string `json:"ipaddress,omitempty"`      // hides the field of vmView
-	HasAnnotations *bool  `json:"hasannotations,omitempty"` // hides the field of vmView
+	DomainPath     string `json:"domainpath,omitempty"`     // hides the field of VMView
+	IPAddress      string `json:"ipaddress,omitempty"`      // hides the field of VMView
+	HasAnnotations *bool  `json:"hasannotations,omitempty"` // hides the field of VMView
 }
 
 func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView {
@@ -90,7 +90,10 @@ func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView
 		VMs:          []nodeView{},
 		Autoscaling:  k.Autoscaling,
 		CSI:          k.Csi,
-		MinSize:      k.MinSize, MaxSize: k.MaxSize, Kind: k.Kind, Created: wire.Stamp(k.Created),
+		MinSize:      k.MinSize,
+		MaxSize:      k.MaxSize,
+		Kind:         k.Kind,
+		Created:      wire.Stamp(k.Created),
 	}
 
 	if k.Offering != nil {
@@ -98,8 +101,9 @@ func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView
 	}
 
 	for kind, to := range map[string][2]*string{
-		store.NodeWorker: {&v.WorkerOffering, &v.WorkerName}, store.NodeControl: {&v.ControlOffering, &v.ControlName},
-		store.NodeEtcd: {&v.EtcdOffering, &v.EtcdName},
+		store.NodeWorker:  {&v.WorkerOffering, &v.WorkerName},
+		store.NodeControl: {&v.ControlOffering, &v.ControlName},
+		store.NodeEtcd:    {&v.EtcdOffering, &v.EtcdName},
 	} {
 		if o := k.Offerings[kind]; o != nil {
 			*to[0], *to[1] = o.UUID, o.Name
@@ -191,15 +195,14 @@ func getKubernetesClusterConfig(c *wire.Call) (any, error) {
 	case k.Kubeconfig != "":
 		return wire.Object("clusterconfig", clusterConfig{ID: k.UUID, Name: k.Name, Data: k.Kubeconfig}), nil
 	case k.State() == store.VMStarting:
-		return nil,
-			cksError(wire.Invalid("Setup is in progress for Kubernetes cluster : %s, config not available at "+
-				"this moment", k.Name))
+		return nil, cksError(wire.Invalid("Setup is in progress for Kubernetes cluster : %s, config not available at "+
+			"this moment", k.Name))
 	}
 	return nil, cksError(wire.Invalid("Config not found for Kubernetes cluster : %s", k.Name))
 }
 
-// clusterJob returns a job on a cluster. CloudStack runs the checks when the job starts, immediately after the call.
-// Therefore the job fails with err, the result of the checks.
+// clusterJob returns a job on a cluster. CloudStack runs the checks when the job starts, immediately after the call,
+// so the job fails with err, the result of the checks.
 func clusterJob(c *wire.Call, err error, run func(now time.Time) (any, error)) *wire.JobSpec {
 	return &wire.JobSpec{Run: func(now time.Time) (any, error) {
 		if err != nil {

@@ -26,7 +26,7 @@ func viewCNIConfig(n *store.CNIConfig) cniConfigView {
 	return cniConfigView{ID: n.UUID, Name: n.Name, OwnerView: wire.ViewOwner(n.Owner), Data: n.Data, Params: n.Params}
 }
 
-// registerCNIConfiguration stores a configuration. One without data is taken (recorded).
+// registerCNIConfiguration stores a configuration. CloudStack accepts a configuration without data (recorded).
 func registerCNIConfiguration(c *wire.Call) (any, error) {
 	owner, err := c.OwnerToUse()
 	if err != nil {
@@ -70,9 +70,8 @@ func deleteCNIConfiguration(c *wire.Call) (any, error) {
 	}
 	users := func(k *store.KubernetesCluster) bool { return k.CNI == n }
 	if slices.ContainsFunc(c.St.KubernetesClusters.Rows, users) {
-		return nil,
-			wire.Invalid("the simulator has no recording of the deletion of a CNI configuration that a cluster " +
-				"was made with")
+		return nil, wire.Invalid("the simulator has no recording of the deletion of a CNI configuration that a " +
+			"cluster was made with")
 	}
 	n.Removed = true
 	return wire.Success{Success: true}, nil

@@ -77,8 +77,8 @@ var Commands = []wire.Command{
 	},
 }
 
-// clusterCommand is a command with a job on a cluster; order are its parameters. Its events say what it is doing, with
-// the texts of CloudStack's source.
+// clusterCommand returns a command with a job on a cluster. order is the order of its parameters. The event texts are
+// those of CloudStack's source.
 func clusterCommand(name, doing string, submit func(*wire.Call) (*wire.JobSpec, error), order string) wire.Command {
 	event := &store.EventSpec{
 		Kind:   "KUBERNETES.CLUSTER." + strings.ToUpper(strings.TrimSuffix(name, "KubernetesCluster")),

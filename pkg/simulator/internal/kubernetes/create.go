@@ -47,8 +47,11 @@ func createKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 		Version:     liveVersion(wire.Arg[*store.KubernetesVersion](c, "kubernetesversionid")),
 		Offering:    wire.Arg[*store.ServiceOffering](c, "serviceofferingid"),
 		Network:     wire.Arg[*store.Network](c, "networkid"),
-		Control:     1, Size: c.Integer("size"), RootDiskGB: defaultRootDisk,
-		Csi: c.Boolean("enablecsi"), CNI: wire.Arg[*store.CNIConfig](c, "cniconfigurationid"),
+		Control:     1,
+		Size:        c.Integer("size"),
+		RootDiskGB:  defaultRootDisk,
+		Csi:         c.Boolean("enablecsi"),
+		CNI:         wire.Arg[*store.CNIConfig](c, "cniconfigurationid"),
 	}
 
 	if c.Has("controlnodes") {
@@ -89,7 +92,7 @@ func createKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	return creation(k, w.job(store.VMError, w.shown)), nil
 }
 
-// creation makes spec the job of createKubernetesCluster.
+// creation sets the fields that the job of createKubernetesCluster has, and returns spec.
 func creation(k *store.KubernetesCluster, spec *wire.JobSpec) *wire.JobSpec {
 	spec.ObjectID, spec.InstanceType = k.UUID, "KubernetesCluster"
 	return spec
@@ -135,8 +138,7 @@ func completeManaged(c *wire.Call, k *store.KubernetesCluster) error {
 // managedChecks are the checks of a CloudManaged cluster in CloudStack's order.
 var managedChecks = []func(*wire.Call, *store.KubernetesCluster) error{
 	checkEndpoint, readRootDisk, readNodeMaps, checkClusterSize, checkClusterZone, checkClusterOffering,
-	checkClusterVersion, checkISO,
-	checkNodeOfferings, checkClusterNetwork,
+	checkClusterVersion, checkISO, checkNodeOfferings, checkClusterNetwork,
 }
 
 func checkEndpoint(c *wire.Call, _ *store.KubernetesCluster) error {
@@ -189,8 +191,8 @@ func nodeOfferings(c *wire.Call) (map[string]*store.ServiceOffering, error) {
 	return out, nil
 }
 
-// nodeTemplates returns the templates of nodetemplates by kind of node. The texts are guesses after those of
-// nodeofferings.
+// nodeTemplates returns the templates of nodetemplates by kind of node. The error texts are guesses, modelled on those
+// of nodeofferings.
 func nodeTemplates(c *wire.Call) (map[string]*store.Template, error) {
 	out := map[string]*store.Template{}
 	for _, e := range c.Maps["nodetemplates"] {

@@ -38,7 +38,8 @@ func deleteKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	return spec, nil
 }
 
-// dismantle adds the removal of the VMs, one after the other. The job's end removes the network or the rules.
+// dismantle adds the steps that remove the VMs, one after the other. The end of the job removes the network or the
+// rules.
 func (w *work) dismantle() {
 	k := w.k
 	for _, n := range k.Nodes {
@@ -58,7 +59,7 @@ func (w *work) dismantle() {
 	}
 
 	w.inside(&visit{
-		limit: w.c.St.ClusterTimeout("start"), // CloudStack has none
+		limit: w.c.St.ClusterTimeout("start"), // CloudStack has no time-out here
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			return in.Delete(ctx, seen)
 		},

@@ -58,7 +58,7 @@ func deployCluster(c *wire.Call, k *store.KubernetesCluster) *work {
 	return w
 }
 
-// firstStart is the wait for the API and the nodes of a new cluster.
+// firstStart returns the step that waits for the API and the nodes of a new cluster.
 func firstStart(w *work) *visit {
 	k, kubeconfig := w.k, ""
 	endpoint := func() { k.Endpoint = "https://" + apiHost(k) + "/" }
@@ -68,7 +68,9 @@ func firstStart(w *work) *visit {
 	}
 
 	return &visit{
-		takes: w.time("createKubernetesCluster"), limit: w.c.St.ClusterTimeout("start"), broken: broken,
+		takes:  w.time("createKubernetesCluster"),
+		limit:  w.c.St.ClusterTimeout("start"),
+		broken: broken,
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			var err error
 			kubeconfig, err = in.Start(ctx, seen)
@@ -98,7 +100,7 @@ func firstStart(w *work) *visit {
 	}
 }
 
-// node adds the creation and the start of a VM.
+// node adds the steps that create and start a VM.
 func (w *work) node(kind string, refused error) {
 	var v *store.VM
 	w.then(0, func(now time.Time) error {

@@ -11,9 +11,9 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// VMs that join a CloudManaged cluster as workers and leave it again. What happens to an ExternalManaged cluster
-// is recorded; for CloudManaged clusters the requirements and states are those of CloudStack's documentation, and
-// the texts of errors are the simulator's.
+// These commands add VMs to a CloudManaged cluster as workers, and remove them. The answers for an ExternalManaged
+// cluster are recorded. For CloudManaged clusters, the requirements and states are those of CloudStack's
+// documentation, and the error texts are the simulator's own.
 
 func addNodes(c *wire.Call) (*wire.JobSpec, error) {
 	return nodesJob(changeNodes(c, "Failed to add nodes to cluster ID %d due to: %s",
@@ -32,8 +32,8 @@ func nodesJob(spec *wire.JobSpec) *wire.JobSpec {
 	return spec
 }
 
-// changeNodes returns the job that adds or removes nodes. external is why it fails for an ExternalManaged cluster,
-// during the state of the cluster meanwhile.
+// changeNodes returns the job that adds or removes nodes. external is the error text for an ExternalManaged cluster;
+// during is the state of the cluster while the job runs.
 func changeNodes(
 	c *wire.Call, failed, external, during string, check func(k *store.KubernetesCluster, v *store.VM) string,
 	change func(w *work, vms []*store.VM, failed func(why string) error),
@@ -126,7 +126,7 @@ func (w *work) admit(vms []*store.VM, failed func(string) error) {
 	})
 }
 
-// dismiss removes nodes, whose VMs stay.
+// dismiss removes nodes from the cluster. Their VMs are kept.
 func (w *work) dismiss(vms []*store.VM, failed func(string) error) {
 	k := w.k
 	for _, v := range vms {

@@ -60,7 +60,7 @@ func projectServiceAccount(st *store.State, p *store.Project, now time.Time) *st
 	return a
 }
 
-// projectServiceRole returns the role of such accounts. It recreates a role that was deleted.
+// projectServiceRole returns the role of the service accounts. It recreates a role that was deleted.
 func projectServiceRole(st *store.State, now time.Time) *store.Role {
 	if r, ok := st.Roles.Find(func(r *store.Role) bool { return r.Name == store.CKSProjectRole }); ok {
 		return r

@@ -11,7 +11,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// Commands that add existing VMs to clusters and remove them: as VMs of an ExternalManaged cluster, or as nodes of a
+// These commands add existing VMs to clusters and remove them: as VMs of an ExternalManaged cluster, or as nodes of a
 // CloudManaged cluster.
 
 // externalTarget returns the cluster of a command that is only for ExternalManaged clusters.

@@ -80,7 +80,7 @@ func startKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	return w.job(store.ClusterAlert, w.shown), nil
 }
 
-// start adds the start of a stopped VM. A failure does not end the job: the other VMs start nevertheless.
+// start adds the steps that start a stopped VM. A failure does not end the job: the other VMs start nevertheless.
 func (w *work) start(v *store.VM) {
 	w.then(0, func(now time.Time) error {
 		if v.State == store.VMStopped {
@@ -97,11 +97,12 @@ func (w *work) start(v *store.VM) {
 	})
 }
 
-// restarted is the wait for the API of a cluster that was stopped.
+// restarted returns the step that waits for the API of a cluster that was stopped.
 func restarted(w *work) *visit {
 	k, kubeconfig := w.k, ""
 	return &visit{
-		takes: w.time("startKubernetesCluster"), limit: w.c.St.ClusterTimeout("start"),
+		takes:  w.time("startKubernetesCluster"),
+		limit:  w.c.St.ClusterTimeout("start"),
 		broken: w.fault(fault.APIUnreachable, context.DeadlineExceeded),
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			var err error
@@ -152,7 +153,7 @@ func stopKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	return w.job(store.ClusterAlert, done), nil
 }
 
-// stop adds the stop of a VM.
+// stop adds the steps that stop a VM.
 func (w *work) stop(v *store.VM) {
 	w.then(0, func(now time.Time) error {
 		v.Stopping(now)

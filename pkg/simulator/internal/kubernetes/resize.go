@@ -13,7 +13,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// autoscale applies the parameters of autoscaling.
+// autoscale applies the autoscaling parameters.
 func (s *scaling) autoscale(c *wire.Call, k *store.KubernetesCluster) {
 	if s.autoscaling == nil {
 		return
@@ -24,7 +24,7 @@ func (s *scaling) autoscale(c *wire.Call, k *store.KubernetesCluster) {
 	}
 }
 
-// offer adds the change of the service offerings, one VM after the other: control nodes, etcd nodes, workers.
+// offer adds the steps that change the service offerings, one VM after the other: control nodes, etcd nodes, workers.
 func (w *work) offer(s *scaling) {
 	k := w.k
 	for _, kind := range []string{store.NodeControl, store.NodeEtcd, store.NodeWorker} {
@@ -52,7 +52,7 @@ func (w *work) offer(s *scaling) {
 	}
 }
 
-// grow adds workers.
+// grow adds the steps that add workers.
 func (w *work) grow(size int) {
 	k, more := w.k, size-w.k.Size
 	for range more {
@@ -63,7 +63,8 @@ func (w *work) grow(size int) {
 
 	w.reopen()
 	w.inside(&visit{
-		limit: w.c.St.ClusterTimeout("scale"), broken: w.fault(fault.NodesNotReady, wire.ErrNodesNotReady),
+		limit:  w.c.St.ClusterTimeout("scale"),
+		broken: w.fault(fault.NodesNotReady, wire.ErrNodesNotReady),
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			return in.Join(ctx, seen, seen.Nodes[len(seen.Nodes)-more:])
 		},
@@ -79,7 +80,7 @@ func (w *work) grow(size int) {
 	})
 }
 
-// shrink removes the named nodes or the newest workers, one after the other.
+// shrink adds the steps that remove the named nodes or the newest workers, one after the other.
 func (w *work) shrink(s *scaling) {
 	k, remove := w.k, s.remove
 	if s.size != nil {
@@ -119,7 +120,7 @@ func (w *work) shrink(s *scaling) {
 	})
 }
 
-// reopen adds the change of the SSH rules to the new set of nodes.
+// reopen adds the step that adapts the SSH rules to the new set of nodes.
 func (w *work) reopen() {
 	w.then(w.time("createFirewallRule"), func(now time.Time) error {
 		reopenSSH(w.c, w.k, now)

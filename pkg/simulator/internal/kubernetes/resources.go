@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// The resources that a cluster creates: its network, its VMs and their address. One function here creates each kind
-// of object.
+// This file creates the resources of a cluster: its network, its VMs and their address, with one function for each
+// kind.
 
 func networkDenied(n *store.Network) error {
 	return wire.Errf(wire.CodeAccount, wire.CSPermission, "Unable to use network with id= %s, permission denied",
@@ -97,8 +97,8 @@ func nodePrefix(k *store.KubernetesCluster) string {
 	return p[:min(len(p), maxNodePrefix)]
 }
 
-// nodeName returns a name for a new node that ends in the time in milliseconds, increased until no node of the
-// cluster has it.
+// nodeName returns a name for a new node. It ends in the time in milliseconds, increased until no node of the cluster
+// has that suffix.
 func nodeName(c *wire.Call, k *store.KubernetesCluster, kind string, now time.Time) string {
 	for ms := now.UnixMilli(); ; ms++ {
 		suffix := strconv.FormatInt(ms, 16)
@@ -126,7 +126,7 @@ var systemTemplate = &store.Template{
 	GuestOSID: store.StableID("guestos", "Debian GNU/Linux 12 (64-bit)"),
 }
 
-// enterNode creates one VM of the cluster and begins to start it.
+// enterNode creates one VM of the cluster and sets its state to Starting.
 func enterNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.Time) (*store.VM, error) {
 	o := k.Offerings[kind]
 	if o == nil {

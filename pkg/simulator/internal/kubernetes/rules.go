@@ -11,8 +11,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// The rules that open a cluster's API and the SSH ports of its nodes to the internet: firewall, port forwarding and
-// load balancer rules of an isolated network, or ACL items instead of firewall rules on a VPC tier.
+// This file creates the rules that open a cluster's API and the SSH ports of its nodes to the internet: firewall, port
+// forwarding and load balancer rules of an isolated network, or ACL items instead of firewall rules on a VPC tier.
 
 // openCluster creates the rules of a new cluster.
 func openCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) error {
@@ -69,7 +69,12 @@ func forward(st *store.State, k *store.KubernetesCluster, v *store.VM, public, p
 		Protocol:     "tcp",
 		PublicStart:  public,
 		PublicEnd:    public,
-		PrivateStart: private, PrivateEnd: private, VM: v, GuestIP: card.IP, State: store.RuleActive, Account: k.Owner,
+		PrivateStart: private,
+		PrivateEnd:   private,
+		VM:           v,
+		GuestIP:      card.IP,
+		State:        store.RuleActive,
+		Account:      k.Owner,
 	}
 	st.AddPFRule(r)
 	k.Forwards = append(k.Forwards, r)
@@ -78,7 +83,10 @@ func forward(st *store.State, k *store.KubernetesCluster, v *store.VM, public, p
 // openPorts creates a firewall rule that allows every source address.
 func openPorts(c *wire.Call, k *store.KubernetesCluster, first, last int, now time.Time) {
 	r := &store.FWRule{
-		Entity: store.Entity{Created: now}, IP: k.Address, Network: k.Network, Protocol: "tcp",
+		Entity:    store.Entity{Created: now},
+		IP:        k.Address,
+		Network:   k.Network,
+		Protocol:  "tcp",
 		StartPort: wire.Ptr(first),
 		EndPort:   wire.Ptr(last),
 		CIDRs:     []string{"0.0.0.0/0"},
@@ -140,7 +148,8 @@ func balanceAPI(c *wire.Call, k *store.KubernetesCluster, control []*store.Clust
 		Network:     k.Network,
 		PublicPort:  store.APIPort,
 		PrivatePort: store.APIPort,
-		State:       store.RuleActive, Account: k.Owner,
+		State:       store.RuleActive,
+		Account:     k.Owner,
 	}
 
 	for _, n := range control {
@@ -151,7 +160,7 @@ func balanceAPI(c *wire.Call, k *store.KubernetesCluster, control []*store.Clust
 	k.Balancer = r
 }
 
-// allowAtTop inserts an item for a TCP port at the top of the tier's ACL list; items whose number it needs move down.
+// allowAtTop inserts an item for a TCP port at the top of the tier's ACL list. Items move down as far as necessary.
 func allowAtTop(st *store.State, k *store.KubernetesCluster, port int) {
 	list := k.Network.ACL
 	item := &store.ACLItem{
@@ -162,7 +171,8 @@ func allowAtTop(st *store.State, k *store.KubernetesCluster, port int) {
 		Action:    "Allow",
 		StartPort: wire.Ptr(port),
 		EndPort:   wire.Ptr(port),
-		CIDRs:     []string{"0.0.0.0/0"}, State: store.RuleActive,
+		CIDRs:     []string{"0.0.0.0/0"},
+		State:     store.RuleActive,
 	}
 
 	taken := map[int]*store.ACLItem{}

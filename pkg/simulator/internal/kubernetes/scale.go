@@ -91,8 +91,8 @@ func readScaling(c *wire.Call, k *store.KubernetesCluster) (*scaling, error) {
 		s.size == nil &&
 		!c.Has("nodeids") &&
 		s.autoscaling == nil {
-		return nil, wire.Invalid("Kubernetes cluster %s cannot be scaled, "+
-			"either service offering or cluster size or nodeids to be removed or autoscaling must be passed", k.Name)
+		return nil, wire.Invalid("Kubernetes cluster %s cannot be scaled, either service offering or cluster size or "+
+			"nodeids to be removed or autoscaling must be passed", k.Name)
 	}
 
 	if !c.Access(k.Owner) {
@@ -211,9 +211,8 @@ func checkScaleOfferings(_ *wire.Call, k *store.KubernetesCluster, s *scaling) e
 		if old != nil &&
 			k.State() == store.VMRunning &&
 			(o.MemMB < old.MemMB || o.CPUNumber*o.CPUSpeed < old.CPUNumber*old.CPUSpeed) {
-			return wire.Invalid("Kubernetes cluster cannot be scaled down for service offering. "+
-				"Service offering : %s offers lesser resources as compared to service offering : %s of Kubernetes "+
-				"cluster : %s",
+			return wire.Invalid("Kubernetes cluster cannot be scaled down for service offering. Service offering : "+
+				"%s offers lesser resources as compared to service offering : %s of Kubernetes cluster : %s",
 				o.Name, old.Name, k.Name)
 		}
 	}

@@ -34,11 +34,13 @@ func upgradeKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	return w.job(store.ClusterAlert, w.shown), nil
 }
 
-// upgradedNode is the upgrade of a node. That its version changes before the job ends is not recorded.
+// upgradedNode returns the step that upgrades a node. It is an assumption that a node's version changes before the job
+// ends.
 func upgradedNode(w *work, n *store.ClusterNode, to *store.KubernetesVersion, first bool) *visit {
 	k := w.k
 	v := &visit{
-		takes: w.time("upgradeKubernetesCluster"), limit: w.c.St.ClusterTimeout("upgrade"),
+		takes: w.time("upgradeKubernetesCluster"),
+		limit: w.c.St.ClusterTimeout("upgrade"),
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			return in.Upgrade(ctx, seen, insideNode(n), to.Semantic)
 		},
@@ -48,8 +50,8 @@ func upgradedNode(w *work, n *store.ClusterNode, to *store.KubernetesVersion, fi
 					"node on VM : %s in ready state",
 					k.Name, n.VM.Display)
 			}
-			return wire.Invalid("Failed to upgrade Kubernetes cluster : %s, unable to upgrade Kubernetes "+
-				"node on VM : %s", k.Name, n.VM.Display)
+			return wire.Invalid("Failed to upgrade Kubernetes cluster : %s, unable to upgrade Kubernetes node on VM "+
+				": %s", k.Name, n.VM.Display)
 		},
 		done: func(time.Time) error {
 			n.Version = to.Semantic

@@ -84,7 +84,8 @@ func listKubernetesSupportedVersions(c *wire.Call) (any, error) {
 		func(v *store.KubernetesVersion) bool {
 			return (!c.Given("zoneid") || v.Zone == nil || wire.Matches(c, "zoneid", v.Zone)) &&
 				c.Like("keyword", v.Name) &&
-				(c.Str("arch") == "" || c.Str("arch") == v.Arch) && (least == "" || atLeast(v, least))
+				(c.Str("arch") == "" || c.Str("arch") == v.Arch) &&
+				(least == "" || atLeast(v, least))
 		}, view)
 }
 
@@ -128,10 +129,8 @@ func newKubernetesVersion(c *wire.Call) (*store.KubernetesVersion, error) {
 	case err != nil:
 		return nil, err
 	case n < 0:
-		return nil,
-			wire.Invalid("New supported Kubernetes version cannot be added as %s is minimum version supported by "+
-				"Kubernetes Service",
-				minKubernetes)
+		return nil, wire.Invalid("New supported Kubernetes version cannot be added as %s is minimum version "+
+			"supported by Kubernetes Service", minKubernetes)
 	}
 
 	if c.Given("zoneid") && v.Zone == nil {
@@ -193,17 +192,16 @@ func deleteKubernetesSupportedVersion(c *wire.Call) (*wire.JobSpec, error) {
 		if _, used := c.St.KubernetesClusters.Find(func(k *store.KubernetesCluster) bool {
 			return k.Version == v
 		}); used {
-			return nil,
-				cksError(wire.Invalid("Unable to delete Kubernetes version ID: %s. Existing clusters currently using "+
-					"the version.", v.UUID))
+			return nil, cksError(wire.Invalid("Unable to delete Kubernetes version ID: %s. Existing clusters "+
+				"currently using the version.", v.UUID))
 		}
 		v.Removed = true
 		return wire.Success{Success: true}, nil
 	}}, nil
 }
 
-// cksError converts an error like the commands of CloudStack Kubernetes Service: an error of any kind becomes an
-// internal error with the same text, which normal users see too. An IllegalArgumentException is returned unchanged.
+// cksError converts an error as the commands of CloudStack Kubernetes Service do: any error becomes an internal error
+// with the same text, which normal users see, too. An IllegalArgumentException is returned unchanged.
 func cksError(err error) error {
 	if err == nil {
 		return nil
@@ -229,9 +227,8 @@ var dottedNumber = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`)
 func compareVersions(a, b string) (int, error) {
 	for _, v := range []string{a, b} {
 		if !dottedNumber.MatchString(v) || strings.Count(v, ".") < 2 {
-			return 0,
-				wire.ParamError("Invalid version format, %s. Semantic version should be specified in "+
-					"MAJOR.MINOR.PATCH format", v)
+			return 0, wire.ParamError("Invalid version format, %s. Semantic version should be specified in "+
+				"MAJOR.MINOR.PATCH format", v)
 		}
 	}
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
@@ -257,7 +254,7 @@ func versionPart(parts []string, i int) int {
 	return n
 }
 
-// atLeast is compareVersions for a validated version.
+// atLeast reports whether a validated version is at least other.
 func atLeast(v *store.KubernetesVersion, other string) bool {
 	n, err := compareVersions(v.Semantic, other)
 	return err == nil && n >= 0

@@ -13,14 +13,14 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// work is what the job of a command does to a cluster, step by step.
+// work collects the steps of a job on a cluster.
 type work struct {
 	c     *wire.Call
 	k     *store.KubernetesCluster
 	steps []store.JobStep
 }
 
-// job returns the job that works through the steps. If one fails, the cluster's state becomes failed.
+// job returns a job that runs the steps. If a step fails, the state of the cluster becomes failed.
 func (w *work) job(failed string, answer func(now time.Time) (any, error)) *wire.JobSpec {
 	spec := clusterJob(w.c, nil, answer)
 	busy := w.k.Stored
@@ -33,12 +33,12 @@ func (w *work) job(failed string, answer func(now time.Time) (any, error)) *wire
 	return spec
 }
 
-// shown is the answer with the cluster.
+// shown returns the answer that shows the cluster.
 func (w *work) shown(time.Time) (any, error) {
 	return wire.Object("kubernetescluster", viewCluster(w.c, w.k)), nil
 }
 
-// then adds a step. A step that takes no time follows the one before it at once.
+// then adds a step. A step that takes no time runs immediately after the previous one.
 func (w *work) then(takes time.Duration, do func(now time.Time) error) {
 	w.steps = append(w.steps, store.JobStep{Takes: takes, Do: func(now time.Time) error { return cksError(do(now)) }})
 }
@@ -54,17 +54,17 @@ func (w *work) fault(kind fault.Kind, err error) error {
 	return err
 }
 
-// visit is what a job does or waits for inside the cluster's VMs.
+// visit is a step inside the cluster's VMs: work to do, or a condition to wait for.
 type visit struct {
-	takes  time.Duration // without a ClusterInside
+	takes  time.Duration // duration if there is no ClusterInside
 	limit  time.Duration // CloudStack's time-out
-	broken error         // not nil: it fails with this error after the time-out
+	broken error         // if set, the step fails with this error after the time-out
 	call   func(ctx context.Context, in wire.ClusterInside, k *wire.InsideCluster) error
 	failed func(err error) error // returns CloudStack's error
 	done   func(now time.Time) error
 }
 
-// inside adds a visit.
+// inside adds the step of a visit.
 func (w *work) inside(v *visit) {
 	in := w.c.Server.Inside
 	failed := func(err error) error {

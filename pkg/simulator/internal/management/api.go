@@ -90,25 +90,26 @@ func shape(cat *catalogue.Catalogue, n int) []apiFieldView {
 	return out
 }
 
-// listCapabilities answers one object without a count.
+// listCapabilities returns one object, without a count.
 func listCapabilities(c *wire.Call) (any, error) {
 	on := c.St.BoolSetting
 	v := map[string]any{
-		"securitygroupsenabled":          false,
-		"dynamicrolesenabled":            true,
-		"cloudstackversion":              c.St.Version,
-		"userpublictemplateenabled":      true,
-		"supportELB":                     "false",
-		"projectinviterequired":          false,
-		"allowusercreateprojects":        on("allow.user.create.projects"),
-		"customdiskofferingminsize":      1,
-		"customdiskofferingmaxsize":      1024,
-		"regionsecondaryenabled":         false,
-		"kvmsnapshotenabled":             true,
-		"allowuserviewdestroyedvm":       on("allow.user.view.destroyed.vm"),
-		"allowuserexpungerecovervm":      on("allow.user.expunge.recover.vm"),
-		"allowuserexpungerecovervolume":  true,
-		"allowuserviewalldomainaccounts": on("allow.user.view.all.domain.accounts"), "allowuserforcestopvm": true,
+		"securitygroupsenabled":                        false,
+		"dynamicrolesenabled":                          true,
+		"cloudstackversion":                            c.St.Version,
+		"userpublictemplateenabled":                    true,
+		"supportELB":                                   "false",
+		"projectinviterequired":                        false,
+		"allowusercreateprojects":                      on("allow.user.create.projects"),
+		"customdiskofferingminsize":                    1,
+		"customdiskofferingmaxsize":                    1024,
+		"regionsecondaryenabled":                       false,
+		"kvmsnapshotenabled":                           true,
+		"allowuserviewdestroyedvm":                     on("allow.user.view.destroyed.vm"),
+		"allowuserexpungerecovervm":                    on("allow.user.expunge.recover.vm"),
+		"allowuserexpungerecovervolume":                true,
+		"allowuserviewalldomainaccounts":               on("allow.user.view.all.domain.accounts"),
+		"allowuserforcestopvm":                         true,
 		"kubernetesserviceenabled":                     on("cloud.kubernetes.service.enabled"),
 		"kubernetesclusterexperimentalfeaturesenabled": on("cloud.kubernetes.cluster.experimental.features.enabled"),
 		"customhypervisordisplayname":                  "Custom",

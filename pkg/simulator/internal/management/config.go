@@ -19,10 +19,10 @@ type configView struct {
 	Default string `json:"defaultvalue"`
 }
 
-// scopes are the parameters that select a part of the cloud for which a setting has a value of its own.
+// scopes are the parameters that limit a setting to a part of the cloud.
 var scopes = []string{"zoneid", "clusterid", "storageid", "imagestoreuuid", "imagestoreid", "accountid", "domainid"}
 
-// updateConfiguration changes a setting, which applies from the next call.
+// updateConfiguration changes a setting. The new value applies from the next call.
 func updateConfiguration(c *wire.Call) (any, error) {
 	name := c.Str("name")
 	def, ok := settings.Defaults[name]
@@ -55,7 +55,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// checkSetting refuses a value that is not of the type of the default.
+// checkSetting returns an error if the value does not have the type of the default.
 func checkSetting(name, def, v string) *wire.Error {
 	switch {
 	case def == "true" || def == "false":

@@ -31,7 +31,7 @@ func tagTargets(c *wire.Call) ([]store.TagTarget, error) {
 		if !ok {
 			return nil, wire.Invalid("Unable to find resource by uuid %s and type %s", id, kind.Name)
 		}
-		// resources without an owner belong to the system account
+		// Resources without an owner belong to the system account.
 		if t.Owner == nil && !c.Caller.RootAdmin() || !c.Access(t.Owner) {
 			return nil, wire.Denied()
 		}
@@ -52,7 +52,7 @@ func createTags(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, err
 		}
 
-		// CloudStack adds all tags or none: one key that exists already fails the call.
+		// CloudStack adds all tags or none: one key that already exists fails the call.
 		pairs, seen := tagPairs(c.Maps["tags"]), map[string]bool{}
 		for _, t := range targets {
 			for _, e := range pairs {
@@ -93,8 +93,8 @@ func tagPairs(entries []wire.MapEntry) []wire.MapEntry {
 	return out
 }
 
-// deleteTags searches tags, not resources. A missing resource has no tags, except a deleted load balancer rule, whose
-// tags CloudStack keeps.
+// deleteTags searches for tags, not resources: a resource that does not exist has no tags. A deleted load balancer
+// rule still has some, because CloudStack keeps them.
 func deleteTags(c *wire.Call) (*wire.JobSpec, error) {
 	return &wire.JobSpec{Run: func(time.Time) (any, error) {
 		kind, err := wire.TagType(c.Str("resourcetype"))
@@ -143,7 +143,7 @@ type tagItem struct {
 }
 
 func listTags(c *wire.Call) (any, error) {
-	// the tags of a project belong to the project
+	// The tags of a project belong to the project.
 	if strings.EqualFold(c.Str("resourcetype"), "Project") && !c.Given("projectid") {
 		if p, ok := c.St.Projects.Get(c.Str("resourceid")); ok {
 			c.Refs["projectid"] = store.Ref{ID: p.ID, Obj: p}

@@ -62,8 +62,12 @@ func listNetworkACLs(c *wire.Call) (any, error) {
 		return (only == nil || l == only) &&
 			(only != nil || l.VPC == nil || in(l.VPC.Owner)) &&
 			wire.Matches(c, "aclid", l) &&
-			c.Is("traffictype", it.Traffic) && c.Is("protocol", it.Protocol) && c.Is("action", it.Action) &&
-			c.Like("keyword", it.Protocol, it.Reason) && it.HasTags(c.TagFilter()) && c.Visible("fordisplay", it.Hidden)
+			c.Is("traffictype", it.Traffic) &&
+			c.Is("protocol", it.Protocol) &&
+			c.Is("action", it.Action) &&
+			c.Like("keyword", it.Protocol, it.Reason) &&
+			it.HasTags(c.TagFilter()) &&
+			c.Visible("fordisplay", it.Hidden)
 	}, func(it *store.ACLItem) aclItemView { return viewACLItem(c, it) })
 }
 
@@ -79,7 +83,9 @@ func viewACLItem(c *wire.Call, it *store.ACLItem) aclItemView {
 		Tags:        wire.ViewTags(&it.Tagged),
 		ACLID:       it.List.UUID,
 		ACLName:     it.List.Name,
-		Number:      it.Number, Action: it.Action, Reason: it.Reason,
+		Number:      it.Number,
+		Action:      it.Action,
+		Reason:      it.Reason,
 	}
 
 	if it.StartPort != nil {
@@ -130,9 +136,12 @@ func listNetworkACLLists(c *wire.Call) (any, error) {
 	}
 
 	return wire.List(c, "networkacllist", wire.Newest(c.St.ACLLists.Rows), func(l *store.ACLList) bool {
-		return (of == nil || l == of) && (l.VPC == nil || in(l.VPC.Owner)) &&
-			(!c.Given("vpcid") || l.VPC == nil || l.VPC == wire.Arg[*store.VPC](c, "vpcid")) && c.Is("name", l.Name) &&
-			c.Like("keyword", l.Name, l.Description) && c.Visible("fordisplay", l.Hidden)
+		return (of == nil || l == of) &&
+			(l.VPC == nil || in(l.VPC.Owner)) &&
+			(!c.Given("vpcid") || l.VPC == nil || l.VPC == wire.Arg[*store.VPC](c, "vpcid")) &&
+			c.Is("name", l.Name) &&
+			c.Like("keyword", l.Name, l.Description) &&
+			c.Visible("fordisplay", l.Hidden)
 	}, func(l *store.ACLList) aclListView { return viewACLList(c, l) })
 }
 

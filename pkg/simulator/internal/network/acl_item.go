@@ -13,7 +13,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// mayChange checks that the caller may change the list or its items; text is the error for users who try to change a
+// mayChange checks that the caller may change the list or its items. text is the error for users who try to change a
 // global list.
 func mayChange(c *wire.Call, l *store.ACLList, text string) error {
 	switch {
@@ -43,8 +43,11 @@ func createNetworkACL(c *wire.Call) (*wire.JobSpec, error) {
 		StartPort: c.OptInt("startport"),
 		EndPort:   c.OptInt("endport"),
 		CIDRs:     c.List("cidrlist"),
-		IcmpType:  c.OptInt("icmptype"), IcmpCode: c.OptInt("icmpcode"), Reason: c.Str("reason"), State: store.RuleAdd,
-		Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
+		IcmpType:  c.OptInt("icmptype"),
+		IcmpCode:  c.OptInt("icmpcode"),
+		Reason:    c.Str("reason"),
+		State:     store.RuleAdd,
+		Hidden:    c.Has("fordisplay") && !c.Boolean("fordisplay"),
 	}
 
 	if it.Traffic, err = trafficType(c.Str("traffictype"), c.Has("traffictype")); err != nil {

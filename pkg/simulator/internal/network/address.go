@@ -126,11 +126,14 @@ func listPublicIPAddresses(c *wire.Call) (any, error) {
 
 func ipMatches(c *wire.Call, ip *store.PublicIP) bool {
 	addr := ip.Addr.String()
-	return c.Is("ipaddress", addr) && c.Like("keyword", addr) && c.Flag("issourcenat", ip.SourceNAT) &&
+	return c.Is("ipaddress", addr) &&
+		c.Like("keyword", addr) &&
+		c.Flag("issourcenat", ip.SourceNAT) &&
 		c.Flag("isstaticnat", ip.StaticVM != nil) &&
-		// the public network that the address comes from
-		wire.Matches(c, "zoneid", ip.Zone) && wire.Matches(c, "networkid", ip.Zone) &&
-		wire.MatchesIn(c, "associatednetworkid", ip.Network) && wire.MatchesIn(c, "vpcid", ip.VPC) &&
+		wire.Matches(c, "zoneid", ip.Zone) &&
+		wire.Matches(c, "networkid", ip.Zone) && // the public network of the zone
+		wire.MatchesIn(c, "associatednetworkid", ip.Network) &&
+		wire.MatchesIn(c, "vpcid", ip.VPC) &&
 		(!c.Boolean("forloadbalancing") || ip.HasRules()) &&
 		c.BoolOr("forvirtualnetwork", true) &&
 		!c.Boolean("forsystemvms") &&
@@ -146,8 +149,8 @@ func addressOwnerKey(c *wire.Call) string {
 }
 
 func associateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
-	n, v, z := wire.Arg[*store.Network](c,
-		"networkid"), wire.Arg[*store.VPC](c, "vpcid"), wire.Arg[*store.Zone](c, "zoneid")
+	n, v, z := wire.Arg[*store.Network](c, "networkid"), wire.Arg[*store.VPC](c, "vpcid"),
+		wire.Arg[*store.Zone](c, "zoneid")
 	if v != nil && v.Removed {
 		v = nil
 	}
@@ -172,9 +175,8 @@ func associateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 	case n != nil:
 		z = n.Zone
 	default:
-		return nil,
-			wire.Invalid("Unable to figure out zone to assign IP to. Please specify either zoneId, or networkId, or " +
-				"vpcId in the call")
+		return nil, wire.Invalid("Unable to figure out zone to assign IP to. Please specify either zoneId, or " +
+			"networkId, or vpcId in the call")
 	}
 
 	if n == nil && v == nil {
@@ -185,10 +187,8 @@ func associateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 
 	switch {
 	case n != nil && n.Typ == store.TypeShared && !n.Offering.AddressServices():
-		return nil,
-			wire.Invalid("Associate IP address can only be called on the shared networks in the advanced zone with " +
-				"Firewall/Source Nat/Static Nat/Port Forwarding/" +
-				"Load balancing services enabled")
+		return nil, wire.Invalid("Associate IP address can only be called on the shared networks in the advanced " +
+			"zone with Firewall/Source Nat/Static Nat/Port Forwarding/Load balancing services enabled")
 	case n != nil && n.Typ == store.TypeL2:
 		return nil, wire.Invalid("Can't acquire IP address for the network of type %s", n.Typ)
 	}
@@ -228,7 +228,7 @@ func associateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 }
 
 // takeAddress is the create phase: it allocates an address to the owner. An address that the owner has reserved stays
-// reserved until the job has ended.
+// in state Reserved until the job ends.
 func takeAddress(c *wire.Call, owner *store.Account, z *store.Zone) (*store.PublicIP, error) {
 	full := wire.Errf(wire.CodeCapacity, wire.CSGeneric, "Insufficient address capacity")
 	if c.Boolean("isportable") {
@@ -260,9 +260,8 @@ func takeAddress(c *wire.Call, owner *store.Account, z *store.Zone) (*store.Publ
 func attachAddress(c *wire.Call, ip *store.PublicIP, n *store.Network, v *store.VPC) (any, error) {
 	switch {
 	case n != nil && n.VPC != nil && v == nil:
-		return nil,
-			wire.Invalid("Can't assign ip to the network directly when network belongs to VPC.Specify vpcId to " +
-				"associate ip address to VPC")
+		return nil, wire.Invalid("Can't assign ip to the network directly when network belongs to VPC.Specify vpcId " +
+			"to associate ip address to VPC")
 	case v != nil:
 		if v.Removed {
 			return nil, wire.Invalid("Invalid VPC id provided")
@@ -278,7 +277,7 @@ func attachAddress(c *wire.Call, ip *store.PublicIP, n *store.Network, v *store.
 
 	ip.Network = n
 	ip.SourceNAT = n.SourceNATIP(c.St) == nil
-	ans := wire.Object("ipaddress", viewIP(c, ip)) // built before the final state is stored, so it shows Allocating
+	ans := wire.Object("ipaddress", viewIP(c, ip)) // before the final state is set, so it shows Allocating
 	ip.State = store.IPAllocated
 	return ans, nil
 }

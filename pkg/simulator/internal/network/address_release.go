@@ -17,7 +17,7 @@ const ownerlessText = `Cannot invoke "java.lang.Long.longValue()" because the re
 // ruleGoneText is CloudStack's error text for a release that runs while another job deletes a rule of the address.
 const ruleGoneText = `Cannot invoke "com.cloud.network.dao.LoadBalancerVO.getNetworkId()" because "lb" is null`
 
-// rulesBeingDeleted returns the rules that pending jobs delete.
+// rulesBeingDeleted returns the rules of the address that pending jobs delete.
 func rulesBeingDeleted(ip *store.PublicIP) []*store.LBRule {
 	var out []*store.LBRule
 	for _, r := range ip.LBRules {
@@ -70,7 +70,7 @@ func disassociateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 			case ip.System:
 				return nil, wire.Invalid("Can't release system IP address with id %s", ip.UUID)
 			case slices.ContainsFunc(deleting, func(r *store.LBRule) bool { return r.Removed }):
-				// It is only known that a second release succeeds; that this one changes nothing is an assumption.
+				// It is recorded that a second release succeeds. That this one changes nothing is an assumption.
 				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", ruleGoneText)
 			}
 

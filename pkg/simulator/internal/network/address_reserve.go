@@ -8,7 +8,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// reserveIPAddress keeps a free address for the caller's account. Of the refusals, none is recorded.
+// reserveIPAddress reserves a free address for the caller's account. There are no recordings of refusals.
 func reserveIPAddress(c *wire.Call) (any, error) {
 	ip := wire.Arg[*store.PublicIP](c, "id")
 	if ip == nil || ip.State != store.IPFree {
@@ -26,8 +26,8 @@ func reserveIPAddress(c *wire.Call) (any, error) {
 func releaseIPAddress(c *wire.Call) (any, error) {
 	ip := wire.Arg[*store.PublicIP](c, "id")
 	if ip == nil || ip.State != store.IPReserved || ip.Owner != c.Caller.Account {
-		return nil,
-			wire.Invalid("the simulator knows no answer to the release of an address that the caller has not reserved")
+		return nil, wire.Invalid("the simulator knows no answer to the release of an address that the caller has not " +
+			"reserved")
 	}
 	c.St.Release(ip)
 	return wire.Success{Success: true}, nil

@@ -95,7 +95,9 @@ func createFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
 		IcmpCode:  c.OptInt("icmpcode"),
 		CIDRs:     c.List("cidrlist"),
 		State:     store.RuleAdd,
-		Account:   ip.Owner, Network: ip.Network, Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
+		Account:   ip.Owner,
+		Network:   ip.Network,
+		Hidden:    c.Has("fordisplay") && !c.Boolean("fordisplay"),
 	}
 
 	if err := checkFWRule(c, r); err != nil {
@@ -116,7 +118,7 @@ func createFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
 	}, nil
 }
 
-// applying reports whether the job of another new rule of the address still runs. It holds the address, so that the
+// applying reports whether the job of another new rule of the address still runs. That job locks the address, so the
 // create phase of the next rule waits 5 s (seen: 5,026 and 5,040 ms).
 func applying(c *wire.Call) bool {
 	ip := wire.Arg[*store.PublicIP](c, "ipaddressid")
@@ -188,8 +190,8 @@ func checkPortRange(r *store.FWRule) error {
 	return nil
 }
 
-// checkICMP refuses ports with ICMP and ICMP types with other protocols. Without type and code, an ICMP rule matches
-// all.
+// checkICMP refuses ports with ICMP, and ICMP types with other protocols. An ICMP rule without type and code matches
+// all ICMP packets.
 func checkICMP(r *store.FWRule) error {
 	switch {
 	case r.Protocol != "icmp" && (r.IcmpType != nil || r.IcmpCode != nil):

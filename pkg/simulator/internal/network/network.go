@@ -110,13 +110,17 @@ func domainNetwork(c *wire.Call, n *store.Network) bool {
 }
 
 func networkMatches(c *wire.Call, n *store.Network) bool {
-	return c.Is("name", n.Name) && c.Like("keyword", n.Name, n.Display) && wire.Matches(c, "zoneid", n.Zone) &&
+	return c.Is("name", n.Name) &&
+		c.Like("keyword", n.Name, n.Display) &&
+		wire.Matches(c, "zoneid", n.Zone) &&
 		wire.MatchesIn(c, "vpcid", n.VPC) &&
 		c.Flag("forvpc", n.VPC != nil) &&
 		c.Is("type", n.Typ) &&
 		c.Is("traffictype", "Guest") &&
 		c.Is("acltype", aclType(n)) &&
-		!c.Given("associatednetworkid") && n.Offering.HasAll(c.List("supportedservices")) && n.HasTags(c.TagFilter())
+		!c.Given("associatednetworkid") &&
+		n.Offering.HasAll(c.List("supportedservices")) &&
+		n.HasTags(c.TagFilter())
 }
 
 func aclType(n *store.Network) string {
@@ -155,7 +159,9 @@ func viewNetwork(c *wire.Call, n *store.Network) networkView {
 		Persistent:      o.Persistent,
 		Tags:            wire.ViewTags(&n.Tagged),
 		AutoScaling:     n.Offering.AutoScaling(),
-		Created:         wire.Stamp(n.Created), PublicMTU: 1500, PrivateMTU: 1500,
+		Created:         wire.Stamp(n.Created),
+		PublicMTU:       1500,
+		PrivateMTU:      1500,
 	}
 
 	if n.Typ != store.TypeL2 {
@@ -226,8 +232,8 @@ func networkJob(c *wire.Call, n *store.Network, run func(now time.Time) (any, er
 	return &wire.JobSpec{InstanceType: "Network", InstanceID: n.UUID, Run: run}
 }
 
-// restartNetwork begins the router anew, with everything that it has to know. Calls succeed meanwhile, and no state
-// changes visibly (recorded with cleanup). That a restart without cleanup does the same is an assumption.
+// restartNetwork restarts the router with its complete configuration. Calls succeed meanwhile, and no state changes
+// visibly (recorded with cleanup). That a restart without cleanup does the same is an assumption.
 func restartNetwork(c *wire.Call) (*wire.JobSpec, error) {
 	n, err := targetNetwork(c)
 	if err != nil {

@@ -31,7 +31,8 @@ func createNetwork(c *wire.Call) (any, error) {
 		Zone:     z,
 		Offering: o,
 		Typ:      o.Spec.GuestType,
-		State:    store.NetAllocated, VPC: wire.Arg[*store.VPC](c, "vpcid"),
+		State:    store.NetAllocated,
+		VPC:      wire.Arg[*store.VPC](c, "vpcid"),
 	}
 
 	var err error
@@ -68,7 +69,7 @@ func storeNetwork(c *wire.Call, n *store.Network) {
 	}
 }
 
-// CreateIsolated creates a network that a command needs for another object.
+// CreateIsolated creates an isolated network that a command needs for another object.
 func CreateIsolated(
 	c *wire.Call, owner *store.Account, z *store.Zone, o *store.NetworkOffering, name, display string,
 ) (*store.Network, error) {
@@ -256,7 +257,7 @@ func checkNetworkServices(c *wire.Call, n *store.Network) error {
 			return wire.Invalid("Please ensure that your start IP is less than the end IP.")
 		}
 	} else {
-		n.First, n.Last = netip.Addr{}, netip.Addr{} // other offerings ignore the range
+		n.First, n.Last = netip.Addr{}, netip.Addr{} // CloudStack ignores the range with other offerings
 	}
 
 	return nil

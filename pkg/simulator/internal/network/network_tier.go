@@ -13,7 +13,7 @@ import (
 // maxTiers is vpc.max.networks, the maximum number of tiers of a VPC.
 const maxTiers = 3
 
-// checkTier checks the requirements of a VPC tier. It refuses VPC offerings for other networks.
+// checkTier checks the requirements of a VPC tier. For other networks, it refuses offerings that are for VPCs only.
 func checkTier(c *wire.Call, n *store.Network) error {
 	spec := &n.Offering.Spec
 	switch {
@@ -73,7 +73,7 @@ func checkTierRange(c *wire.Call, n *store.Network, v *store.VPC) error {
 	return nil
 }
 
-// hasAccess is call.access for an account other than the caller's.
+// hasAccess reports whether the account from has access to the account to, like Call.Access for the caller.
 func hasAccess(from, to *store.Account) bool {
 	return (&wire.Call{Caller: store.Caller{Account: from}}).Access(to)
 }

@@ -191,9 +191,8 @@ func forwardNetwork(c *wire.Call, r *store.PFRule) (*store.Network, error) {
 	case ip.StaticVM != nil:
 		return nil, wire.Invalid("Unable to create port forwarding rule; ip %s has static nat enabled", ip.Text())
 	case n == nil:
-		return nil,
-			wire.Invalid("Unable to create port forwarding rule for the ipAddress id=%d as ip is not associated with "+
-				"any network and no networkId is passed in", ip.ID)
+		return nil, wire.Invalid("Unable to create port forwarding rule for the ipAddress id=%d as ip is not "+
+			"associated with any network and no networkId is passed in", ip.ID)
 	case ip.Network == nil && (ip.VPC == nil || n.VPC != ip.VPC):
 		return nil, wire.Invalid("Ip address %s is not assigned to the network %s", ip.Text(), n.Text())
 	}
@@ -201,8 +200,8 @@ func forwardNetwork(c *wire.Call, r *store.PFRule) (*store.Network, error) {
 	return n, usable(c, ip, n, "PortForwarding")
 }
 
-// usable checks that the network has the service, and that its offering lets the address provide it along with the
-// services that it already provides.
+// usable checks that the network has the service, and that the offering allows the address to provide the service in
+// addition to those that it already provides.
 func usable(c *wire.Call, ip *store.PublicIP, n *store.Network, service string) error {
 	if s := ip.OtherPurpose(n, service); s != "" {
 		return wire.Invalid("The IP %s is already used as %s rather than %s", ip.Addr, s, service)
@@ -299,7 +298,9 @@ func openFirewall(r *store.PFRule) (*store.FWRule, error) {
 		Protocol:  r.Protocol,
 		StartPort: wire.Ptr(r.PublicStart),
 		EndPort:   wire.Ptr(r.PublicEnd),
-		CIDRs:     []string{"0.0.0.0/0"}, State: store.RuleAdd, Account: r.Account,
+		CIDRs:     []string{"0.0.0.0/0"},
+		State:     store.RuleAdd,
+		Account:   r.Account,
 	}
 
 	return fw, wire.ConflictWith(fw, r.IP.FWRules)

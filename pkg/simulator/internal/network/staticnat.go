@@ -23,9 +23,8 @@ func enableStaticNAT(c *wire.Call) (any, error) {
 	}
 
 	if n == nil {
-		return nil,
-			wire.Invalid("Unable to enable static NAT for the ipAddress id=%d as IP is not associated with any "+
-				"network and no networkId is passed in", ip.ID)
+		return nil, wire.Invalid("Unable to enable static NAT for the ipAddress id=%d as IP is not associated with "+
+			"any network and no networkId is passed in", ip.ID)
 	}
 
 	guest, err := staticTarget(c, ip, v, n)
@@ -33,7 +32,7 @@ func enableStaticNAT(c *wire.Call) (any, error) {
 		return nil, err
 	}
 
-	sourceNAT := ip.SourceNAT && ip.Network != nil // bind ends this role of a VPC address
+	sourceNAT := ip.SourceNAT && ip.Network != nil // for a VPC address without a network, Bind ends this role
 	if err := staticReady(c, ip, v, guest, sourceNAT); err != nil {
 		return nil, err
 	}
@@ -55,9 +54,8 @@ func staticTarget(c *wire.Call, ip *store.PublicIP, v *store.VM, n *store.Networ
 	case card == nil:
 		return "", wire.Invalid("Vm doesn't belong to the network with specified id")
 	case !n.Provides("StaticNat"):
-		return "",
-			wire.Invalid("Unable to create static nat rule; StaticNat service is not supported in network with " +
-				"specified id")
+		return "", wire.Invalid("Unable to create static nat rule; StaticNat service is not supported in network " +
+			"with specified id")
 	case ip.Network == nil && (ip.VPC == nil || ip.VPC != n.VPC):
 		return "", wire.Invalid("Ip address %s is not assigned to the network %s", ip.Text(), n.Text())
 	case ip.Owner == nil || ip.State != store.IPAllocated:
@@ -68,9 +66,8 @@ func staticTarget(c *wire.Call, ip *store.PublicIP, v *store.VM, n *store.Networ
 	case !c.Access(ip.Owner) || !c.Access(v.Owner):
 		return "", wire.Denied()
 	case ip.Owner != v.Owner:
-		return "",
-			wire.Invalid("Unable to create ip forwarding rule, IP address %s owner is not the same as owner of "+
-				"virtual machine %s", ip.Text(), v.Text())
+		return "", wire.Invalid("Unable to create ip forwarding rule, IP address %s owner is not the same as owner "+
+			"of virtual machine %s", ip.Text(), v.Text())
 	}
 
 	if err := usable(c, ip, n, "StaticNat"); err != nil {
@@ -98,14 +95,14 @@ func staticReady(c *wire.Call, ip *store.PublicIP, v *store.VM, guest string, so
 	case sourceNAT:
 		return wire.Invalid("Can't enable static, ip address %s is a sourceNat ip address", ip.Text())
 	case ip.StaticVM == nil && len(ip.PFRules) > 0:
-		return conflict("Failed to enable static nat for the ip address %s as it already has PortForwarding "+
-			"rules assigned", ip.Text())
+		return conflict("Failed to enable static nat for the ip address %s as it already has PortForwarding rules "+
+			"assigned", ip.Text())
 	case ip.StaticVM == nil && len(ip.LBRules) > 0:
-		return conflict("Failed to enable static nat for the ip address %s as it already has LoadBalancing "+
-			"rules assigned", ip.Text())
+		return conflict("Failed to enable static nat for the ip address %s as it already has LoadBalancing rules "+
+			"assigned", ip.Text())
 	case ip.StaticVM != nil && ip.StaticVM != v:
-		return conflict("Failed to enable static for the ip address %s and vm id=%d as it's already assigned "+
-			"to antoher vm", ip.Text(), v.ID)
+		return conflict("Failed to enable static for the ip address %s and vm id=%d as it's already assigned to "+
+			"antoher vm", ip.Text(), v.ID)
 	}
 
 	old, taken := c.St.IPs.Find(func(o *store.PublicIP) bool { return o.StaticVM == v && o.StaticIP == guest })

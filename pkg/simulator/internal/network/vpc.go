@@ -38,8 +38,7 @@ type vpcView struct {
 
 // serviceNames are the network services by which lists can be filtered.
 var serviceNames = store.SetOf("Vpn", "Dhcp", "Dns", "Gateway", "Firewall", "Lb", "UserData", "SourceNat", "StaticNat",
-	"PortForwarding", "SecurityGroup",
-	"NetworkACL", "Connectivity", "CustomAction")
+	"PortForwarding", "SecurityGroup", "NetworkACL", "Connectivity", "CustomAction")
 
 func listVPCs(c *wire.Call) (any, error) {
 	for _, s := range c.List("supportedservices") {
@@ -90,8 +89,11 @@ func viewVPC(c *wire.Call, v *store.VPC) vpcView {
 		OfferingName:  v.Offering.Name,
 		Created:       wire.Stamp(v.Created),
 		OwnerView:     wire.ViewOwner(v.Owner),
-		NetworkDomain: v.DomainName, Tags: wire.ViewTags(&v.Tagged), PublicMTU: 1500,
-		Redundant: v.Redundant, Networks: []networkView{},
+		NetworkDomain: v.DomainName,
+		Tags:          wire.ViewTags(&v.Tagged),
+		PublicMTU:     1500,
+		Redundant:     v.Redundant,
+		Networks:      []networkView{},
 	}
 
 	for _, n := range c.St.Tiers(v) {
@@ -124,12 +126,15 @@ type vpcOfferingView struct {
 
 func listVPCOfferings(c *wire.Call) (any, error) {
 	return wire.List(c, "vpcoffering", c.St.VPCOffs.Rows, func(o *store.VPCOffering) bool {
-		return c.Like("name", o.Name) && c.Like("displaytext", o.Display) &&
+		return c.Like("name", o.Name) &&
+			c.Like("displaytext", o.Display) &&
 			(!c.Has("keyword") ||
 				store.Like(o.Name, c.Str("keyword")) ||
 				store.Like(o.Display, c.Str("keyword")) ||
 				strings.EqualFold(c.Str("keyword"), "Enabled")) &&
-			c.Flag("isdefault", o.IsDefault()) && c.Is("state", "Enabled") && o.HasAll(c.List("supportedservices"))
+			c.Flag("isdefault", o.IsDefault()) &&
+			c.Is("state", "Enabled") &&
+			o.HasAll(c.List("supportedservices"))
 	}, func(o *store.VPCOffering) vpcOfferingView {
 		return vpcOfferingView{
 			ID:          o.UUID,
@@ -138,7 +143,10 @@ func listVPCOfferings(c *wire.Call) (any, error) {
 			DisplayText: o.Display,
 			IsDefault:   o.IsDefault(),
 			State:       "Enabled",
-			Services:    o.Services, NetworkMode: o.Mode, Protocol: "IPv4", ForNSX: o.Provides("SourceNat", "Nsx"),
+			Services:    o.Services,
+			NetworkMode: o.Mode,
+			Protocol:    "IPv4",
+			ForNSX:      o.Provides("SourceNat", "Nsx"),
 		}
 	})
 }

@@ -54,13 +54,16 @@ func createVPC(c *wire.Call) (*wire.JobSpec, error) {
 	}
 
 	v := &store.VPC{
-		Entity:  store.Entity{Created: c.Now},
-		Name:    c.Str("name"),
-		Display: cmp.Or(c.Str("displaytext"), c.Str("name")),
-		CIDR:    c.Str("cidr"),
-		Zone:    z,
-		Owner:   owner,
-		Enabled: true, Offering: o, DomainName: c.St.NetworkDomainOf(owner, z), Redundant: o.Redundant,
+		Entity:     store.Entity{Created: c.Now},
+		Name:       c.Str("name"),
+		Display:    cmp.Or(c.Str("displaytext"), c.Str("name")),
+		CIDR:       c.Str("cidr"),
+		Zone:       z,
+		Owner:      owner,
+		Enabled:    true,
+		Offering:   o,
+		DomainName: c.St.NetworkDomainOf(owner, z),
+		Redundant:  o.Redundant,
 	}
 
 	if err := checkVPC(c, v); err != nil {
@@ -101,8 +104,8 @@ func checkVPC(c *wire.Call, v *store.VPC) error {
 	for _, s := range v.Offering.Services {
 		for _, pr := range s.Provider {
 			if !EnabledProviders[pr.Name] {
-				return wire.Invalid("Provider %s should be enabled in at least one physical network of the "+
-					"zone specified", pr.Name)
+				return wire.Invalid("Provider %s should be enabled in at least one physical network of the zone "+
+					"specified", pr.Name)
 			}
 		}
 	}

@@ -37,9 +37,12 @@ type zoneView struct {
 func listZones(c *wire.Call) (any, error) {
 	named := c.ByID() || c.Str("name") != ""
 	return wire.List(c, "zone", c.St.Zones.Rows, func(z *store.Zone) bool {
-		return (z.Enabled || named || c.Caller.RootAdmin()) && c.Is("name", z.Name) && c.Like("keyword", z.Name) &&
+		return (z.Enabled || named || c.Caller.RootAdmin()) &&
+			c.Is("name", z.Name) &&
+			c.Like("keyword", z.Name) &&
 			!c.Given("domainid") && // no zone is dedicated to a domain
-			(c.BoolOr("available", true) || hasRouter(c, z)) && len(c.TagFilter()) == 0 // zones have no tags
+			(c.BoolOr("available", true) || hasRouter(c, z)) &&
+			len(c.TagFilter()) == 0 // zones have no tags
 	}, func(z *store.Zone) zoneView { return viewZone(c, z) })
 }
 
@@ -53,13 +56,17 @@ func hasRouter(c *wire.Call, z *store.Zone) bool {
 
 func viewZone(c *wire.Call, z *store.Zone) zoneView {
 	v := zoneView{
-		ID: z.UUID, Name: z.Name, NetworkType: "Advanced", AllocationState: "Enabled", ZoneToken: z.Zonetoken,
-		DHCPProvider: "VirtualRouter",
-		Tags:         []wire.TagView{},
-		PrivateMTU:   1500,
-		PublicMTU:    1500,
-		Type:         "Core",
-		RoutedMode:   true,
+		ID:              z.UUID,
+		Name:            z.Name,
+		NetworkType:     "Advanced",
+		AllocationState: "Enabled",
+		ZoneToken:       z.Zonetoken,
+		DHCPProvider:    "VirtualRouter",
+		Tags:            []wire.TagView{},
+		PrivateMTU:      1500,
+		PublicMTU:       1500,
+		Type:            "Core",
+		RoutedMode:      true,
 	}
 	if !z.Enabled {
 		v.AllocationState = "Disabled"

@@ -20,10 +20,10 @@ func limitDefaults(to map[string]string) map[string]string {
 	return to
 }
 
-// LimitKind is a kind of resource that is counted and limited. Its index in limitKinds is its number in the API.
+// LimitKind is a kind of resource that is counted and limited. Its index in LimitKinds is its number in the API.
 // Storage is counted in GiB.
 type LimitKind struct {
-	Key     string // in world files, and the argument of checkLimit
+	Key     string // in world files, and the argument of CheckLimit
 	Name    string // in the API
 	Setting string // max.account.<setting>, max.project.<setting>, max.domain.<setting>
 

@@ -43,8 +43,8 @@ func (st *State) PurgeProject(p *Project, now time.Time) {
 	p.Members, p.Tags, p.Removed = nil, nil, true
 }
 
-// PurgeAccount deletes an account with its users, its memberships and everything that it owns.
-// Its addresses become free and keep their tags, which the next owner finds (seen).
+// PurgeAccount deletes an account with its users, its memberships and everything that it owns. Its addresses become
+// free but keep their tags, which the next owner sees (observed).
 func (st *State) PurgeAccount(a *Account, now time.Time) {
 	tags := map[*PublicIP][]Tag{}
 	for _, ip := range st.IPs.Rows {

@@ -38,8 +38,8 @@ func (st *State) Expunge(v *VM) {
 // DeployFlag is a detail of VMs that have never been started.
 const DeployFlag = "deployvm"
 
-// Enter stores a new, never started VM with its NICs. If a network has no free address, enter
-// returns that network and false.
+// Enter stores a new, never started VM with its NICs. If a network has no free address, Enter returns that network and
+// false.
 func (st *State) Enter(v *VM, nics []NICRequest, now time.Time) (full *Network, ok bool) {
 	for _, r := range nics {
 		if _, ok := st.Connect(v, r, now); !ok {
@@ -157,7 +157,7 @@ const StatsInterval = time.Minute
 // InstanceName returns the VM's name on its host.
 func (v *VM) InstanceName() string { return fmt.Sprintf("i-%d-%d-VM", v.Owner.ID, v.ID) }
 
-// RootGiB returns the size of a root volume in GiB: that in the VM's details, or else that of the template.
+// RootGiB returns the size of a root volume in GiB, from the VM's details or otherwise from the template.
 func RootGiB(details map[string]string) int64 {
 	n, err := strconv.ParseInt(details["rootdisksize"], 10, 32)
 	if err != nil || n <= 0 {
@@ -175,7 +175,7 @@ func (st *State) PlaceVM(v *VM) (*Host, bool) {
 	return h, h != nil
 }
 
-// HostFor distributes VMs over the hosts of a zone.
+// HostFor returns the host for the n-th VM of a zone; it distributes VMs over all hosts.
 func (st *State) HostFor(z *Zone, n int) *Host {
 	var hosts []*Host
 	for _, h := range st.Hosts.Rows {

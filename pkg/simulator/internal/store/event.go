@@ -15,7 +15,7 @@ type Event struct {
 	Kind, Level, State, Text string
 	Owner                    *Account
 	User                     *User
-	Start                    *Event // the first event of the same action
+	Start                    *Event // the first event of the same command
 	Resource                 Resource
 }
 
@@ -59,7 +59,8 @@ type EventSpec struct {
 	Label    string // label of the object's id in descriptions; "" omits the id
 	Resource string // resource type in answers
 	Param    string // parameter that refers to the object; "": the command creates the object
-	// Scheduled is the text of a job's first event, if it is not the description: {uuid} and {id} are the object's ids.
+	// Scheduled is the text of a job's first event if it differs from the description; {uuid} and {id} stand for the
+	// object's ids.
 	Scheduled string
 }
 

@@ -78,7 +78,7 @@ type Caller struct {
 	ByKey   bool // authenticated with an API key
 }
 
-// RootAdmin reports whether the caller is a root admin.
+// RootAdmin reports whether the caller belongs to a root admin account.
 func (c Caller) RootAdmin() bool { return c.Account.RootAdmin() }
 
 // Text formats a domain like CloudStack's exceptions.
@@ -217,13 +217,13 @@ func (a *Account) Typ() int {
 	return AccountTypes[a.Role.Kind]
 }
 
-// RootAdmin reports whether the account is a root admin's.
+// RootAdmin reports whether the account is a root admin account.
 func (a *Account) RootAdmin() bool { return a.Project == nil && a.Role.Kind == RoleAdmin }
 
-// DomainAdmin reports whether the account is a domain admin's.
+// DomainAdmin reports whether the account is a domain admin account.
 func (a *Account) DomainAdmin() bool { return a.Project == nil && a.Role.Kind == RoleDomainAdmin }
 
-// Normal reports whether the account is no admin's.
+// Normal reports whether the account is neither a root admin nor a domain admin account.
 func (a *Account) Normal() bool { return !a.RootAdmin() && !a.DomainAdmin() }
 
 // User is a login of an account, with at most one pair of API keys.
@@ -259,7 +259,7 @@ type ProjectMember struct {
 	Admin   bool
 }
 
-// Membership returns the caller's membership in the project: that of the user, or else that of the account.
+// Membership returns the caller's membership in the project: that of the user, or otherwise that of the account.
 func (p *Project) Membership(c Caller) *ProjectMember {
 	var found *ProjectMember
 	for i := range p.Members {

@@ -103,7 +103,7 @@ type Job struct {
 	Ends         time.Time
 	Steps        []JobStep     // the current step and those after it
 	Passed       int           // number of steps that ended
-	Last         time.Duration // from the end of the last step to Run
+	Last         time.Duration // time from the end of the last step to Run
 	Run          func(now time.Time) (any, error)
 	Undo         func()
 	Broken       bool // the management server was restarted while the job ran
@@ -119,8 +119,8 @@ type Job struct {
 type JobStep struct {
 	Takes time.Duration
 	Do    func(now time.Time) error // the effect of the step, when it ends
-	// Outside, if not nil, starts when the step begins, and runs without the simulator's lock. The step then ends when
-	// Outside returns, with the effect that it returns; only if that takes longer than Takes, it ends with Do.
+	// Outside, if not nil, starts when the step begins, and runs without the simulator's lock. When it returns, the
+	// step ends with the effect that it returned. If it takes longer than Takes, the step ends with Do instead.
 	Outside func(ctx context.Context) func(now time.Time) error
 }
 
@@ -133,7 +133,7 @@ func (j *Job) Left() time.Duration {
 	return d
 }
 
-// Enqueue adds a pending job; the jobs are in the order in which they end.
+// Enqueue adds a pending job to Due, which is sorted by the time at which the jobs are due.
 func (st *State) Enqueue(j *Job) {
 	i := sort.Search(len(st.Due), func(i int) bool { return st.Due[i].Due.After(j.Due) })
 	st.Due = append(st.Due, nil)

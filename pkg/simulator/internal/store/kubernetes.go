@@ -13,8 +13,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 )
 
-// The checks of a CloudManaged cluster before it is created.
-
 // Ports of a cluster.
 const (
 	APIPort     = 6443
@@ -75,20 +73,20 @@ func (st *State) RemoveNode(k *KubernetesCluster, n *ClusterNode) {
 	}
 }
 
-// detach ends that a VM is a node of the cluster.
+// detach removes a VM from the nodes of the cluster.
 func (st *State) detach(k *KubernetesCluster, n *ClusterNode) {
 	st.DropForwards(k, func(r *PFRule) bool { return r.VM == n.VM })
 	k.Nodes = slices.DeleteFunc(k.Nodes, func(o *ClusterNode) bool { return o == n })
 }
 
-// ReleaseNode ends that a VM, which stays, is a worker of the cluster.
+// ReleaseNode removes a worker from the cluster. Its VM is kept.
 func (st *State) ReleaseNode(k *KubernetesCluster, n *ClusterNode) {
 	st.detach(k, n)
 	k.Size--
 }
 
-// DropForwards removes the cluster's port forwarding rules for which gone returns true. The owner may have deleted
-// others.
+// DropForwards removes the cluster's port forwarding rules for which gone returns true. Rules that the owner has
+// already deleted are forgotten.
 func (st *State) DropForwards(k *KubernetesCluster, gone func(*PFRule) bool) {
 	for _, r := range k.Forwards {
 		if gone(r) {
@@ -98,8 +96,8 @@ func (st *State) DropForwards(k *KubernetesCluster, gone func(*PFRule) bool) {
 	k.Forwards = slices.DeleteFunc(k.Forwards, func(r *PFRule) bool { return r.Removed })
 }
 
-// closeCluster removes the cluster's rules from a network that remains, and releases the address that it acquired on
-// a VPC tier.
+// closeCluster removes the cluster's rules from a network that remains. It also releases the address that the cluster
+// acquired on a VPC tier.
 func (st *State) closeCluster(k *KubernetesCluster) {
 	took := k.Address != nil && k.Address.VPC != nil && k.Address.Network == k.Network
 	for _, r := range k.Firewall {
@@ -128,10 +126,10 @@ func (st *State) closeCluster(k *KubernetesCluster) {
 // ClusterClass is the package of the Java classes of cluster commands.
 const ClusterClass = "user.kubernetes.cluster."
 
-// Registered reports whether the command exists: the commands of a disabled plugin do not.
+// Registered reports whether the command exists. The commands of a disabled plugin do not exist.
 func (st *State) Registered(a *catalogue.API) bool {
-	return st.BoolSetting("cloud.kubernetes.service.enabled") || !strings.Contains(a.Name, "Kubernetes") &&
-		!strings.Contains(a.Name, "CniConfiguration")
+	return st.BoolSetting("cloud.kubernetes.service.enabled") ||
+		!strings.Contains(a.Name, "Kubernetes") && !strings.Contains(a.Name, "CniConfiguration")
 }
 
 // Measure sets the cluster's CPUs and memory to the sum over its nodes, or over the planned nodes if it has none yet.
@@ -192,7 +190,7 @@ type KubernetesVersion struct {
 	Disabled         bool
 	DirectDownload   bool
 	MinCPU, MinMemMB int
-	ISOState         string    // "" is Ready; ISOMissing
+	ISOState         string    // ISOMissing, or "" for an ISO that is or becomes Ready
 	Downloaded       time.Time // when the ISO becomes Ready, if ISOState is ""
 }
 
@@ -200,7 +198,7 @@ type KubernetesVersion struct {
 const (
 	ISOReady    = "Ready"
 	ISOCreating = "Creating" // while it is downloaded; not recorded
-	ISOMissing  = "Missing"  // a word of the simulator: the version has no ISO
+	ISOMissing  = "Missing"  // the simulator's own state: the version has no ISO
 )
 
 // ISO returns the state of the version's ISO, or "" if it has none.
@@ -266,7 +264,7 @@ type KubernetesCluster struct {
 	Entity
 	Name, Description   string
 	Kind                string
-	Stored              string // the state, before it is corrected by the states of the VMs
+	Stored              string // the state, before State corrects it by the states of the VMs
 	Broken              bool   // Kubernetes does not work inside the VMs, although they run
 	Owner               *Account
 	Zone                *Zone
@@ -293,15 +291,15 @@ type KubernetesCluster struct {
 	ACLItems            []*ACLItem
 }
 
-// ClusterNode is a VM as a node of a cluster.
+// ClusterNode is a VM that is a node of a cluster.
 type ClusterNode struct {
 	VM      *VM
 	Control bool
 	Etcd    bool
 	Version string
-	// External is set if the VM was there before and was added to the cluster.
+	// External is set if the VM existed before and was added to the cluster.
 	External bool
-	// Manual is set if upgrades leave the node out.
+	// Manual is set if upgrades skip the node.
 	Manual bool
 }
 
@@ -318,9 +316,9 @@ func (n *ClusterNode) kind() string {
 // Total returns the desired number of nodes.
 func (k *KubernetesCluster) Total() int { return k.Control + k.Size + k.Etcd }
 
-// State returns the state that CloudStack's cluster scanner determines for a cluster that no job changes: Running or
-// Stopped if no node is missing and all nodes are in that state, or else Alert. Other states are the stored ones.
-// CloudStack's scanner runs every 30 s.
+// State returns the state that CloudStack's cluster scanner, which runs every 30 s, determines for a cluster that no
+// job changes: Running or Stopped if no node is missing and all nodes are in that state, otherwise Alert. Other states
+// are returned as stored.
 func (k *KubernetesCluster) State() string {
 	if k.Kind != CloudManaged || k.Stored != VMRunning && k.Stored != VMStopped && k.Stored != ClusterAlert {
 		return k.Stored

@@ -24,8 +24,8 @@ func (st *State) LimitOf(a *Account, k *settings.LimitKind) int64 {
 	return st.limitSetting("max.account."+k.Setting, k.Account)
 }
 
-// DomainLimit returns the limit of a domain and everything below it. A domain without a limit inherits that of the
-// nearest ancestor that has one.
+// DomainLimit returns the limit of a domain and all its subdomains. A domain without a limit inherits that of its
+// nearest ancestor with a limit.
 func (st *State) DomainLimit(d *Domain, k *settings.LimitKind) int64 {
 	if d.Parent == nil {
 		return -1
@@ -51,8 +51,8 @@ func (st *State) limitSetting(name string, def int64) int64 {
 	return max(n, -1)
 }
 
-// OverAccountLimit returns the error text if n more exceed the limit, or else "". exhausted is an injected fault: it
-// lowers the limit to the current amount.
+// OverAccountLimit returns the error text if n more exceed the limit, otherwise "". exhausted is an injected fault
+// that lowers the limit to the current amount.
 func (st *State) OverAccountLimit(a *Account, k *settings.LimitKind, n int64, exhausted bool) string {
 	limit := st.LimitOf(a, k)
 	used := st.Used(k, func(o *Account) bool { return o == a })
@@ -67,13 +67,12 @@ func (st *State) OverAccountLimit(a *Account, k *settings.LimitKind, n int64, ex
 		who = "Project Name = " + a.Project.Name
 	}
 	return fmt.Sprintf("Maximum amount of resources of Type = '%s', tag = 'null' for %s in Domain Id = %d is "+
-		"exceeded: Account Resource Limit = %s, "+
-		"Current Account Resource Amount = %s, Current Account Resource Reservation = %s, Requested Resource "+
-		"Amount = %s.",
-		k.Name, who, a.Domain.ID, k.Text(limit), k.Text(used), k.Text(0), k.Text(n))
+		"exceeded: Account Resource Limit = %s, Current Account Resource Amount = %s, Current Account Resource "+
+		"Reservation = %s, Requested Resource Amount = %s.", k.Name, who, a.Domain.ID, k.Text(limit),
+		k.Text(used), k.Text(0), k.Text(n))
 }
 
-// OverDomainLimit returns the error text if n more exceed the limit of the domain, or else "".
+// OverDomainLimit returns the error text if n more exceed the limit of the domain, otherwise "".
 func (st *State) OverDomainLimit(d *Domain, k *settings.LimitKind, n int64) string {
 	limit := st.DomainLimit(d, k)
 	used := st.DomainUsed(d, k)
@@ -81,12 +80,12 @@ func (st *State) OverDomainLimit(d *Domain, k *settings.LimitKind, n int64) stri
 		return ""
 	}
 	return fmt.Sprintf("Maximum domain resource limits of Type '%s' for Domain Id = %s is exceeded: Domain Resource "+
-		"Limit = %s, "+
-		"Current Domain Resource Amount = %s, Current Resource Reservation = %s, Requested Resource Amount = %s.",
-		k.Name, d.UUID, k.Text(limit), k.Text(used), k.Text(0), k.Text(n))
+		"Limit = %s, Current Domain Resource Amount = %s, Current Resource Reservation = %s, Requested Resource "+
+		"Amount = %s.", k.Name, d.UUID, k.Text(limit), k.Text(used), k.Text(0), k.Text(n))
 }
 
-// DomainUsed returns the amount that counts against the limit of a domain: that of all accounts in and below it.
+// DomainUsed returns the amount that counts against the limit of a domain: that of all accounts in it and its
+// subdomains.
 func (st *State) DomainUsed(d *Domain, k *settings.LimitKind) int64 {
 	return st.Used(k, func(a *Account) bool { return a != nil && a.Domain.Within(d) })
 }

@@ -153,7 +153,7 @@ func (st *State) FreeVLAN(z *Zone) int {
 			return v
 		}
 	}
-	return LastGuestVLAN + len(st.Networks.Rows) // more networks than a real zone can have
+	return LastGuestVLAN + len(st.Networks.Rows) // a real zone cannot have this many networks
 }
 
 // Implement allocates the resources that a network needs for its first running VM: VLAN, router and source NAT
@@ -161,7 +161,7 @@ func (st *State) FreeVLAN(z *Zone) int {
 func (st *State) Implement(n *Network, now time.Time) {
 	if n.Typ == TypeShared && !n.routed && n.Offering.routed() {
 		n.routed = true
-		st.VMs.Next++ // the router
+		st.VMs.Next++ // the router takes an internal id of a VM
 	}
 
 	if n.State != NetAllocated {
@@ -218,7 +218,7 @@ func (st *State) StartVPC(v *VPC, now time.Time) bool {
 		ip.State, ip.VPC, ip.SourceNAT = IPAllocated, v, true
 	}
 	if !v.Started {
-		st.VMs.Next++ // the router
+		st.VMs.Next++ // the router takes an internal id of a VM
 	}
 	v.Started = true
 	return true
@@ -246,8 +246,7 @@ func (st *State) InUse(n *Network) bool {
 	return slices.ContainsFunc(st.VMs.Rows, func(v *VM) bool { return !v.Removed && v.NICIn(n) != nil })
 }
 
-// DestroyNetwork removes a network with its rules. Its addresses are released; addresses of a VPC only leave the
-// tier.
+// DestroyNetwork removes a network with its rules, and releases its addresses. Addresses of a VPC stay with the VPC.
 func (st *State) DestroyNetwork(n *Network) {
 	for _, ip := range st.IPs.Rows {
 		if ip.Network != n {

@@ -69,15 +69,15 @@ func (n *Network) newMAC() string {
 	}
 }
 
-// NICRequest holds the requested attributes of a new NIC; empty fields are chosen.
+// NICRequest holds the requested attributes of a new NIC; empty fields are chosen automatically.
 type NICRequest struct {
 	Network *Network
 	IP, IP6 string
 	MAC     string
 }
 
-// GuestIP returns the requested address of a network, or the first free one. It returns false if the requested
-// address is not usable or none is free. L2 networks have no addresses.
+// GuestIP returns the requested address of a network, or the lowest free one if want is empty. It returns false if the
+// requested address cannot be used or none is free. L2 networks have no addresses.
 func (st *State) GuestIP(n *Network, want string) (string, bool) {
 	if n.Typ == TypeL2 {
 		return "", true
@@ -111,7 +111,8 @@ func (st *State) Connect(v *VM, r NICRequest, now time.Time) (*NIC, bool) {
 		IsDefault: len(v.NICs) == 0,
 		IP:        ip,
 		IP6:       r.IP6,
-		MAC:       strings.ToLower(r.MAC), Prepared: r.Network.State != NetAllocated,
+		MAC:       strings.ToLower(r.MAC),
+		Prepared:  r.Network.State != NetAllocated,
 	}
 
 	if n.MAC == "" {

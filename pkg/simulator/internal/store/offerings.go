@@ -124,7 +124,7 @@ type serviceView struct {
 	Capabilities []capabilityView `json:"capability,omitzero"`
 }
 
-// NameView is an answer's object that has only a name.
+// NameView is an object in answers that has only a name.
 type NameView struct {
 	Name string `json:"name"`
 }

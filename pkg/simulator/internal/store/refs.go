@@ -49,18 +49,21 @@ const (
 
 // CommonRefs are the parameters with the same meaning in every command.
 var CommonRefs = map[string]RefKind{
-	"zoneid":              RefZone,
-	"networkid":           RefNetwork,
-	"associatednetworkid": RefNetwork,
-	"vpcid":               RefVPC,
-	"domainid":            RefDomain,
-	"projectid":           RefProject,
-	"accountid":           RefAccount,
-	"userid":              RefUser,
-	"parentdomainid":      RefDomain,
-	"roleid":              RefRole,
-	"virtualmachineid":    RefVM,
-	"virtualmachineids":   RefVM, "publicipid": RefIP, "ipaddressid": RefIP, "serviceofferingid": RefOffering,
+	"zoneid":                     RefZone,
+	"networkid":                  RefNetwork,
+	"associatednetworkid":        RefNetwork,
+	"vpcid":                      RefVPC,
+	"domainid":                   RefDomain,
+	"projectid":                  RefProject,
+	"accountid":                  RefAccount,
+	"userid":                     RefUser,
+	"parentdomainid":             RefDomain,
+	"roleid":                     RefRole,
+	"virtualmachineid":           RefVM,
+	"virtualmachineids":          RefVM,
+	"publicipid":                 RefIP,
+	"ipaddressid":                RefIP,
+	"serviceofferingid":          RefOffering,
 	"networkofferingid":          RefNetOffering,
 	"vpcofferingid":              RefVPCOffering,
 	"physicalnetworkid":          RefPhysicalNet,
@@ -80,26 +83,32 @@ var CommonRefs = map[string]RefKind{
 	"nodeids":                    RefVM,
 }
 
-// ResourceKinds are the kinds of the objects that events refer to, by the name of the type in answers.
+// ResourceKinds maps the resource types of events, as answers name them, to the kinds of objects.
 var ResourceKinds = map[string]RefKind{
-	"VirtualMachine":   RefVM,
-	"IpAddress":        RefIP,
-	"FirewallRule":     RefRule,
-	"LoadBalancerRule": RefRule,
-	"Network":          RefNetwork,
-	"Vpc":              RefVPC,
-	"Project":          RefProject,
-	"Account":          RefAccount,
-	"User":             RefUser,
-	"Domain":           RefDomain,
-	"Role":             RefRole,
-	"NetworkAcl":       RefACLList,
-	"Nic":              RefNIC, "ServiceOffering": RefOffering, "Template": RefTemplate,
-	"NetworkOffering": RefNetOffering, "VpcOffering": RefVPCOffering, "NetworkAclItem": RefACLItem,
-	"PhysicalNetwork": RefPhysicalNet, "Zone": RefZone, "KubernetesCluster": RefKubernetesCluster,
+	"VirtualMachine":    RefVM,
+	"IpAddress":         RefIP,
+	"FirewallRule":      RefRule,
+	"LoadBalancerRule":  RefRule,
+	"Network":           RefNetwork,
+	"Vpc":               RefVPC,
+	"Project":           RefProject,
+	"Account":           RefAccount,
+	"User":              RefUser,
+	"Domain":            RefDomain,
+	"Role":              RefRole,
+	"NetworkAcl":        RefACLList,
+	"Nic":               RefNIC,
+	"ServiceOffering":   RefOffering,
+	"Template":          RefTemplate,
+	"NetworkOffering":   RefNetOffering,
+	"VpcOffering":       RefVPCOffering,
+	"NetworkAclItem":    RefACLItem,
+	"PhysicalNetwork":   RefPhysicalNet,
+	"Zone":              RefZone,
+	"KubernetesCluster": RefKubernetesCluster,
 }
 
-// Ref is a resolved uuid parameter. obj is nil if no row has the internal id.
+// Ref is a resolved uuid parameter. Obj is nil if no row has the internal id.
 type Ref struct {
 	ID  int64
 	Obj any
@@ -107,7 +116,7 @@ type Ref struct {
 
 // finder looks up objects of one kind.
 type finder interface {
-	FindUUID(v string) (any, int64) // finds soft-deleted rows too
+	FindUUID(v string) (any, int64) // finds soft-deleted rows, too
 	findID(n int64) any             // nil if there is none
 }
 

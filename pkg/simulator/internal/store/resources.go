@@ -244,19 +244,19 @@ type LBRule struct {
 	Name, Description, Algorithm string
 	Protocol                     string
 	HasProtocol                  bool
-	Told                         string // the protocol that the router was last told, if it is not Protocol
+	Told                         string // the router's current protocol, if it is not Protocol
 	CIDRs                        string
 	HasCIDRs                     bool
 	IP                           *PublicIP
 	Network                      *Network
 	PublicPort, PrivatePort      int
 	State                        string
-	Deleting                     int // deletions that run
+	Deleting                     int // number of running delete jobs
 	Members                      []*LBMember
 	Related                      *FWRule // created by openfirewall=true
 	Account                      *Account
 	Hidden                       bool
-	Internal                     bool // ip is then an address of the tier, which is in no table
+	Internal                     bool // IP is then an address of the tier, which is in no table
 	Policies                     []*StickyPolicy
 	Cert                         *SSLCert
 }
@@ -266,7 +266,7 @@ type LBMember struct {
 	VM    *VM
 	IP    string
 	Since time.Time
-	Raced int // jobs that tried to add it while the one that did was running
+	Raced int // number of jobs that tried to add the member while the job that added it was running
 }
 
 // FWRule is a firewall rule of a public address.
@@ -322,8 +322,8 @@ func (st *State) DropFWRule(r *FWRule) {
 	r.IP.FWRules = slices.DeleteFunc(r.IP.FWRules, func(o *FWRule) bool { return o == r })
 }
 
-// OtherPurpose returns the service that the address provides already in a network that lets it provide only one, if
-// that is another than the one named; empty for none.
+// OtherPurpose returns the service that the address already provides, if that is not the named service and the network
+// allows an address to provide only one; otherwise "".
 func (ip *PublicIP) OtherPurpose(n *Network, service string) string {
 	if n.Offering.Spec.Conserve {
 		return ""

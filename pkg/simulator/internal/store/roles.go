@@ -10,14 +10,13 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 )
 
-// domainAdminExtra are the commands that domain admins may call in addition to those of a User, if no rule of their
-// role matches.
+// domainAdminExtra are the commands that domain admins may call in addition to the commands of role type User, if no
+// rule of their role matches.
 var domainAdminExtra = SetOf(
 	"createAccount", "createUser", "deleteAccount", "deleteUser", "disableAccount", "disableUser", "enableAccount",
-	"enableUser",
-	"listDomainChildren", "listDomains", "listRoles", "lockAccount", "lockUser", "updateAccount", "updateResourceCount",
-	"updateResourceLimit",
-	"assignVirtualMachine", "listTrafficTypes", "moveUser", "generateAlert", "listUsageRecords",
+	"enableUser", "listDomainChildren", "listDomains", "listRoles", "lockAccount", "lockUser", "updateAccount",
+	"updateResourceCount", "updateResourceLimit", "assignVirtualMachine", "listTrafficTypes", "moveUser",
+	"generateAlert", "listUsageRecords",
 )
 
 // resourceAdminExtra are the additional commands of resource admins.
@@ -26,8 +25,8 @@ var resourceAdminExtra = SetOf(
 	"updateResourceLimit",
 )
 
-// Allows reports whether the role may call the command. Root admins may call every command. For other roles the first
-// matching rule decides, or else the command's own role types.
+// Allows reports whether the role may call the command. Root admins may call every command. For other roles, the first
+// matching rule decides. Without a matching rule, the role types of the command decide.
 func (r *Role) Allows(a *catalogue.API) bool {
 	if r.Disabled {
 		return false

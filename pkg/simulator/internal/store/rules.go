@@ -12,17 +12,17 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 )
 
-// What load balancer rules of virtual routers support.
+// Protocols and algorithms of load balancer rules that virtual routers support.
 var (
 	LBProtocols  = []string{"tcp", "udp", "tcp-proxy", catalogue.ProtocolSSL} // the last one since 4.22
 	LBAlgorithms = []string{"roundrobin", "leastconn", "source"}
 )
 
-// StatsPort is where HAProxy on the virtual router serves its statistics.
+// StatsPort is the port on which HAProxy on the virtual router serves its statistics.
 const StatsPort = 8081
 
-// MaxRanges is how many source ranges a rule of a virtual router can have. HAProxy reads at most 64 words of a line,
-// and the ranges of a rule are one line.
+// MaxRanges is the maximum number of source ranges of a rule on a virtual router. HAProxy reads at most 64 words of a
+// line, and the ranges of a rule are on one line.
 const MaxRanges = 60
 
 // TooLong reports whether HAProxy cannot read the line of the rule's source ranges.
@@ -30,8 +30,8 @@ func (r *LBRule) TooLong() bool {
 	return len(strings.FieldsFunc(r.CIDRs, func(c rune) bool { return c == ' ' || c == ',' })) > MaxRanges
 }
 
-// RouterStopped returns a rule that HAProxy cannot read, or nil. The router of a network or VPC renders one file of all
-// rules with members, so with such a rule it refuses every later change of any rule.
+// RouterStopped returns a rule that HAProxy cannot read, or nil. The router of a network or VPC has one configuration
+// file for all rules with members. If it contains such a rule, the router refuses every later change of any rule.
 func (st *State) RouterStopped(n *Network) *LBRule {
 	r, _ := st.LBRules.Find(func(r *LBRule) bool {
 		return r.TooLong() &&
@@ -42,7 +42,7 @@ func (st *State) RouterStopped(n *Network) *LBRule {
 	return r
 }
 
-// TellRouter gives the router of a network or VPC its one file of all rules, with the protocols that they have now.
+// TellRouter sends all rules of a network or VPC to its router, with their current protocols.
 func (st *State) TellRouter(n *Network) {
 	for _, r := range st.LBRules.Rows {
 		if r.Network == n || n.VPC != nil && r.Network != nil && r.Network.VPC == n.VPC {
@@ -51,8 +51,8 @@ func (st *State) TellRouter(n *Network) {
 	}
 }
 
-// ReleaseRefused is what a release leaves that fails on the router: the address stays in state Releasing and its rules
-// in state Deleting until it is released again.
+// ReleaseRefused sets the states after a release that fails on the router: the address stays in state Releasing and
+// its rules in state Deleting until the address is released again.
 func (ip *PublicIP) ReleaseRefused() {
 	ip.State = IPReleasing
 	for _, r := range ip.LBRules {
@@ -69,7 +69,7 @@ func (ip *PublicIP) ReleaseRefused() {
 // Owner returns the owner of the rule's address.
 func (r *LBRule) Owner() *Account { return r.Account }
 
-// ConflictText is how exceptions print a rule.
+// ConflictText formats a rule like CloudStack's exceptions.
 func (r *LBRule) ConflictText() string {
 	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.ID,
 		r.Network.ID, r.State, r.UUID)
@@ -81,8 +81,8 @@ func (r *LBRule) Text() string {
 		r.ID, r.State, r.UUID)
 }
 
-// RemoveLBRule deletes a rule and its related firewall rule. Without its last rule, a VPC address no longer belongs to
-// a tier.
+// RemoveLBRule deletes a rule and its related firewall rule. A VPC address that has no rules left is unbound from its
+// tier.
 func (st *State) RemoveLBRule(r *LBRule) {
 	if r.Removed {
 		return
@@ -118,7 +118,7 @@ func (st *State) AddPFRule(r *PFRule) {
 	r.IP.PFRules = append(r.IP.PFRules, r)
 }
 
-// RemovePFRule deletes a rule with its related firewall rule. A VPC address without further rules is unbound from its
+// RemovePFRule deletes a rule and its related firewall rule. A VPC address that has no rules left is unbound from its
 // tier.
 func (st *State) RemovePFRule(r *PFRule) {
 	if r.Removed {

@@ -28,7 +28,7 @@ func (st *State) IntSetting(name string) int {
 	return settings.Atoi(settings.Defaults[name])
 }
 
-// Throttling returns how many calls an account may make in an interval; 0: any number.
+// Throttling returns the number of calls that an account may make in an interval; 0 means no limit.
 func (st *State) Throttling() (limit int, interval time.Duration) {
 	if st.BoolSetting("api.throttling.enabled") {
 		limit = settings.Atoi(st.Setting("api.throttling.max"))
@@ -36,7 +36,7 @@ func (st *State) Throttling() (limit int, interval time.Duration) {
 	return limit, time.Duration(st.IntSetting("api.throttling.interval")) * time.Second
 }
 
-// ClusterTimeout returns cloud.kubernetes.cluster.start.timeout, scale.timeout or upgrade.timeout.
+// ClusterTimeout returns a setting cloud.kubernetes.cluster.ACTION.timeout.
 func (st *State) ClusterTimeout(action string) time.Duration {
 	return time.Duration(st.IntSetting("cloud.kubernetes.cluster."+action+".timeout")) * time.Second
 }

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store is the database of a simulated CloudStack: its rows, its tables, and the rules that hold between rows.
+// Package store is the database of a simulated CloudStack: its rows, its tables, and the invariants between rows.
 package store
 
 import (
@@ -12,9 +12,9 @@ import (
 
 // State is the database with every object of the simulated CloudStack. Simulator.mu guards it.
 type State struct {
-	Settings  map[string]string // those with values other than the default
+	Settings  map[string]string // settings whose value is not the default
 	Version   string
-	MsID      string // this management server
+	MsID      string // id of this management server
 	Domains   *Table[*Domain]
 	Roles     *Table[*Role]
 	Accounts  *Table[*Account]
@@ -35,7 +35,7 @@ type State struct {
 	SystemVMs []*SystemVM
 	IPs       *Table[*PublicIP]
 	LBRules   *Table[*LBRule]
-	LeftTags  []TagTarget // tags of load balancer rules that are gone
+	LeftTags  []TagTarget // tags of deleted load balancer rules
 	FWRules   *Table[*FWRule]
 	PFRules   *Table[*PFRule]
 	VPCOffs   *Table[*VPCOffering]
@@ -51,9 +51,9 @@ type State struct {
 
 	nextRule int64 // load balancer, firewall and port forwarding rules share one id sequence
 	APIKeys  map[string]*User
-	Due      []*Job // pending jobs, ordered by the time they end
+	Due      []*Job // pending jobs, ordered by the time at which they are due
 	Running  *Job   // the job whose work is executing
-	Outside  []*Job // jobs whose current step has work to start that runs without the lock
+	Outside  []*Job // jobs whose current step has work that must be started without the lock
 	jobIndex
 }
 

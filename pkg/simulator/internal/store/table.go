@@ -20,7 +20,7 @@ type Entity struct {
 	Created time.Time
 }
 
-// Ent returns the base of a row.
+// Ent returns the entity of a row.
 func (e *Entity) Ent() *Entity { return e }
 
 // Row is an entity in a table.
@@ -51,7 +51,7 @@ func (t *Table[T]) Add(v T) T {
 	return v
 }
 
-// AddWithID is add for rows that share an id sequence with another table.
+// AddWithID is like Add, for rows that share an id sequence with another table.
 func (t *Table[T]) AddWithID(v T, id int64) T {
 	t.Next = id
 	return t.Add(v)
@@ -115,7 +115,7 @@ func SetOf(names ...string) map[string]bool {
 	return m
 }
 
-// Like implements SQL's LIKE %k% with a case-insensitive collation, like the database; _ and % in k are wildcards.
+// Like reports whether s contains k, ignoring case, like SQL's LIKE %k%. _ and % in k are wildcards.
 func Like(s, k string) bool {
 	s, k = strings.ToLower(s), strings.ToLower(k)
 	if !strings.ContainsAny(k, "_%") {

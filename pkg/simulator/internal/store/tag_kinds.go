@@ -23,13 +23,13 @@ type TagTarget struct {
 	Tags      *[]Tag
 }
 
-// taggedRow is a row that embeds tagged.
+// taggedRow is a row that embeds Tagged.
 type taggedRow interface {
 	Row
 	tagList() *[]Tag
 }
 
-// taggable returns the entry of a type whose rows are in one or more tables. The second result of owner reports
+// taggable returns the kind of resources whose rows are in one or more tables. The second result of owner reports
 // whether the resource can currently have tags.
 func taggable[T taggedRow](name string, owner func(T) (*Account, bool), tables ...func(*State) *Table[T]) TagKind {
 	target := func(v T) (TagTarget, bool) {
@@ -67,8 +67,8 @@ func taggable[T taggedRow](name string, owner func(T) (*Account, bool), tables .
 	}
 }
 
-// TagKinds are the types of resources. CloudStack knows the types at the end, but the simulator has no resources of
-// them.
+// TagKinds are the types of resources. The simulator has no resources of the types at the end, which only CloudStack
+// knows.
 var TagKinds = []TagKind{
 	taggable("UserVm", func(v *VM) (*Account, bool) { return v.Owner, true },
 		func(st *State) *Table[*VM] { return st.VMs }),
@@ -102,16 +102,14 @@ var TagKinds = []TagKind{
 	{Name: "RemoteAccessVpn"}, {Name: "VpcOffering"},
 
 	{Name: "Zone", Untaggable: true}, {Name: "Nic", Untaggable: true}, {Name: "NetworkACLList", Untaggable: true},
-	{Name: "ServiceOffering", Untaggable: true},
-	{Name: "DiskOffering", Untaggable: true}, {Name: "NetworkOffering", Untaggable: true},
-	{Name: "Host", Untaggable: true}, {Name: "Storage", Untaggable: true},
+	{Name: "ServiceOffering", Untaggable: true}, {Name: "DiskOffering", Untaggable: true},
+	{Name: "NetworkOffering", Untaggable: true}, {Name: "Host", Untaggable: true}, {Name: "Storage", Untaggable: true},
 	{Name: "Cluster", Untaggable: true}, {Name: "Pod", Untaggable: true}, {Name: "Domain", Untaggable: true},
-	{Name: "PrivateGateway", Untaggable: true},
-	{Name: "VpnGateway", Untaggable: true}, {Name: "VpnConnection", Untaggable: true},
-	{Name: "CustomerGateway", Untaggable: true},
+	{Name: "PrivateGateway", Untaggable: true}, {Name: "VpnGateway", Untaggable: true},
+	{Name: "VpnConnection", Untaggable: true}, {Name: "CustomerGateway", Untaggable: true},
 	{Name: "AutoScaleVmProfile", Untaggable: true}, {Name: "AutoScaleVmGroup", Untaggable: true},
-	{Name: "LBStickinessPolicy", Untaggable: true},
-	{Name: "LBHealthCheckPolicy", Untaggable: true}, {Name: "GuestOs", Untaggable: true},
+	{Name: "LBStickinessPolicy", Untaggable: true}, {Name: "LBHealthCheckPolicy", Untaggable: true},
+	{Name: "GuestOs", Untaggable: true},
 }
 
 // TagTarget finds a resource by UUID or internal id.
@@ -131,7 +129,7 @@ func (st *State) EachTagged(visit func(TagTarget)) {
 	}
 }
 
-// leaveTags keeps the tags of a load balancer rule that goes: the server never deletes them.
+// leaveTags keeps the tags of a load balancer rule that is deleted: CloudStack never deletes them.
 func (st *State) leaveTags(r *LBRule) {
 	if len(r.Tags) > 0 {
 		tags := r.Tags
@@ -139,7 +137,7 @@ func (st *State) leaveTags(r *LBRule) {
 	}
 }
 
-// TagTargetOrLeft is tagTarget that also finds what has nothing but tags any more.
+// TagTargetOrLeft is like TagTarget, but also finds deleted rules whose tags remain.
 func (st *State) TagTargetOrLeft(kind *TagKind, id string) (TagTarget, bool) {
 	for _, t := range st.LeftTags {
 		if t.Typ == kind.Name && strings.EqualFold(t.UUID, id) {

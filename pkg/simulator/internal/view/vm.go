@@ -136,7 +136,7 @@ type NICView struct {
 	VPCName      string          `json:"vpcname,omitempty"`
 }
 
-// VMDetails is the set of detail groups that the caller requested.
+// VMDetails is the set of detail groups that the caller requested; empty means all.
 type VMDetails map[string]bool
 
 // VMDetailNames are the valid values of details, in the order of the error text.
@@ -169,8 +169,10 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 		OSName:         v.Template.OSName,
 		Hypervisor:     v.Hypervisor,
 		Details:        vmDetailsMap(c, v),
-		SecurityGroups: []struct{}{}, AffinityGroups: []struct{}{},
-		Tags: viewVMTags(v), JobRef: wire.ViewJobRef(c.St, v),
+		SecurityGroups: []struct{}{},
+		AffinityGroups: []struct{}{},
+		Tags:           viewVMTags(v),
+		JobRef:         wire.ViewJobRef(c.St, v),
 	}
 
 	if !v.Unplaced {
@@ -219,7 +221,7 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 
 	nics := v.NICs
 	if !d.has("nics") && len(nics) > 1 {
-		nics = nics[len(nics)-1:] // without the group nics, CloudStack's database join returns only the last NIC
+		nics = nics[len(nics)-1:] // without the group nics, CloudStack returns only the last NIC
 	}
 
 	out.NICs = make([]NICView, 0, len(nics))
@@ -237,7 +239,7 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 	return out
 }
 
-// ViewMember returns the view of a VM in listLoadBalancerRuleInstances: without the fields that only the admin
+// ViewMember returns the view of a VM in listLoadBalancerRuleInstances. It lacks the fields that only the admin
 // variants of commands show.
 func ViewMember(c *wire.Call, v *store.VM) VMView {
 	out := ViewVM(c, v, nil)

@@ -35,7 +35,7 @@ func Ptr[T any](v T) *T { return &v }
 // Object returns the answer of a command for one object: {"name": v}.
 func Object(name string, v any) map[string]any { return map[string]any{name: v} }
 
-// Success is the jobresult of commands without an object, and the body of their synchronous siblings.
+// Success is the jobresult of commands without an object, and the body of such synchronous commands.
 type Success struct {
 	Success bool `json:"success"`
 }
@@ -46,7 +46,7 @@ type Submitted struct {
 	JobID string `json:"jobid"`
 }
 
-// OwnerView holds the fields that describe an owner: account or project, and the domain.
+// OwnerView holds the fields that describe an owner: the account or project, and the domain.
 type OwnerView struct {
 	Account    string `json:"account,omitempty"`
 	ProjectID  string `json:"projectid,omitempty"`

@@ -37,10 +37,10 @@ func (c *Call) Has(name string) bool { _, ok := c.Args[name]; return ok }
 // Str returns the parameter, or "" if it is absent.
 func (c *Call) Str(name string) string { return c.Args[name] }
 
-// Boolean returns true for "true" in any case; any other value is false.
+// Boolean reports whether the parameter is "true", in any case.
 func (c *Call) Boolean(name string) bool { return strings.EqualFold(c.Args[name], "true") }
 
-// BoolOr is boolean with a default for an absent parameter.
+// BoolOr is like Boolean, with a default for an absent parameter.
 func (c *Call) BoolOr(name string, def bool) bool {
 	if !c.Has(name) {
 		return def
@@ -48,7 +48,7 @@ func (c *Call) BoolOr(name string, def bool) bool {
 	return c.Boolean(name)
 }
 
-// OptBool returns nil if the parameter is absent.
+// OptBool returns the value of the parameter, or nil if it is absent.
 func (c *Call) OptBool(name string) *bool {
 	if !c.Has(name) {
 		return nil
@@ -65,7 +65,7 @@ func (c *Call) Integer(name string) int {
 	return n
 }
 
-// OptInt returns nil if the parameter is absent.
+// OptInt returns the number of the parameter, or nil if it is absent.
 func (c *Call) OptInt(name string) *int {
 	if !c.Has(name) {
 		return nil
@@ -98,7 +98,7 @@ func Matches[T store.Row](c *Call, name string, v T) bool {
 	return got != zero && got == v
 }
 
-// MatchesIn is Matches for a list filter by an object that not every row has.
+// MatchesIn is like Matches, for objects that not every row has.
 func MatchesIn[T store.Row](c *Call, name string, v T) bool {
 	var zero T
 	return !c.Given(name) || v != zero && Matches(c, name, v)

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// LockIP returns a lock of the row of the address that a parameter refers to.
+// LockIP returns a function for Command.Lock that locks the row of the address that a parameter refers to.
 func LockIP(param string) func(*Call) string {
 	return func(c *Call) string {
 		if ip := Arg[*store.PublicIP](c, param); ip != nil {
@@ -28,22 +28,23 @@ func LockIP(param string) func(*Call) string {
 
 // eventLabels are the labels of ids in the texts of events, by the type of the object.
 var eventLabels = map[string]string{
-	"Domain":         "Domain Id",
-	"Account":        "Account Id",
-	"User":           "User Id",
-	"Role":           "Role Id",
-	"Project":        "Project Id",
-	"VirtualMachine": "Vm Id",
-	"Network":        "Network Id",
-	"Vpc":            "Vpc Id",
-	"NetworkAcl":     "Network ACL Id",
-	"NetworkAclItem": "Network ACL Item Id",
-	"IpAddress":      "IP Id",
-	"FirewallRule":   "Rule Id", "LoadBalancerRule": "Load balancer Id",
+	"Domain":           "Domain Id",
+	"Account":          "Account Id",
+	"User":             "User Id",
+	"Role":             "Role Id",
+	"Project":          "Project Id",
+	"VirtualMachine":   "Vm Id",
+	"Network":          "Network Id",
+	"Vpc":              "Vpc Id",
+	"NetworkAcl":       "Network ACL Id",
+	"NetworkAclItem":   "Network ACL Item Id",
+	"IpAddress":        "IP Id",
+	"FirewallRule":     "Rule Id",
+	"LoadBalancerRule": "Load balancer Id",
 }
 
-// Records returns the event of a command on an object of the type that param refers to, or that it creates if param is
-// "".
+// Records returns the event of a command on the object of type resource that param refers to, or that the command
+// creates if param is "".
 func Records(kind, phrase, resource, param string) *store.EventSpec {
 	return &store.EventSpec{Kind: kind, Phrase: phrase, Label: eventLabels[resource], Resource: resource, Param: param}
 }
@@ -51,20 +52,20 @@ func Records(kind, phrase, resource, param string) *store.EventSpec {
 // Command is an implemented command. Exactly one of Run and Submit is set.
 type Command struct {
 	Name string
-	// ID is the kind of object that the parameters id and ids refer to; RefNone: the one of the event.
+	// ID is the kind of object that the parameters id and ids refer to; RefNone: the type of the event's resource.
 	ID store.RefKind
-	// Refs has the parameters of type uuid (or list of uuid) that refer to another kind of object than CommonRefs says.
+	// Refs lists uuid parameters (or lists) that refer to another kind of object than in CommonRefs.
 	Refs map[string]store.RefKind
-	// Order has the parameters whose processing order is known, separated by blanks.
+	// Order lists the parameters whose processing order is known, separated by blanks.
 	Order string
-	// Without lists parameters of CloudStack's that the simulator does not have, separated by blanks: a call with one
-	// is refused.
+	// Without lists CloudStack's parameters that the simulator does not implement, separated by blanks. A call with
+	// one of them is refused.
 	Without string
 	// Write is set when Run changes state.
 	Write bool
 	// Lock returns the name of the row that the create phase locks, as CloudStack does.
 	Lock func(*Call) string
-	// Busy reports whether the job of an earlier create still holds the row that the create phase locks.
+	// Busy reports whether the job of an earlier call still holds the row that the create phase locks.
 	Busy func(*Call) bool
 	// Run answers a synchronous command; its result is the value of the answer's top-level key.
 	Run func(*Call) (any, error)
@@ -73,11 +74,11 @@ type Command struct {
 	// Class is the Java class that jobs show, without CloudStack's prefix, or its package if the class is named like
 	// the command.
 	Class string
-	// ByAdmin is set if root admins use another class: admin. in place of user., and ByAdmin at the end.
+	// ByAdmin is set if root admins use another class: with admin. instead of user., and with the suffix ByAdmin.
 	ByAdmin bool
 	// Event describes the events that the command records; nil: none.
 	Event *store.EventSpec
-	// Wrapper is the top-level key of the answer, if it is not the command's name.
+	// Wrapper is the top-level key of the answer, if it is not derived from the command's name.
 	Wrapper string
 }
 
@@ -107,14 +108,14 @@ func (c *Command) JavaClass(root bool) string {
 	return class
 }
 
-// Server is what commands use of the server that runs them.
+// Server is the part of the server that commands use.
 type Server struct {
 	Clock    clock.WithTicker
-	Latency  Profile // at normal speed: Pace has what is in force
+	Latency  Profile // at normal speed; Pace returns the current durations
 	Cat      *catalogue.Catalogue
 	Sessions *Sessions
 	Throttle throttle
-	Inside   ClusterInside // nil: in the VMs of clusters always happens what CloudStack waits for
+	Inside   ClusterInside // nil: whatever CloudStack waits for in the VMs of clusters always succeeds
 
 	pace atomic.Pointer[pace] // nil: normal speed
 }
@@ -122,19 +123,19 @@ type Server struct {
 // JobSpec is the job that an asynchronous command returns after its create phase.
 type JobSpec struct {
 	ObjectID     string // set for async-create commands: the new object's UUID
-	InstanceType string // shown as jobinstancetype; "" leaves both members out
+	InstanceType string // shown as jobinstancetype; "" omits it and jobinstanceid
 	InstanceID   string
 	Subject      any // the object whose list items carry jobid and jobstatus while the job is pending
-	// begin changes objects while the job runs, after a part of its run time. It excludes steps.
+	// Begin changes objects while the job runs, after a part of its run time. It excludes Steps.
 	Begin func(now time.Time)
-	// steps are the parts of the job before run. They take the place of the command's job time.
+	// Steps are the parts of the job before Run. They replace the command's job time.
 	Steps []store.JobStep
-	// run does the work when the job ends. Its result becomes jobresult.
+	// Run does the work when the job ends. Its result becomes jobresult.
 	Run func(now time.Time) (any, error)
-	// undo reverts the create phase if the job fails.
+	// Undo reverts the create phase if the job fails.
 	Undo func()
-	// refused is the error text if the router refuses; "" for a general text.
+	// Refused is the error text if the router refuses the change; "" for a general text.
 	Refused string
-	// after delays the end of the job until this time, if it is later than the end of its run time.
+	// After delays the end of the job until this time, if that is later than the end of its run time.
 	After time.Time
 }

@@ -47,7 +47,7 @@ func conflictText(r *store.FWRule) string {
 }
 
 // BalancerConflict returns an error if another rule of the address uses the port of a load balancer rule. Port
-// forwarding rules conflict whatever the protocols.
+// forwarding rules conflict regardless of the protocol.
 func BalancerConflict(r *store.LBRule) error {
 	for _, o := range r.IP.LBRules {
 		if o.PublicPort == r.PublicPort && o.State != store.RuleRevoke {
@@ -63,7 +63,7 @@ func BalancerConflict(r *store.LBRule) error {
 }
 
 // ForwardConflict returns an error if another rule of the address uses ports of a port forwarding rule: a load
-// balancer rule whatever the protocols, or a port forwarding rule of the same protocol that has a CIDR in common.
+// balancer rule of any protocol, or a port forwarding rule of the same protocol that has a CIDR in common.
 func ForwardConflict(r *store.PFRule) error {
 	for _, o := range r.IP.LBRules {
 		if o.State != store.RuleRevoke && r.PublicStart <= o.PublicPort && o.PublicPort <= r.PublicEnd {
@@ -84,13 +84,13 @@ func ForwardConflict(r *store.PFRule) error {
 	return nil
 }
 
-// rangeConflict is the error of a rule whose ports overlap those of another rule.
+// rangeConflict returns the error for a rule whose ports overlap those of another rule.
 func rangeConflict(cs, from, to int, with string, start, end int) error {
 	return Errf(CodeConflict, cs, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", from, to, with,
 		start, end)
 }
 
-// NoHost is the error of a start in a zone without hosts.
+// NoHost returns the error of a start in a zone without hosts.
 func NoHost(v *store.VM) *Error {
 	return Errf(CodeCapacity, CSGeneric, "Unable to create a deployment for %s", v.Text())
 }

@@ -36,7 +36,7 @@ func (c *Call) CheckCustomID() error {
 	return nil
 }
 
-// ChecksCustomID makes the check the first step of a job.
+// ChecksCustomID returns the work of a job with CheckCustomID as its first step.
 func (c *Call) ChecksCustomID(run func(time.Time) (any, error)) func(time.Time) (any, error) {
 	if !c.Has("customid") {
 		return run

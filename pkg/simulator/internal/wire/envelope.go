@@ -13,7 +13,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 )
 
-// Codes of CloudStack's exceptions: cserrorcode (cs...) and errorcode (code...).
+// Codes of CloudStack's exceptions: cserrorcode (CS...) and errorcode (Code...).
 const (
 	CSGeneric         = 9999
 	CSRuntime         = 4250
@@ -44,10 +44,10 @@ type Error struct {
 	Status int // HTTP status and errorcode
 	CS     int // cserrorcode; 0 omits it
 	Text   string
-	Key    string // top-level key of the answer, if not that of the command
+	Key    string // top-level key of the answer, if it is not the command's
 	NoText bool   // omit errortext
 	CSZero bool   // send a cserrorcode of 0: an exception that wraps another one
-	Job    int    // errorcode inside a job, if it differs from status
+	Job    int    // errorcode inside a job, if it differs from Status
 	Plain  bool   // the body is only the text (login by GET)
 	About  []UUIDOf
 }
@@ -73,7 +73,7 @@ func Errf(status, cs int, format string, v ...any) *Error {
 // Invalid returns an InvalidParameterValueException.
 func Invalid(format string, v ...any) *Error { return Errf(CodeParam, CSInvalidValue, format, v...) }
 
-// ParamError returns an error of the parameter checks, or one that the command throws again as an API error.
+// ParamError returns an error of the parameter checks, or an error that the command converts to an API error.
 func ParamError(format string, v ...any) *Error { return Errf(CodeParam, CSGeneric, format, v...) }
 
 // Denied returns a PermissionDeniedException.
@@ -87,12 +87,12 @@ func (c *Call) Internal(cs int, format string, v ...any) *Error {
 	return Errf(CodeInternal, cs, "%s", InternalErrorText)
 }
 
-// Unauthorized is the error of a request without valid credentials.
+// Unauthorized returns the error of a request without valid credentials.
 func Unauthorized() *Error {
 	return &Error{Status: http.StatusUnauthorized, Text: AuthText}
 }
 
-// AsAPIError converts any error to an apiError. Other types become an internal error (530).
+// AsAPIError converts any error to an Error. Errors of other types become an internal error (530).
 func AsAPIError(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -107,7 +107,7 @@ type UUIDOf struct {
 	Description string `json:"description"`
 }
 
-// ErrorBody is the JSON of an error, with CloudStack's order of members.
+// ErrorBody is the JSON of an error, in CloudStack's order of fields.
 type ErrorBody struct {
 	UUIDList    []UUIDOf `json:"uuidList"`
 	ErrorCode   int      `json:"errorcode"`
@@ -115,7 +115,7 @@ type ErrorBody struct {
 	ErrorText   string   `json:"errortext,omitempty"`
 }
 
-// Body returns the answer's object for the error.
+// Body returns the object of the answer for the error.
 func (e *Error) Body() ErrorBody {
 	b := ErrorBody{UUIDList: append([]UUIDOf{}, e.About...), ErrorCode: e.Status, ErrorText: e.Text}
 	if e.CS != 0 || e.CSZero {
@@ -157,8 +157,8 @@ func ErrorXML(key string, e *Error) []byte {
 	return append([]byte(`<?xml version="1.0" encoding="UTF-8"?>`), out...)
 }
 
-// JobText returns the error text of a failed job: that of the fault, or else CloudStack's text for a job that the
-// router refuses.
+// JobText returns the error text of a failed job: that of the fault, or otherwise CloudStack's text for a change that
+// the router refuses.
 func JobText(f *fault.Fault, refused string) string {
 	if f.Text != "" {
 		return f.Text
@@ -202,5 +202,5 @@ func Refusal(faults []*fault.Fault) *Error {
 	return nil
 }
 
-// Unreachable is the error of a synchronous command that the router refuses.
+// Unreachable returns the error of a synchronous command that the router refuses.
 func Unreachable() *Error { return Errf(codeUnavailable, csUnavailable, "%s", InternalErrorText) }

@@ -17,8 +17,8 @@ type Profile struct {
 	// Job is the run time of every job; Jobs overrides it for single commands.
 	Job  time.Duration
 	Jobs map[string]time.Duration
-	// LockRetry is the time that a create phase sleeps if another one holds the lock of its row; 0 wakes it as soon
-	// as the row is unlocked.
+	// LockRetry is the time that a create phase sleeps if another one holds the lock of its row. With 0 it continues
+	// as soon as the row is unlocked.
 	LockRetry time.Duration
 }
 
@@ -28,9 +28,9 @@ type Profile struct {
 // cores. Where only a range was measured (start and stop of VMs, listApis) it has the middle of the range. Commands
 // that were not measured take 15 ms, their jobs 150 ms.
 //
-// production is an assumption, not a measurement: every command of a virtual router takes one to five seconds, so
-// jobs that change a router take 2 to 4 s, and the start of a VM takes 30 s. For a Kubernetes cluster, kubeadm takes
-// 4 minutes, the upgrade of a node 2 minutes and the download of an ISO 1 minute in addition.
+// production is an assumption, not a measurement. Every command of a virtual router takes one to five seconds, so jobs
+// that change a router take 2 to 4 s. The start of a VM takes 30 s. For a Kubernetes cluster, kubeadm takes 4 minutes,
+// the upgrade of a node 2 minutes and the download of an ISO 1 minute in addition.
 func NamedProfile(name string) (Profile, error) {
 	switch name {
 	case "instant", "":
@@ -44,7 +44,6 @@ func NamedProfile(name string) (Profile, error) {
 			Jobs:      measuredJobs,
 			LockRetry: lockRetry,
 		}, nil
-
 	case "production":
 		return Profile{
 			Name:      name,
@@ -90,13 +89,19 @@ var (
 		"updateLoadBalancerRule":     Ms(144),
 		"deleteLoadBalancerRule":     Ms(167),
 		"createFirewallRule":         Ms(50),
-		"deleteFirewallRule":         Ms(46), "createNetworkACL": Ms(14), "createTags": Ms(8), "deleteTags": Ms(8),
-		"createPortForwardingRule": Ms(200), "updatePortForwardingRule": Ms(230), // until a poll saw the end
-		"startVirtualMachine":   Ms(1400),
-		"deployVirtualMachine":  Ms(1400),
-		"stopVirtualMachine":    Ms(300),
-		"destroyVirtualMachine": Ms(300),
-		"rebootVirtualMachine":  Ms(300), "expungeVirtualMachine": Ms(6000), "restartNetwork": Ms(17000),
+		"deleteFirewallRule":         Ms(46),
+		"createNetworkACL":           Ms(14),
+		"createTags":                 Ms(8),
+		"deleteTags":                 Ms(8),
+		"createPortForwardingRule":   Ms(200), // until a poll saw the end
+		"updatePortForwardingRule":   Ms(230), // until a poll saw the end
+		"startVirtualMachine":        Ms(1400),
+		"deployVirtualMachine":       Ms(1400),
+		"stopVirtualMachine":         Ms(300),
+		"destroyVirtualMachine":      Ms(300),
+		"rebootVirtualMachine":       Ms(300),
+		"expungeVirtualMachine":      Ms(6000),
+		"restartNetwork":             Ms(17000),
 	}
 	assumedJobs = map[string]time.Duration{
 		"associateIpAddress":         Ms(2000),
@@ -107,15 +112,22 @@ var (
 		"updateLoadBalancerRule":     Ms(3000),
 		"deleteLoadBalancerRule":     Ms(3000),
 		"createFirewallRule":         Ms(2000),
-		"deleteFirewallRule":         Ms(2000), "createTags": Ms(8), "deleteTags": Ms(8),
-		"updatePortForwardingRule": Ms(4000), // the router is told twice: revoke, then apply
-		"startVirtualMachine":      Ms(30000),
-		"deployVirtualMachine":     Ms(30000),
-		"stopVirtualMachine":       Ms(15000),
-		"destroyVirtualMachine":    Ms(15000),
-		"rebootVirtualMachine":     Ms(15000), "expungeVirtualMachine": Ms(20000), "restartNetwork": Ms(60000),
-		"createKubernetesCluster": Ms(240000), "startKubernetesCluster": Ms(60000), "scaleKubernetesCluster": Ms(90000),
-		"upgradeKubernetesCluster": Ms(120000), "registerIso": Ms(60000),
+		"deleteFirewallRule":         Ms(2000),
+		"createTags":                 Ms(8),
+		"deleteTags":                 Ms(8),
+		"updatePortForwardingRule":   Ms(4000), // the router is configured twice: revoke, then apply
+		"startVirtualMachine":        Ms(30000),
+		"deployVirtualMachine":       Ms(30000),
+		"stopVirtualMachine":         Ms(15000),
+		"destroyVirtualMachine":      Ms(15000),
+		"rebootVirtualMachine":       Ms(15000),
+		"expungeVirtualMachine":      Ms(20000),
+		"restartNetwork":             Ms(60000),
+		"createKubernetesCluster":    Ms(240000),
+		"startKubernetesCluster":     Ms(60000),
+		"scaleKubernetesCluster":     Ms(90000),
+		"upgradeKubernetesCluster":   Ms(120000),
+		"registerIso":                Ms(60000),
 	}
 )
 
@@ -135,7 +147,7 @@ func (p *Profile) JobTime(command string) time.Duration {
 	return p.Job
 }
 
-// pace is a speed other than the normal one.
+// pace is a speed other than the normal one, with its profile.
 type pace struct {
 	speed   float64
 	profile Profile
@@ -164,7 +176,7 @@ const (
 )
 
 // SetSpeed makes calls and jobs that begin from now on take 1/speed of their time. An instant server that is slowed
-// down first takes the times of profile simulator. The wait for a locked row is CloudStack's own and does not change.
+// down uses the times of the profile simulator. The wait for a locked row is CloudStack's own and does not change.
 func (s *Server) SetSpeed(speed float64) error {
 	if !(speed >= slowest && speed <= fastest) {
 		return fmt.Errorf("speed %g must lie between %g and %d; 1 is normal", speed, slowest, fastest)

@@ -31,7 +31,7 @@ func (c *Call) checkPagePair() *Error {
 	return nil
 }
 
-// ReadPaging applies the other rules of page and pagesize.
+// ReadPaging reads page and pagesize, and checks what checkPagePair does not.
 func (c *Call) ReadPaging() (Paging, *Error) {
 	maxSize := c.St.IntSetting("default.page.size")
 	p := Paging{size: maxSize}
@@ -93,7 +93,8 @@ func Page[T, R any](c *Call, name string, matched []T, render func(T) R) (any, e
 	return fill(ans, window, render), nil
 }
 
-// List answers a page of the rows that are not removed, that the parameters id and ids allow, and that pass the filter.
+// List returns a page of the rows that are not removed, that match the parameters id and ids, and that pass the
+// filter.
 func List[T store.Row, R any](c *Call, name string, rows []T, pass func(T) bool, render func(T) R) (any, error) {
 	ids := map[any]bool{}
 	for _, r := range c.Lists["ids"] {
@@ -108,27 +109,27 @@ func List[T store.Row, R any](c *Call, name string, rows []T, pass func(T) bool,
 	return Page(c, name, out, render)
 }
 
-// Newest returns the rows in the opposite order, for lists that begin with the newest.
+// Newest returns the rows in reverse order, for lists that begin with the newest.
 func Newest[T any](rows []T) []T {
 	out := slices.Clone(rows)
 	slices.Reverse(out)
 	return out
 }
 
-// Is is a filter of lists: it reports whether the parameter is absent or equals the value, whatever the case.
+// Is is a list filter: it reports whether the parameter is absent or equals the value, ignoring case.
 func (c *Call) Is(name, value string) bool {
 	return !c.Has(name) || strings.EqualFold(c.Str(name), value)
 }
 
-// Flag is a filter of lists: it reports whether the parameter is absent or has the value.
+// Flag is a list filter: it reports whether the parameter is absent or has the value.
 func (c *Call) Flag(name string, value bool) bool { return !c.Has(name) || c.Boolean(name) == value }
 
-// Like is a filter of lists: it reports whether the parameter is absent or a part of one of the values.
+// Like is a list filter: it reports whether the parameter is absent or part of one of the values.
 func (c *Call) Like(name string, values ...string) bool {
 	return !c.Has(name) || slices.ContainsFunc(values, func(v string) bool { return store.Like(v, c.Str(name)) })
 }
 
-// Whole renders all matches, for the few lists that ignore paging.
+// Whole returns all matches, for the few lists that ignore paging.
 func Whole[T, R any](name string, matched []T, render func(T) R) any {
 	return fill(ListAnswer{count: len(matched), name: name}, matched, render)
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// RowLocks are the database locks that create phases take on the row of an address or an account. CloudStack retries
-// every 5 s; with retry 0, a waiter continues as soon as the lock is released. Only one holds the lock at a time.
+// RowLocks are the database locks that create phases take on the row of an address or an account. A lock has one
+// holder at a time. CloudStack retries every 5 s; with retry 0, a waiter continues as soon as the lock is released.
 type RowLocks struct {
 	clock clock.Clock
 	retry time.Duration
@@ -21,7 +21,7 @@ type RowLocks struct {
 	held map[string]chan struct{} // closed on release
 }
 
-// NewRowLocks returns row locks without any lock held.
+// NewRowLocks returns row locks that are all free.
 func NewRowLocks(c clock.Clock, retry time.Duration) *RowLocks {
 	return &RowLocks{clock: c, retry: retry, held: map[string]chan struct{}{}}
 }

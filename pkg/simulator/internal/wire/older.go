@@ -12,7 +12,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 )
 
-// Older removes fields from an answer that newer releases added.
+// Older removes the fields that newer releases added from an answer.
 func Older(cat *catalogue.Catalogue, buf *bytes.Buffer) error {
 	if cat.Hides == nil {
 		return nil
@@ -37,7 +37,6 @@ func hide(cat *catalogue.Catalogue, key string, value any) {
 		for _, item := range v {
 			hide(cat, key, item)
 		}
-
 	case map[string]any:
 		for _, field := range cat.Hides[key] {
 			delete(v, field)

@@ -11,7 +11,7 @@ import (
 
 // AddressOwner returns the account that will own a new address.
 func (c *Call) AddressOwner() (*store.Account, error) {
-	if c.Str("account") != "" && c.Given("domainid") { // one without the other is ignored
+	if c.Str("account") != "" && c.Given("domainid") { // CloudStack ignores one without the other
 		return c.NewOwner()
 	}
 
@@ -60,7 +60,7 @@ func (c *Call) OnlyNetwork(owner *store.Account, z *store.Zone) (*store.Network,
 }
 
 // OwnerArg returns the account that account with domainid, or projectid, specifies as the owner of a new object, or
-// nil if the call has none of them. If active is set, the account or project must be able to own new resources.
+// nil if the call specifies none. If active is set, the account or project must be able to own new resources.
 func (c *Call) OwnerArg(active bool) (*store.Account, error) {
 	if name := c.Str("account"); name != "" {
 		if !c.Given("domainid") {
@@ -99,7 +99,7 @@ func (c *Call) OwnerArg(active bool) (*store.Account, error) {
 }
 
 // NewOwner returns the owner of a new object for commands that ignore the state of the account or project: the
-// specified owner, or else the caller.
+// specified owner, or otherwise the caller.
 func (c *Call) NewOwner() (*store.Account, error) {
 	me, name := c.Caller.Account, c.Str("account")
 	d, p := Arg[*store.Domain](c, "domainid"), Arg[*store.Project](c, "projectid")
@@ -138,7 +138,7 @@ func (c *Call) NewOwner() (*store.Account, error) {
 	return a, nil
 }
 
-// OwnerOrCaller is ownerArg(true), with the caller as default.
+// OwnerOrCaller is like OwnerArg(true), with the caller as default.
 func (c *Call) OwnerOrCaller() (*store.Account, error) {
 	a, err := c.OwnerArg(true)
 	if a == nil && err == nil {
@@ -147,7 +147,7 @@ func (c *Call) OwnerOrCaller() (*store.Account, error) {
 	return a, err
 }
 
-// OwnerToUse is ownerOrCaller with a check that the caller has access to the owner.
+// OwnerToUse is like OwnerOrCaller, and checks that the caller has access to the owner.
 func (c *Call) OwnerToUse() (*store.Account, error) {
 	a, err := c.OwnerOrCaller()
 	if err == nil && !c.Access(a) {
@@ -156,8 +156,8 @@ func (c *Call) OwnerToUse() (*store.Account, error) {
 	return a, err
 }
 
-// CheckLimit refuses n more of a resource if they exceed the limits of the owner or of the domains above it. resource
-// is a key of limitKinds; storage is in GiB.
+// CheckLimit returns an error if n more of a resource exceed the limits of the owner or of the domains above it.
+// resource is a key of settings.LimitKinds; storage is in GiB.
 func (c *Call) CheckLimit(owner *store.Account, resource string, n int64) error {
 	if owner.RootAdmin() {
 		return nil
@@ -175,7 +175,7 @@ func (c *Call) CheckLimit(owner *store.Account, resource string, n int64) error 
 	case resource == "publicIPs":
 		return Errf(CodeAccountLimit, CSAccountLimit,
 			"Maximum number of public IP addresses for account: %s has been exceeded.", owner.Name)
-	case c.API.Name == "deployVirtualMachine": // this command wraps the error
+	case c.API.Name == "deployVirtualMachine": // CloudStack wraps the error in this command
 		return Errf(CodeAlloc, CSGeneric, "%s", text)
 	}
 
@@ -190,7 +190,7 @@ func VMDemand(o *store.ServiceOffering) Demand {
 	return Demand{VMs: 1, CPUs: int64(o.CPUNumber), MemMiB: int64(o.MemMB)}
 }
 
-// CheckDemand is checkLimit for all resources of one or several VMs.
+// CheckDemand is like CheckLimit, for all resources of one or several VMs.
 func (c *Call) CheckDemand(owner *store.Account, d Demand) error {
 	for _, r := range []struct {
 		resource string

@@ -20,7 +20,7 @@ var numberBits = map[string]int{"short": 16, "integer": 32, "long": 64}
 // MapEntry is one element of a map parameter, name[index].key=value.
 type MapEntry map[string]string
 
-// ProcessParams validates and resolves the command's parameters in their order and returns the first error.
+// ProcessParams validates and resolves the command's parameters in their order. It returns the first error.
 func (c *Call) ProcessParams() *Error {
 	c.Refs = map[string]store.Ref{}
 	c.Lists = map[string][]store.Ref{}
@@ -69,8 +69,8 @@ func (c *Call) ProcessParams() *Error {
 	return c.checkDatabaseText()
 }
 
-// checkDatabaseText refuses texts that the database does not take: characters of four bytes in UTF-8, such as emoji.
-// The signature of such a call is right. Seen for keyword; that it holds for every text and tag is a guess.
+// checkDatabaseText refuses texts that the database cannot store: characters of four bytes in UTF-8, such as emoji.
+// The signature of such a call is valid. Recorded for keyword; that it holds for every text and tag is a guess.
 func (c *Call) checkDatabaseText() *Error {
 	breaks := func(v string) bool { return strings.ContainsFunc(v, func(r rune) bool { return r > 0xFFFF }) }
 	for i := range c.API.Params {
@@ -115,20 +115,19 @@ func (c *Call) processParam(p *catalogue.Param) *Error {
 		return ParamError("Unable to execute API command %s due to missing parameter %s", c.API.Lower, name)
 	case !ok:
 		return nil
-	case v == "" && p.Required: // for every type
+	case v == "" && p.Required: // whatever the type
 		return Invalid("Invalid value provided for API arg: %s", name)
 	}
 
 	switch p.Type {
 	case "integer", "long", "short":
-		if p.Type == "integer" && strings.TrimSpace(v) == "" { // treated as absent
+		if p.Type == "integer" && strings.TrimSpace(v) == "" { // CloudStack treats it as absent
 			delete(c.Args, name)
 			return nil
 		}
 		if _, err := strconv.ParseInt(v, 10, numberBits[p.Type]); err != nil {
 			return c.badValue(name, v)
 		}
-
 	case "map":
 		return c.badValue(name, v) // a plain value instead of name[i].key
 	case "uuid":
@@ -141,7 +140,6 @@ func (c *Call) processParam(p *catalogue.Param) *Error {
 			return nil
 		}
 		c.Refs[name] = *r
-
 	case "list":
 		if c.Cmd.Kind(name) == store.RefNone {
 			return nil
@@ -156,7 +154,6 @@ func (c *Call) processParam(p *catalogue.Param) *Error {
 			}
 			c.Lists[name] = append(c.Lists[name], *r)
 		}
-
 	case "string":
 		if len([]rune(v)) > p.MaxLength() {
 			return ParamError("Unable to execute API command %s due to invalid value. Value greater than max allowed "+
@@ -177,18 +174,17 @@ func elements(v string) []string {
 	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' })
 }
 
-// BadRef is CloudStack's error for unknown, malformed and empty ids.
+// BadRef returns CloudStack's error for unknown, malformed and empty ids.
 func (c *Call) BadRef(name, v string) *Error {
 	return ParamError("Unable to execute API command %s due to invalid value. Invalid parameter %s value=%s due to "+
-		"incorrect long value format, "+
-		"or entity does not exist or due to incorrect parameter annotation for the field in api cmd class.",
-		c.API.Lower, name, v)
+		"incorrect long value format, or entity does not exist or due to incorrect parameter annotation for the "+
+		"field in api cmd class.", c.API.Lower, name, v)
 }
 
 // uuidForm matches UUIDs.
 var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// resolve looks up an id. Parameters without since also accept the internal id, which is not checked. Optional
+// resolve looks up an id. Parameters without since also accept the internal id, which need not exist. Optional
 // parameters with since ignore values that are not UUIDs; resolve then returns nil.
 func (c *Call) resolve(name, v string, p *catalogue.Param) (*store.Ref, *Error) {
 	kind := c.Cmd.Kind(name)
@@ -201,9 +197,8 @@ func (c *Call) resolve(name, v string, p *catalogue.Param) (*store.Ref, *Error) 
 		return nil, nil
 	case p.Since != "" || err != nil:
 	case n < 1:
-		return nil,
-			ParamError("Unable to execute API command %s due to invalid value. Invalid value provided for API arg: %s",
-				c.API.Lower, name)
+		return nil, ParamError("Unable to execute API command %s due to invalid value. Invalid value provided for "+
+			"API arg: %s", c.API.Lower, name)
 	default:
 		return &store.Ref{ID: n, Obj: c.St.ByInternalID(kind, n)}, nil
 	}
@@ -280,7 +275,8 @@ func javaField(command, param string) string {
 }
 
 var javaFields = map[string]string{
-	"createLoadBalancerRule.name": "loadBalancerRuleName", "updateLoadBalancerRule.name": "loadBalancerName",
+	"createLoadBalancerRule.name":         "loadBalancerRuleName",
+	"updateLoadBalancerRule.name":         "loadBalancerName",
 	"listLoadBalancerRules.name":          "loadBalancerRuleName",
 	"createLoadBalancer.name":             "loadBalancerName",
 	"createLoadBalancer.sourceipaddress":  "sourceIp",
@@ -290,19 +286,25 @@ var javaFields = map[string]string{
 	"associateIpAddress.ipaddress":        "ipAddress",
 	"listPublicIpAddresses.ipaddress":     "ipAddress",
 	"addNicToVirtualMachine.ipaddress":    "ipaddr",
-	"addNicToVirtualMachine.macaddress":   "macaddr", ".account": "accountName", ".displaytext": "displayText",
-	".displayname":      "displayName",
-	".resourcetype":     "resourceType",
-	".resourcetypename": "resourceTypeName",
-	".networkdomain":    "networkDomain",
-	".accountid":        "accountUUID", ".roletype": "roleType",
-	"createDomain.name": "domainName", "listDomains.name": "domainName", "createDomain.domainid": "domainUUID",
-	"createRole.name": "roleName", "listRoles.name": "roleName",
-	"createRole.description": "roleDescription",
-	"listAccounts.name":      "searchName",
-	"createAccount.timezone": "timeZone",
-	"createAccount.userid":   "userUUID",
-	"createUser.userid":      "userUUID",
+	"addNicToVirtualMachine.macaddress":   "macaddr",
+	".account":                            "accountName",
+	".displaytext":                        "displayText",
+	".displayname":                        "displayName",
+	".resourcetype":                       "resourceType",
+	".resourcetypename":                   "resourceTypeName",
+	".networkdomain":                      "networkDomain",
+	".accountid":                          "accountUUID",
+	".roletype":                           "roleType",
+	"createDomain.name":                   "domainName",
+	"listDomains.name":                    "domainName",
+	"createDomain.domainid":               "domainUUID",
+	"createRole.name":                     "roleName",
+	"listRoles.name":                      "roleName",
+	"createRole.description":              "roleDescription",
+	"listAccounts.name":                   "searchName",
+	"createAccount.timezone":              "timeZone",
+	"createAccount.userid":                "userUUID",
+	"createUser.userid":                   "userUUID",
 }
 
 // TagType finds a type by its name, ignoring case.
@@ -315,7 +317,7 @@ func TagType(s string) (*store.TagKind, *Error) {
 	return nil, Invalid("Invalid resource type %s", s)
 }
 
-// ValidCIDR accepts what a rule's source list may hold: ranges and single addresses of both families.
+// ValidCIDR reports whether s may be in a rule's source list: a range or a single address, IPv4 or IPv6.
 func ValidCIDR(s string) bool {
 	if _, err := netip.ParsePrefix(s); err == nil {
 		return true

@@ -12,15 +12,15 @@ import (
 
 // Limits of requests.
 const (
-	maxHead = 8192    // in bytes; Jetty: request line and headers
-	maxForm = 1 << 20 // Jetty: form body in bytes
+	maxHead = 8192    // Jetty: request line and headers, in bytes
+	maxForm = 1 << 20 // Jetty: form body, in bytes
 	MaxKeys = 5000
 )
 
 // Param is one parameter as sent, with decoded name and value.
 type Param struct{ Name, Value string }
 
-// Request is a parsed API request. It has the merged parameters in raw form (for the signature) and by lower-case
+// Request is a parsed API request. It has the merged parameters twice: as sent (for the signature) and by lower-case
 // name.
 type Request struct {
 	Raw     []Param
@@ -30,8 +30,8 @@ type Request struct {
 	Post    bool
 }
 
-// ParseRequest merges query string and form body. A parameter in the query takes precedence over the body. Of
-// duplicates, the last counts in the query, the first in the body.
+// ParseRequest merges the query string and the form body. A parameter in the query takes precedence over the body. Of
+// duplicates, the last one in the query and the first one in the body count.
 func ParseRequest(r *http.Request) (*Request, *Error) {
 	if uri := len(r.Method) + len(r.RequestURI) + len(" HTTP/1.1\r\n"); uri > maxHead {
 		return nil, &Error{Status: http.StatusRequestURITooLong, Text: "URI Too Long", Plain: true}
@@ -106,7 +106,7 @@ func headerSize(r *http.Request) int {
 	return n
 }
 
-// splitPairs decodes name=value pairs; values that cannot be decoded stay unchanged.
+// splitPairs decodes name=value pairs. Values that cannot be decoded are kept as they are.
 func splitPairs(s string) []Param {
 	if s == "" {
 		return nil

@@ -69,8 +69,8 @@ func (s *Sessions) Of(r *http.Request, now time.Time, timeout time.Duration) *Se
 	return ses
 }
 
-// KeyMatches requires the session key as a parameter and as a cookie, like the default of
-// api.sessionkey.check.locations.
+// KeyMatches reports whether the request has the session key both as a parameter and as a cookie, as CloudStack's
+// default of api.sessionkey.check.locations requires.
 func (ses *Session) KeyMatches(r *http.Request, sent string) bool {
 	cookie, err := r.Cookie("sessionkey")
 	if err != nil {

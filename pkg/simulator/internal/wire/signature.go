@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// StringToSign returns the text that a client signs: all parameters except the signature, sorted by name as sent, with
-// values encoded like java.net.URLEncoder, in lower case.
+// StringToSign returns the text that a client signs, in lower case: all parameters except the signature, sorted by
+// name as sent, with values encoded like java.net.URLEncoder.
 func StringToSign(ps []Param) string {
 	list := make([]Param, 0, len(ps))
 	for _, p := range ps {

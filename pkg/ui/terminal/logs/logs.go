@@ -1,9 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logs keeps text from outside from controlling a terminal on which somebody reads the controller's log, and
-// from beginning an entry of it. klog quotes most values; it writes those of several lines, and what the framework
-// formats itself, as they are.
+// Package logs escapes the controller's log, so that untrusted text can neither control the reader's terminal nor
+// forge a log entry. klog quotes most values, but not values of several lines nor what the framework formats itself.
 package logs
 
 import (
@@ -20,12 +19,12 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Escape has klog write to w, each entry escaped. It goes by the flags of the framework, which has set up klog just
-// before and takes no writer.
+// Escape makes klog write to w with each entry escaped. The framework has set up klog before and takes no writer, so
+// the loggers are created again from its flags.
 func Escape(flags *pflag.FlagSet, w io.Writer) {
 	w = entries{w}
 	value := func(name string) string { return flags.Lookup(name).Value.String() }
-	verbosity, _ := strconv.Atoi(value("v")) // the flag is a number
+	verbosity, _ := strconv.Atoi(value("v")) // the flag is known to be a number
 	if value("logging-format") == logsapi.JSONLogFormat {
 		//nolint:gosec // not negative
 		logger, _ := json.NewJSONLogger(logsapi.VerbosityLevel(verbosity), json.AddNopSync(w), nil, nil)
@@ -33,12 +32,12 @@ func Escape(flags *pflag.FlagSet, w io.Writer) {
 		return
 	}
 	config := textlogger.NewConfig(textlogger.Verbosity(verbosity), textlogger.Output(w))
-	_ = config.VModule().Set(value("vmodule")) // the framework has taken it
+	_ = config.VModule().Set(value("vmodule")) // the framework has accepted the value
 	klog.SetLoggerWithOptions(textlogger.NewLogger(config), klog.ContextualLogger(true),
 		klog.WriteKlogBuffer(func(entry []byte) { _, _ = w.Write(entry) }))
 }
 
-// entries writes a log. Each Write is one entry; its further lines are indented.
+// entries writes a log. Each Write is one entry; all its lines but the first are indented.
 type entries struct{ io.Writer }
 
 func (e entries) Write(entry []byte) (int, error) {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Whatever is logged, in whatever way, an entry is one entry and controls no terminal.
+// However something is logged, and whatever it contains, it becomes a single entry that cannot control a terminal.
 //
 //nolint:paralleltest // klog's logger is the process's
 func TestSecurityLogEscapes(t *testing.T) {
