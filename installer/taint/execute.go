@@ -27,10 +27,11 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// MarkAnnotation on a node says when csccm set the taint: only a taint with it is ours to take back.
+// MarkAnnotation on a node says when csccm set the taint. csccm removes a taint only from nodes with this annotation.
 const MarkAnnotation = node.AnnotationTaintedAt
 
-// DefaultPerNode is how long one node may take. The controller needs well under a second for a node once it runs.
+// DefaultPerNode is how long the initialisation of one node may take by default. A running controller usually needs
+// less than a second.
 const DefaultPerNode = 60 * time.Second
 
 const (
@@ -38,20 +39,20 @@ const (
 	cleanupTimeout = 15 * time.Second
 )
 
-// Pace is how fast nodes follow each other.
+// Pace limits how many nodes are initialised at a time, and how long one may take.
 type Pace struct {
-	MaxParallel int           // nodes at a time after the first; 0 = 1
-	PerNode     time.Duration // that one may take; 0 = DefaultPerNode
+	MaxParallel int           // nodes at a time after the first; 0 means 1
+	PerNode     time.Duration // how long one node may take; 0 means DefaultPerNode
 }
 
-// Executor carries plans out.
+// Executor carries out plans.
 type Executor struct {
 	*engine.Env
 	Pace
 }
 
-// Initialise carries a plan out: one node alone at first, then the others, MaxParallel at a time. The first failure
-// stops it.
+// Initialise carries out a plan: the first node alone, then the others, MaxParallel at a time. It stops at the first
+// failure.
 func (e *Executor) Initialise(ctx context.Context, p *Plan) error {
 	if err := p.Blocked(); err != nil || len(p.Order) == 0 {
 		return err
@@ -63,6 +64,7 @@ func (e *Executor) Initialise(ctx context.Context, p *Plan) error {
 	}
 
 	e.Progress.Step("Initialising %s", report.Count(len(p.Order)-1, "more node"))
+
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, e.MaxParallel))
 	for _, name := range p.Order[1:] {
@@ -77,7 +79,7 @@ func (e *Executor) Initialise(ctx context.Context, p *Plan) error {
 	return cmp.Or(group.Wait(), context.Cause(ctx))
 }
 
-// one taints a node, waits, and takes the taint back when the wait fails.
+// one taints a node and waits until the controller has initialised it. If that fails, it removes the taint again.
 func (e *Executor) one(ctx context.Context, name string) error {
 	start := e.Clock.Now()
 	if err := e.patch(ctx, name, "setting the taint on", e.add); err != nil {
@@ -91,11 +93,13 @@ func (e *Executor) one(ctx context.Context, name string) error {
 		return nil
 	}
 
-	// ^C must not leave the taint behind either.
+	// Remove the taint also after an interrupt (^C), which has ended ctx.
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
+
 	if left := e.patch(cleanup, name, "taking the taint back from", unmark); left != nil {
-		// The causes are text alone: after ^C too, this says more than what the engine says of a step that was stopped.
+		// The error does not wrap its causes. Otherwise, after an interrupt, the engine would recognize the cancelled
+		// context and print its general message instead of this one.
 		out := report.Errorf(
 			"remove the taint of node "+name+" with csccm taint --undo",
 			"%v; the taint could not be taken back: %v", err, left,
@@ -103,6 +107,7 @@ func (e *Executor) one(ctx context.Context, name string) error {
 		if late, ok := errors.AsType[*report.Error](err); ok {
 			out.Code = late.Code
 		}
+
 		return out
 	}
 
@@ -118,12 +123,13 @@ func (e *Executor) Await(ctx context.Context, name string) error {
 		case apierrors.IsNotFound(err):
 			return false, fmt.Errorf("node %s is gone: %w", name, err)
 		case err != nil:
-			missing = err.Error() // perhaps passing; the deadline decides
+			missing = err.Error() // may be transient: try again until the deadline
 		default:
 			missing = lacks(n)
 		}
 		return missing == "", nil
 	})
+
 	if err == nil && !inTime {
 		err = report.CheckFailed(
 			"look for the node's name in the controller's log, and run csccm doctor; no other node was touched "+
@@ -135,7 +141,7 @@ func (e *Executor) Await(ctx context.Context, name string) error {
 	return err
 }
 
-// lacks returns what a node lacks that a controller writes to a new node; "" for one that is initialised.
+// lacks says what is missing on a node that the controller writes to every new node; "" if the node is initialised.
 func lacks(n *corev1.Node) string {
 	switch {
 	case node.HasTaint(n):
@@ -147,37 +153,41 @@ func lacks(n *corev1.Node) string {
 	case n.Labels[corev1.LabelInstanceTypeStable] == "":
 		return "it has no label " + corev1.LabelInstanceTypeStable
 	}
+
 	return ""
 }
 
 // own is the taint that csccm sets.
 var own = corev1.Taint{Key: Key, Value: Value, Effect: Effect}
 
-// add sets the taint and the mark.
+// add sets the taint and MarkAnnotation, and records the current state in BeforeAnnotation.
 func (e *Executor) add(n *corev1.Node) {
 	if node.HasTaint(n) {
-		return // the kubelet was faster, or an earlier run: nothing of ours
+		return // the kubelet or an earlier run has set a taint; it is not ours to mark
 	}
-	if n.Annotations[BeforeAnnotation] == "" { // otherwise an earlier run knows how it was before
+
+	if n.Annotations[BeforeAnnotation] == "" { // keep the record of an earlier run, which saw the original state
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, BeforeAnnotation, beforeOf(n))
 	}
+
 	metav1.SetMetaDataAnnotation(&n.ObjectMeta, MarkAnnotation, e.Clock.Now().UTC().Format(time.RFC3339))
 	n.Spec.Taints = append(n.Spec.Taints, own)
 }
 
-// unmark takes the mark and our own taint away from a node that has the mark, and no other taint.
+// unmark removes our own taint and both annotations from a node that has MarkAnnotation. It removes no other taint.
 func unmark(n *corev1.Node) {
 	if _, ours := n.Annotations[MarkAnnotation]; !ours {
 		return
 	}
+
 	delete(n.Annotations, MarkAnnotation)
 	delete(n.Annotations, BeforeAnnotation)
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints,
 		func(t corev1.Taint) bool { return t.MatchTaint(&own) && t.Value == Value })
 }
 
-// patch changes a node, again when somebody was faster. spec.taints is one list that a patch replaces, so the patch is
-// only for the version that was read.
+// patch changes a node, and retries conflicts. A merge patch replaces the whole list spec.taints, so the patch contains
+// the resource version that was read.
 func (e *Executor) patch(ctx context.Context, name, doing string, change func(*corev1.Node)) error {
 	nodes := e.Cluster.Kube.CoreV1().Nodes()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -185,17 +195,20 @@ func (e *Executor) patch(ctx context.Context, name, doing string, change func(*c
 		if err != nil {
 			return err
 		}
+
 		want := was.DeepCopy()
 		if change(want); reflect.DeepEqual(was, want) {
 			return nil
 		}
-		was.ResourceVersion = "" // so that the patch has that of want
+
+		was.ResourceVersion = "" // the patch then contains the resource version of want
 		before, err := json.Marshal(was)
 		after, aerr := json.Marshal(want)
 		body, perr := jsonmergepatch.CreateThreeWayJSONMergePatch(before, after, before)
 		if err = cmp.Or(err, aerr, perr); err == nil {
 			_, err = nodes.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "csccm"})
 		}
+
 		return err
 	})
 	if err != nil {

@@ -40,8 +40,8 @@ type env struct {
 	mu      sync.Mutex
 	log     []string // "taint w-1", "init w-1", "untaint w-1"
 	broken  string
-	busy    int // nodes tainted and not yet initialised
-	most    int // at the same time
+	busy    int // nodes that are tainted and not yet initialised
+	most    int // maximum of busy
 	session *engine.Session
 }
 
@@ -165,7 +165,8 @@ func TestExecuteInParallel(t *testing.T) {
 	}
 }
 
-// A controller that does not initialise the canary, or ^C: its taint goes, the other nodes were never touched.
+// If the controller does not initialise the first node, or after an interrupt (^C), the taint is removed again, and no
+// other node has been changed.
 func TestExecuteTimeOut(t *testing.T) {
 	t.Parallel()
 	for name, why := range map[string]error{"time out": nil, "interrupt": errors.New("stop")} {
@@ -202,7 +203,7 @@ func TestExecuteTimeOut(t *testing.T) {
 	}
 }
 
-// The kubelet's own taint is waited for, but never taken back.
+// csccm waits for a node with the kubelet's own taint, but never removes that taint.
 func TestExecuteLeavesForeignTaint(t *testing.T) {
 	t.Parallel()
 	p := planOf(aNode("w-1", "10.1.1.21"))

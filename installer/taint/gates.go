@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// Gates that pkg/node does not have.
+// Gates are conditions that must hold before a node is tainted. These are the ones that pkg/node does not define.
 const (
 	GateNoExecute  = "no-execute"
 	gateOther      = "other-controller"
@@ -34,7 +34,7 @@ const (
 	gateRollout    = "rollout"
 )
 
-// clusterGates are the gates that are no single node's, and what to do when one does not hold.
+// clusterGates are the gates of the whole cluster, each with the remedy if it does not hold.
 var clusterGates = []struct{ name, remedy string }{
 	{gateOther, "stop it first; two controllers would both write to the nodes"},
 	{gatePermission, "use a context of a cluster administrator (--context, --as)"},
@@ -47,25 +47,26 @@ var clusterGates = []struct{ name, remedy string }{
 			"the label stays; or change the objects first"},
 }
 
-// ClusterFacts is what the gates of the whole cluster look at.
+// ClusterFacts are the facts for the gates of the whole cluster.
 type ClusterFacts struct {
-	Found    map[string][]string // what is in the way, by gate; for that of labels, NewPlan finds it
+	Found    map[string][]string // problems, by gate; NewPlan finds those of the gate for labels
 	Warnings []string
 	Volumes  []corev1.PersistentVolume
 	Pods     []corev1.Pod
 }
 
+// add adds a problem of a gate.
 func (f *ClusterFacts) add(gate, format string, args ...any) {
 	f.Found[gate] = append(f.Found[gate], fmt.Sprintf(format, args...))
 }
 
-// labelChange is a label that gets another value.
+// labelChange is a label whose value changes; was is the old value.
 type labelChange struct{ key, was string }
 
-// neverSkipped are the gates that cannot be passed over.
+// neverSkipped are the gates that cannot be skipped.
 var neverSkipped = []string{GateNoExecute, gatePermission}
 
-// Gates are all gates that can be passed over.
+// Gates returns the names of all gates that can be skipped.
 func Gates() []string {
 	out := []string{string(node.GateVM), string(node.GateReady), string(node.GateInternalIP), string(node.GateNodeIP)}
 	for _, g := range clusterGates {
@@ -73,17 +74,18 @@ func Gates() []string {
 			out = append(out, g.name)
 		}
 	}
+
 	return out
 }
 
-// unfinished reports whether a rollout is on its way.
+// unfinished reports whether a rollout of a Deployment is in progress.
 func unfinished(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration < d.Generation ||
 		d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) && !d.Spec.Paused
 }
 
-// boundToLabels looks for what is bound to labels that change: a volume in a zone whose name changes cannot be mounted
-// any more, a Pod that selects the old value is not scheduled again.
+// boundToLabels finds PersistentVolumes and Pods that select nodes by the old value of a label that changes. Such a
+// volume could no longer be mounted, and such a Pod could no longer be scheduled.
 func boundToLabels(f *ClusterFacts, changes []labelChange) (out []string) {
 	for _, c := range changes {
 		var bound []string
@@ -108,15 +110,16 @@ func boundToLabels(f *ClusterFacts, changes []labelChange) (out []string) {
 		}
 
 		if len(bound) > 0 {
-			out = append(out,
-				fmt.Sprintf("label %s=%s changes, and is what %s select nodes by", c.key, c.was,
-					strings.Join(bound, ", ")))
+			out = append(out, fmt.Sprintf(
+				"label %s=%s changes, and is what %s select nodes by", c.key, c.was, strings.Join(bound, ", "),
+			))
 		}
 	}
 
 	return out
 }
 
+// selects reports whether a node selector requires the old value of a label.
 func selects(s *corev1.NodeSelector, c labelChange) bool {
 	return s != nil && slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
 		return slices.ContainsFunc(t.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool {
@@ -125,7 +128,7 @@ func selects(s *corev1.NodeSelector, c labelChange) bool {
 	})
 }
 
-// gatherCluster reads what is in the way of an initialisation, except other controllers and rules.
+// gatherCluster reads the facts for the gates of the cluster, except those about other controllers and rules.
 func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*ClusterFacts, error) {
 	kube := e.Cluster.Kube
 	patches, err := rights.Request{Verb: "patch", Resource: "nodes"}.Allowed(ctx, kube)
@@ -180,7 +183,8 @@ func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*Cluste
 	return f, nil
 }
 
-// addWebhook adds a webhook that is asked about updates of nodes, and refuses them when it does not answer.
+// addWebhook adds a problem if a webhook is called for updates of nodes and its failure policy is Fail, because updates
+// then fail whenever the webhook does not answer.
 func (f *ClusterFacts) addWebhook(
 	configuration, name string, rules []admissionv1.RuleWithOperations, policy *admissionv1.FailurePolicyType,
 ) {

@@ -19,14 +19,14 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// Options choose the nodes and how fast they follow each other.
+// Options of a run.
 type Options struct {
 	Pace
-	Nodes     []string // only these, also if they were initialised before
+	Nodes     []string // taint only these nodes, even if they are initialised; empty means all that need it
 	SkipGates []string
 }
 
-// Run has nodes initialised by the controller.
+// Run taints nodes, so that the controller initialises them.
 func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error {
 	facts, err := gather(ctx, e, cs)
 	if err != nil {
@@ -63,10 +63,11 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	op.Steps = []engine.Step{{Name: "nodes", Do: func(ctx context.Context) error {
 		return (&Executor{e, o.Pace}).Initialise(ctx, p)
 	}}}
+
 	return e.Run(ctx, op)
 }
 
-// gather reads what all gates look at.
+// gather reads the facts of a plan.
 func gather(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error) {
 	read, err := rules.Read(ctx, e.Cluster.Kube, cs)
 	if err != nil {
@@ -88,14 +89,14 @@ func gather(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error
 	}
 
 	for _, r := range others.Rivals {
-		if r.Family == family.Balancer { // it does not write to nodes
+		if r.Family == family.Balancer { // writes only load balancers, not nodes
 			f.Cluster.Warnings = append(f.Cluster.Warnings, r.String())
 			continue
 		}
+
 		f.Cluster.add(gateOther, "another cloud controller manager is at work: %s", &r)
 	}
 
-	// Rules of the cluster's Services that still have names of older providers.
 	if old := rules.MakePlan(read.Rules, read.Services, nil, nil).Steps; len(old) > 0 {
 		f.Cluster.add(gateRules, "%d load balancer rules have names of older providers", len(old))
 	}

@@ -18,11 +18,11 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// BeforeAnnotation keeps on a node what the controller changes when it initialises the node, as it was before. It is
-// set together with the taint, so that an undo needs nothing else, and the first one stays.
+// BeforeAnnotation records on a node the provider ID and the labels that the node had before csccm tainted it. It is
+// set together with the taint. A later taint does not overwrite it, so it holds the original state for an undo.
 const BeforeAnnotation = "csccm.io/before-taint"
 
-// before is the value of the annotation.
+// before is the value of BeforeAnnotation.
 type before struct {
 	ProviderID string            `json:"providerID,omitempty"`
 	Labels     map[string]string `json:"labels"`
@@ -34,7 +34,7 @@ var writtenLabels = []string{
 	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType,
 }
 
-// beforeOf returns the annotation's value for a node as it is now.
+// beforeOf returns the value of BeforeAnnotation for the current state of a node.
 func beforeOf(n *corev1.Node) string {
 	b := before{ProviderID: n.Spec.ProviderID, Labels: map[string]string{}}
 	for _, key := range writtenLabels {
@@ -42,11 +42,12 @@ func beforeOf(n *corev1.Node) string {
 			b.Labels[key] = v
 		}
 	}
-	text, _ := json.Marshal(b) // strings always have a form
+
+	text, _ := json.Marshal(b) // never fails for strings
 	return string(text)
 }
 
-// undo sets the labels of a node back, takes our own taint and the annotations away, and returns what that changes.
+// undo restores the labels of a node, removes our own taint and both annotations, and describes the changes.
 func undo(n *corev1.Node) (changes []string, err error) {
 	var was before
 	if err := json.Unmarshal([]byte(n.Annotations[BeforeAnnotation]), &was); err != nil {
@@ -74,15 +75,14 @@ func undo(n *corev1.Node) (changes []string, err error) {
 		changes = append(changes, "taint "+node.TaintKey+" is removed")
 	}
 
-	if len(changes) > 0 && n.Spec.ProviderID != was.ProviderID { // the API server lets nobody change or clear it
+	if len(changes) > 0 && n.Spec.ProviderID != was.ProviderID { // the API server refuses changes of a provider ID
 		changes = append(changes, "the provider ID "+n.Spec.ProviderID+" stays")
 	}
 
 	return changes, nil
 }
 
-// Undo sets the nodes back that csccm tainted, as their annotations say, and touches no other. Running again is
-// harmless.
+// Undo restores the nodes that csccm tainted, from their annotations. It changes no other nodes, and can be repeated.
 func Undo(ctx context.Context, e *engine.Env) error {
 	nodes, err := e.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -117,6 +117,7 @@ func Undo(ctx context.Context, e *engine.Env) error {
 			if err != nil && !apierrors.IsNotFound(err) {
 				return err
 			}
+
 			e.Note("set back %s", n.Name)
 			return nil
 		}})

@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/installer/prompt"
 )
 
-// Run puts csccm's controller in the place of another provider's, or goes back.
+// Run replaces the controller of another provider by csccm's, or goes back with o.Undo.
 func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error {
 	t := &Taker{Env: e, Options: o, Cloud: cs}
 	facts, err := t.Detect(ctx)
@@ -33,7 +33,10 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 
 	p, shown := t.Plan, e.NewPlan()
 	op := engine.Operation{
-		Name: "takeover", What: "carry the plan out", Plan: shown, Question: prompt.Question{
+		Name: "takeover",
+		What: "carry the plan out",
+		Plan: shown,
+		Question: prompt.Question{
 			Message: "Carry this out",
 			Help:    "What changes is kept on the Services first. Run again, the command continues where it stopped.",
 		},
@@ -46,6 +49,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 
 	op.Check, op.Back = t.Consent, WayBack
 	p.AddTo(shown)
+
 	switch {
 	case o.Undo:
 		op.Name, op.Back, op.Steps = "takeover-undo", "", t.Back()
@@ -54,7 +58,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 				"uninstall --orphan-load-balancers\n"
 		}
 
-	case p.Own.Ready == 0:
+	case p.Own.Ready == 0: // csccm's controller is not installed yet
 		shown.Add("Next", p.installLine(), nil)
 		op.Steps, op.Done = t.Before(), func() string {
 			text := "Prepared. Next:\n  " + p.installLine() + "\n  csccm takeover\n"
@@ -79,7 +83,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	return e.Run(ctx, op)
 }
 
-// installLine is what comes between the two halves.
+// installLine returns the command to run between Before and After.
 func (p *Plan) installLine() string {
 	line := "csccm install --skip-taint"
 	if p.Order == OursFirst {
@@ -88,22 +92,26 @@ func (p *Plan) installLine() string {
 	for _, name := range slices.Sorted(maps.Keys(p.Values)) {
 		line += " --set " + name + "=" + p.Values[name]
 	}
+
 	return line
 }
 
-// Afterwards says what is left of the old controllers, how to go back to them and how to remove them.
+// Afterwards returns text about what is left of the old controllers, how to go back to them and how to delete them.
 func (t *Taker) Afterwards() string {
 	text := "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
 	for _, predecessor := range t.Plan.Predecessors {
 		text += "When nobody goes back to it:  " + predecessor.Deletion() + "\n"
 	}
+
 	stay := len(t.Plan.Addresses)
 	if t.Adopt != "no" {
 		stay -= len(t.Plan.adopting())
 	}
+
 	if stay > 0 {
 		text += "Addresses that stay allocated when their Services are deleted: " + strconv.Itoa(stay) +
 			". To have them released:  csccm adopt NAMESPACE/SERVICE\n"
 	}
+
 	return text
 }

@@ -29,40 +29,41 @@ import (
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Kind says what differs.
+// Kind is the kind of a difference.
 type Kind string
 
-// Kinds of differences. Down to KindRefused they need consent.
+// Kinds of differences. Those down to KindRefused usually need consent.
 const (
 	KindProtocol  Kind = "protocol"
 	KindAlgorithm Kind = "algorithm"
-	KindMode      Kind = "mode"   // a port leaves the load balancer, and is forwarded to a node
-	KindRanges    Kind = "ranges" // who may connect
-	// a rule is deleted and created again: new connections fail for about a second
+	KindMode      Kind = "mode"   // a port leaves the load balancer and is forwarded to a node
+	KindRanges    Kind = "ranges" // source addresses that may connect
+	// KindGap means that a rule is deleted and created again: new connections fail for about a second.
 	KindGap         Kind = "gap"
-	KindAddress     Kind = "address"      // another public address, or one that is given up
-	KindPortRemoved Kind = "port-removed" // a rule that the Service does not ask for
-	KindRefused     Kind = "refused"      // csccm's controller does not serve the Service unchanged
-	KindWarning     Kind = "warning"      // what the controller warns of, or an undo leaves
-	KindIPMode      Kind = "ip-mode"      // of the Service's status
+	KindAddress     Kind = "address"      // a public address is added or released
+	KindPortRemoved Kind = "port-removed" // a rule for a port that the Service does not have is deleted
+	KindRefused     Kind = "refused"      // csccm's controller refuses the Service until the Service is changed
+	KindWarning     Kind = "warning"      // a warning of the controller
+	KindIPMode      Kind = "ip-mode"      // the ipMode in the status of the Service changes
 )
 
-// Difference is one thing that csccm's controller does differently from the current state.
+// Difference is one difference between the current state and what csccm's controller would make of it.
 type Difference struct {
 	Kind    Kind   `json:"kind"`
 	Port    int    `json:"port,omitempty"`
 	Text    string `json:"text"`
-	Consent bool   `json:"consent"`       // users of the Service would notice; nothing happens before somebody agrees
-	Pin     *Pin   `json:"pin,omitempty"` // keeps the current state; nil when no annotation can
+	Consent bool   `json:"consent"`       // users of the Service would notice it, so the operator must agree first
+	Pin     *Pin   `json:"pin,omitempty"` // annotation that keeps the current state; nil if none can
 }
 
-// Pin is an annotation of a Service.
+// Pin is an annotation that keeps the current state of a Service.
 type Pin struct {
 	Annotation string `json:"annotation"`
 	Value      string `json:"value"`
 }
 
-// differences lists what the controller does otherwise than what is there. Pins are candidates.
+// differences returns what csccm's controller would change for a Service. Its pins are candidates, which the caller
+// must test.
 func differences(svc *corev1.Service, p *loadbalancer.Preview) []Difference {
 	if p.Refusal != nil {
 		text := strings.ReplaceAll(p.Refusal.Error(), "\n", "; ")
@@ -90,18 +91,16 @@ func differences(svc *corev1.Service, p *loadbalancer.Preview) []Difference {
 		spec.ProxyProtocol.Any() &&
 		spec.Hostname == "" &&
 		len(svc.Status.LoadBalancer.Ingress) > 0 {
-		out = append(out,
-			Difference{
-				Kind: KindIPMode,
-				Text: "the status gets ipMode Proxy: traffic from inside the cluster goes through the load " +
-					"balancer too",
-			})
+		out = append(out, Difference{
+			Kind: KindIPMode,
+			Text: "the status gets ipMode Proxy: traffic from inside the cluster goes through the load balancer too",
+		})
 	}
 
 	return out
 }
 
-// standing is the Service's rule of a port, with its address.
+// standing returns the current rule of the Service for a port, and its address; nil if there is none.
 func standing(a *plan.Actual, port int) (*plan.Address, *plan.Item) {
 	for _, address := range a.Addresses {
 		for _, r := range address.OwnRules() {
@@ -110,10 +109,11 @@ func standing(a *plan.Actual, port int) (*plan.Address, *plan.Item) {
 			}
 		}
 	}
+
 	return nil, nil
 }
 
-// ofRule compares one port that the Service asks for.
+// ofRule compares the current rule of a port with the wanted one.
 func ofRule(p *loadbalancer.Preview, want plan.Rule) (out []Difference) {
 	address, have := standing(p.Actual, want.PublicPort)
 	if have == nil {
@@ -126,16 +126,27 @@ func ofRule(p *loadbalancer.Preview, want plan.Rule) (out []Difference) {
 		what, was, wanted string
 		pin               Pin
 	}{
-		{KindProtocol, "the protocol", protocol, want.Protocol,
-			Pin{annotation.ProxyProtocol, strconv.FormatBool(protocol == plan.ProtocolTCPProxy)}},
-		{KindAlgorithm, "the algorithm", have.Algorithm, want.Algorithm, Pin{annotation.Algorithm, have.Algorithm}},
-		{KindRanges, "who may connect to the rule", cmp.Or(ranges, "nobody"),
-			cmp.Or(shortest(prefixes(p.Desired.Ranges)), "nobody"), Pin{annotation.SourceCIDRs, ranges}},
+		{
+			KindProtocol, "the protocol", protocol, want.Protocol,
+			Pin{annotation.ProxyProtocol, strconv.FormatBool(protocol == plan.ProtocolTCPProxy)},
+		},
+		{
+			KindAlgorithm, "the algorithm", have.Algorithm, want.Algorithm,
+			Pin{annotation.Algorithm, have.Algorithm},
+		},
+		{
+			KindRanges, "who may connect to the rule",
+			cmp.Or(ranges, "nobody"), cmp.Or(shortest(prefixes(p.Desired.Ranges)), "nobody"),
+			Pin{annotation.SourceCIDRs, ranges},
+		},
 	} {
 		if d.was != d.wanted {
 			out = append(out, Difference{
-				Kind: d.kind, Port: want.PublicPort, Consent: true, Pin: &d.pin,
-				Text: fmt.Sprintf("%s of port %d changes from %s to %s", d.what, want.PublicPort, d.was, d.wanted),
+				Kind:    d.kind,
+				Port:    want.PublicPort,
+				Consent: true,
+				Pin:     &d.pin,
+				Text:    fmt.Sprintf("%s of port %d changes from %s to %s", d.what, want.PublicPort, d.was, d.wanted),
 			})
 		}
 	}
@@ -143,7 +154,7 @@ func ofRule(p *loadbalancer.Preview, want plan.Rule) (out []Difference) {
 	return out
 }
 
-// ofAction is what users notice of one action, beside what ofRule compares.
+// ofAction returns what users would notice of one action of the controller, except what ofRule returns.
 func ofAction(svc *corev1.Service, p *loadbalancer.Preview, s plan.Step) []Difference {
 	d := Difference{Port: s.Port, Consent: true}
 	_, have := standing(p.Actual, s.Port)
@@ -151,24 +162,29 @@ func ofAction(svc *corev1.Service, p *loadbalancer.Preview, s plan.Step) []Diffe
 	case plan.AllocateAddress:
 		d.Kind, d.Text = KindAddress, s.Label()
 		d.Consent = len(svc.Status.LoadBalancer.Ingress) > 0 || len(p.Actual.Addresses) > 0
+
 	case plan.ReleaseAddress, plan.ForgetAddress:
 		d.Kind, d.Text = KindAddress, s.Label()
+
 	case plan.DeleteRule:
 		switch wanted := slices.Contains(p.Desired.Ports(), s.Port); {
 		case !wanted:
-			d.Kind, d.Text = KindPortRemoved, fmt.Sprintf("port %d has a rule on %s that the Service does not ask "+
-				"for; it is deleted", s.Port, s.IP)
-		case have == nil || have.ID != s.ItemID:
+			d.Kind, d.Text = KindPortRemoved, fmt.Sprintf(
+				"port %d has a rule on %s that the Service does not ask for; it is deleted", s.Port, s.IP,
+			)
+
+		case have == nil || have.ID != s.ItemID: // not the rule that serves the port
 			return nil
+
 		case slices.ContainsFunc(p.Desired.Rules, func(r plan.Rule) bool { return r.PublicPort == s.Port }):
 			d.Kind = KindGap
 			d.Text = fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for "+
 				"about a second: %s", s.Port, s.Note)
+
 		default:
 			d.Kind, d.Pin = KindMode, &Pin{annotation.Mode, annotation.Proxy}
 			d.Text = fmt.Sprintf("port %d leaves the load balancer: its rule is deleted, and the port is forwarded "+
-				"to one node, "+
-				"or in a VPC to several; new connections fail for some seconds", s.Port)
+				"to one node, or in a VPC to several; new connections fail for some seconds", s.Port)
 		}
 
 	default:
@@ -178,9 +194,11 @@ func ofAction(svc *corev1.Service, p *loadbalancer.Preview, s plan.Step) []Diffe
 	return []Difference{d}
 }
 
-// reach returns the sources that reach a port: the rule lets them in, and the firewall where there is one.
+// reach returns the source ranges that can connect to a port: those that the rule allows and, if there is a firewall,
+// the firewall too.
 func reach(d *plan.Desired, a *plan.Address, r *plan.Item) string {
 	anyone := []string{annotation.Anyone}
+
 	open := anyone
 	if d.Firewall {
 		open = nil
@@ -191,60 +209,70 @@ func reach(d *plan.Desired, a *plan.Address, r *plan.Item) string {
 			}
 		}
 	}
+
 	rule := r.CIDRs
 	if len(rule) == 0 {
 		rule = anyone
 	}
+
 	return shortest(annotation.Intersect(prefixes(open), prefixes(rule)))
 }
 
+// shortest returns the shortest list of ranges for the same addresses.
 func shortest(in []netip.Prefix) string {
 	return strings.Join(annotation.Strings(annotation.Aggregate(in)), ",")
 }
 
+// prefixes parses the IPv4 ranges of a list.
 func prefixes(in []string) []netip.Prefix {
-	v4, _, _ := annotation.ParseRanges(in) // CloudStack sends no wrong ones
+	v4, _, _ := annotation.ParseRanges(in) // ranges from CloudStack are valid
 	return v4
 }
 
-// comparison previews what csccm's controller will do with Services once the rules have their names.
+// comparison previews what csccm's controller will do with Services after the rules are renamed.
 type comparison struct {
 	controller *service.Round
 	nodes      []*corev1.Node
 	rules      rules.Plan
-	clusterID  string // of the controller
+	clusterID  string // cluster id that the controller uses
 }
 
+// comparison returns a comparison by the facts.
 func (t *Taker) comparison(ctx context.Context, f *Facts) (*comparison, error) {
 	c := &comparison{rules: rules.MakePlan(f.Rules, f.Services, nil, nil)}
 	for _, n := range f.Nodes {
 		c.nodes = append(c.nodes, &n)
 	}
-	previewer, settings, err := planner.PreviewerOf(ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID,
+
+	previewer, settings, err := planner.PreviewerOf(
+		ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID,
 		func(d *service.Deps) {
 			d.API.Reader = renamed{d.API.Reader, &c.rules}
 			d.Classes = family.ClassesOf(f.Own.Words)
-			if !f.Own.Installed { // csccm install plans its policy
+			if !f.Own.Installed { // csccm install checks the tenancy policy itself
 				d.Tenancy = tenancy.Policy{}
 			}
-		})
+		},
+	)
 	if err == nil {
 		c.controller, c.clusterID = previewer.Round(time.Now()), settings.ClusterID
 	}
+
 	return c, err
 }
 
-// renamed shows the rules as they will be.
+// renamed is a Reader that returns the rules with the names that the plan gives them.
 type renamed struct {
 	observe.Reader
 	plan *rules.Plan
 }
 
+// ListLoadBalancerRules applies the keyword of the query to the new names, which CloudStack does not know yet.
 func (r renamed) ListLoadBalancerRules(
 	ctx context.Context, q cloudstack.LoadBalancerRuleQuery,
 ) ([]cloudstack.LoadBalancerRule, error) {
 	keyword := q.Keyword
-	q.Keyword = "" // of the new name
+	q.Keyword = ""
 	all, err := r.Reader.ListLoadBalancerRules(ctx, q)
 	return slices.DeleteFunc(renamedRules(all, r.plan), func(rule cloudstack.LoadBalancerRule) bool {
 		return !strings.Contains(rule.Name, keyword)
@@ -257,14 +285,16 @@ func renamedRules(all []cloudstack.LoadBalancerRule, p *rules.Plan) []cloudstack
 	for _, step := range p.Steps {
 		names[step.RuleID] = step.NewName
 	}
+
 	for i := range out {
 		out[i].Name = cmp.Or(names[out[i].ID], out[i].Name)
 	}
+
 	return out
 }
 
-// service plans one Service, with its pins if pin is set. Pins work together, or none is offered: with them their
-// differences are gone, and no other one that needs consent has come.
+// service plans one Service, with its pins if pin is set. It offers the pins of a Service only if all of them together
+// remove their differences and cause no new difference that needs consent.
 func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool) (ServicePlan, error) {
 	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
 	for _, it := range c.rules.Items {
@@ -320,5 +350,5 @@ func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool)
 	return p, nil
 }
 
-// changeOf says what csccm does to a rule, marked for a list.
+// changeOf describes a rename for the list of changes.
 func changeOf(s *rules.Step) string { return plan.Changes + " rename rule " + s.Describe() }

@@ -37,25 +37,26 @@ const (
 	interval      = 250 * time.Millisecond
 )
 
-// step makes a step of the engine. Each looks first and does only what is missing, so a takeover that ended early is
-// continued by running it again.
+// step returns a step of the engine. Every step does only what is missing, so a takeover that was interrupted continues
+// when the command is run again.
 func step(name string, do func(ctx context.Context) error) engine.Step {
 	return engine.Step{Name: "takeover: " + name, Do: do}
 }
 
-// WayBack is how to go on when a takeover has stopped half-way.
+// WayBack tells the user how to go back when a takeover has failed midway.
 const WayBack = "csccm takeover --undo brings the old controller back"
 
-// Before are the steps before the chart is installed.
+// Before returns the steps before the chart is installed.
 func (t *Taker) Before() []engine.Step {
 	steps := []engine.Step{step("record of what was", t.record)}
 	if t.oldEndsFirst() {
 		steps = append(steps, guarded(step("swap", t.swap))...)
 	}
+
 	return steps
 }
 
-// After are the steps once csccm's Pods run.
+// After returns the steps once csccm's Pods run.
 func (t *Taker) After() []engine.Step {
 	leads := func(ctx context.Context) error { return t.awaitLeader(ctx, t.Plan.Own.Lease) }
 	steps := []engine.Step{
@@ -67,10 +68,11 @@ func (t *Taker) After() []engine.Step {
 	if !t.oldEndsFirst() {
 		steps = append([]engine.Step{step("swap", t.swap)}, steps...)
 	}
+
 	return guarded(steps...)
 }
 
-// Around puts the steps of the takeover around those that install the chart and wait for its Pods.
+// Around adds the steps of the takeover before and after those that install the chart and wait for its Pods.
 func (t *Taker) Around(install []engine.Step) []engine.Step {
 	if t.oldEndsFirst() {
 		install = guarded(install...)
@@ -78,7 +80,7 @@ func (t *Taker) Around(install []engine.Step) []engine.Step {
 	return slices.Concat(t.Before(), install, t.After())
 }
 
-// guarded gives the steps that run when the old controller may have ended the way back.
+// guarded sets WayBack on steps that run when the old controller may already be stopped.
 func guarded(steps ...engine.Step) []engine.Step {
 	for i := range steps {
 		steps[i].Back = WayBack
@@ -86,11 +88,12 @@ func guarded(steps ...engine.Step) []engine.Step {
 	return steps
 }
 
+// oldEndsFirst reports whether the old controller is stopped before csccm's controller is installed.
 func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && t.Plan.Own.Ready == 0 }
 
-// Back are the steps of an undo. Their order keeps two controllers from acting at once: ours ends, then csccm alone
-// gives rules and annotations back what they had, then the old one starts. An undo that ended early is continued by
-// running it again.
+// Back returns the steps of an undo. Their order keeps two controllers from acting at the same time: csccm's
+// controller ends, then csccm restores rules and annotations, then the old controller starts. An undo that was
+// interrupted continues when the command is run again.
 func (t *Taker) Back() []engine.Step {
 	steps := []engine.Step{step("swap back", t.swap)}
 	for _, predecessor := range t.Plan.Predecessors {
@@ -100,8 +103,8 @@ func (t *Taker) Back() []engine.Step {
 	return steps
 }
 
-// Consent asks the person at the terminal about the Services that need consent and have none. It returns why the plan
-// may not be carried out.
+// Consent asks at the terminal about the Services whose changes still need consent. It returns an error if the plan may
+// not be carried out.
 func (t *Taker) Consent(ctx context.Context) error {
 	names, _ := t.Plan.undecided(t.Options)
 	if len(names) == 0 || t.Plan.Problem != nil || !t.Asks() {
@@ -113,7 +116,8 @@ func (t *Taker) Consent(ctx context.Context) error {
 		Flag:    "--accept or --pin",
 		Choices: []prompt.Choice{
 			{Value: "pin", Label: "keep the current state where annotations can, and agree to the rest"},
-			{Value: "accept", Label: "agree to the changes"}, {Value: "stop", Label: "stop here"},
+			{Value: "accept", Label: "agree to the changes"},
+			{Value: "stop", Label: "stop here"},
 		},
 	})
 	if err != nil {
@@ -131,12 +135,13 @@ func (t *Taker) Consent(ctx context.Context) error {
 	return t.check()
 }
 
-// AskAddresses asks the person at the terminal whether csccm releases the addresses that the old controller acquired.
+// AskAddresses asks at the terminal whether csccm's controller may release the addresses that the old one acquired.
 func (t *Taker) AskAddresses(ctx context.Context) error {
 	services := t.Plan.adopting()
 	if t.Adopt != "" || len(services) == 0 || t.Plan.Problem != nil || !t.Asks() {
 		return nil //nolint:nilerr // a plan with a problem is not carried out, and says so itself
 	}
+
 	answer, err := t.Prompt.Ask(ctx, prompt.Question{
 		Message: report.Count(len(services), "address") + " that the old controller acquired",
 		Flag:    "--adopt-addresses",
@@ -150,13 +155,13 @@ func (t *Taker) AskAddresses(ctx context.Context) error {
 	return err
 }
 
-// check returns why the plan may not be carried out.
+// check returns an error if the plan may not be carried out.
 func (t *Taker) check() error {
 	if t.Plan.Problem != nil {
 		return t.Plan.Problem
 	}
 
-	// A pin with a wrong name would keep nothing, and --accept all would then agree to the change.
+	// A misspelled name in Pin would pin nothing, and --accept all would then accept the change.
 	for _, name := range slices.Concat(t.Accept, t.Pin) {
 		if name != All && !slices.ContainsFunc(t.Plan.Services, func(s ServicePlan) bool { return s.Service == name }) {
 			return report.Usage(
@@ -179,8 +184,8 @@ func (t *Taker) check() error {
 	)
 }
 
-// swap ends one controller and gives the rules the names that the other one knows; an undo gives the Services their
-// annotations back, too. Where the other one stands by already, csccm holds the lease meanwhile.
+// swap ends one controller and renames the rules for the other one. An undo also restores the annotations of Services.
+// csccm holds the lease during the swap if the other controller may already wait for it.
 func (t *Taker) swap(ctx context.Context) error {
 	if err := t.check(); err != nil {
 		return err
@@ -198,13 +203,18 @@ func (t *Taker) swap(ctx context.Context) error {
 		if err := end(ctx, ending); err != nil {
 			return err
 		}
+
 		a := &rules.Applier{
-			API: t.Cloud.Client, Project: p.project, Progress: t.Progress, Note: t.Note,
-			Undo: "csccm takeover --undo",
+			API:      t.Cloud.Client,
+			Project:  p.project,
+			Progress: t.Progress,
+			Note:     t.Note,
+			Undo:     "csccm takeover --undo",
 		}
 		if err := a.Apply(ctx, p.Steps); err != nil {
 			return err
 		}
+
 		for _, s := range p.Services {
 			if len(s.back) > 0 {
 				if err := rules.Annotate(ctx, t.Cluster.Kube, s.Service, s.back); err != nil &&
@@ -213,33 +223,39 @@ func (t *Taker) swap(ctx context.Context) error {
 				}
 			}
 		}
+
 		return t.unadopt(ctx)
 	})
 }
 
-// stop scales the old controllers to nothing, and waits until their last Pods are gone.
+// stop scales the old controllers to zero (a DaemonSet gets a node selector that matches no node), and waits until
+// their Pods no longer exist.
 func (t *Taker) stop(ctx context.Context, old []family.Predecessor) error {
 	for _, p := range old {
 		t.Progress.Step("Stopping %s", &p)
+
 		body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, family.StoppedSelector)
 		if p.Kind != "DaemonSet" {
 			body = fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`,
 				family.ReplicasAnnotation, p.Wanted)
 		}
+
 		err := t.patch(ctx, &p, body)
 		if err == nil && len(p.Selector) > 0 {
 			err = t.ended(ctx, p.String(), p.Namespace,
 				metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()})
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// remove deletes our workloads, which an install or an upgrade makes again, and waits until their last Pod is gone:
-// also for those that an undo that was killed has left.
+// remove deletes the workloads of csccm's controller, which an install or an upgrade creates again. It waits until no
+// Pod of the release exists, including Pods whose workload an earlier, interrupted undo deleted.
 func (t *Taker) remove(ctx context.Context, ours []family.Predecessor) error {
 	t.Progress.Step("Ending csccm's controller")
 	for _, own := range ours {
@@ -247,40 +263,46 @@ func (t *Taker) remove(ctx context.Context, ours []family.Predecessor) error {
 		if own.Kind == "DaemonSet" {
 			del = t.Cluster.Kube.AppsV1().DaemonSets(own.Namespace).Delete
 		}
+
 		err := del(ctx, own.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("deleting %s: %w", &own, err)
 		}
 	}
+
 	return t.ended(ctx, "release "+t.Release, t.Cluster.Namespace, cluster.OfRelease(t.Release))
 }
 
-// ended waits until the last Pod of a workload is gone.
+// ended waits until no Pod of a workload exists.
 func (t *Taker) ended(ctx context.Context, workload, namespace string, pods metav1.ListOptions) error {
 	if err := rollout.AwaitEnd(ctx, t.Env, workload, namespace, pods); err != nil {
 		return fmt.Errorf("%w; nothing was changed in CloudStack", err)
 	}
+
 	t.Progress.Done("its last Pod is gone")
 	return nil
 }
 
-// whileHolding calls do, and keeps every controller from leading meanwhile if hold is set or a csccm that was killed
-// holds the lease. The Pods of ended are gone when do returns.
+// whileHolding calls do. If hold is set, or if the lease is held by a csccm that was killed, it holds the lease
+// meanwhile, so that no controller leads. ended are the controllers whose Pods no longer exist when do returns.
 func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Predecessor, do func() error) error {
 	name := t.Plan.Own.Lease
 	l, err := lease.Get(ctx, t.Cluster.Kube, name)
 	if err != nil {
 		return err
 	}
+
 	if !hold && !lease.ByCSCCM(lease.Holder(l)) {
 		return do()
 	}
+
 	t.Progress.Step("Holding lease %s", name)
 	end, err := lease.Hold(ctx, t.Cluster.Kube, t.Clock, name,
 		cloudapi.Names(ended, func(p *family.Predecessor) string { return p.Name }))
 	if err != nil {
 		return err
 	}
+
 	t.Progress.Done("no controller leads meanwhile")
 	return errors.Join(do(), end())
 }
@@ -288,6 +310,7 @@ func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Pred
 // awaitLeader waits until a controller leads.
 func (t *Taker) awaitLeader(ctx context.Context, name lease.Name) error {
 	t.Progress.Step("Waiting for the new controller to lead")
+
 	holder := ""
 	leads, err := poll.Until(ctx, t.Clock, interval, leaderTimeout, func() (bool, error) {
 		l, err := lease.Get(ctx, t.Cluster.Kube, name)
@@ -295,6 +318,7 @@ func (t *Taker) awaitLeader(ctx context.Context, name lease.Name) error {
 		holder = lease.Holder(l)
 		return held && age <= lasts && !lease.ByCSCCM(holder), err
 	})
+
 	if err == nil && !leads {
 		err = report.Errorf(
 			"look at the controller's log; "+WayBack,
@@ -303,10 +327,11 @@ func (t *Taker) awaitLeader(ctx context.Context, name lease.Name) error {
 	} else if err == nil {
 		t.Progress.Done("%s", holder)
 	}
+
 	return err
 }
 
-// verify reads the rules again: those that were to stay have their ids and addresses.
+// verify reads the rules again, and returns an error if a rule that should have been kept no longer exists.
 func (t *Taker) verify(ctx context.Context) error {
 	have, err := t.Cloud.Client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.Plan.project})
 	if err != nil {
@@ -314,6 +339,7 @@ func (t *Taker) verify(ctx context.Context) error {
 	}
 
 	t.Progress.Step("Rules and addresses")
+
 	kept := 0
 	var lost []string
 	for _, s := range t.Plan.Services {
@@ -322,7 +348,7 @@ func (t *Taker) verify(ctx context.Context) error {
 				return r.ID == id && r.PublicIP != ""
 			}) {
 				kept++
-			} else if len(s.needs(false)) == 0 { // nobody agreed to a change
+			} else if len(s.needs(false)) == 0 { // the plan of the Service has no change that would explain it
 				lost = append(lost, fmt.Sprintf("%s of Service %s", id, s.Service))
 			}
 		}
@@ -336,9 +362,10 @@ func (t *Taker) verify(ctx context.Context) error {
 	return nil
 }
 
-// start gives an old controller its Pods back and waits until it works.
+// start starts an old controller again, and waits until it works.
 func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 	t.Progress.Step("Starting %s", old)
+
 	spec := fmt.Sprintf(`{"replicas":%d}`, old.Wanted)
 	if old.Kind == "DaemonSet" {
 		spec = fmt.Sprintf(`{"template":{"spec":{"nodeSelector":{%q:null}}}}`, family.StoppedSelector)
@@ -350,13 +377,14 @@ func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 		return err
 	}
 
-	// Without an election only a Pod that is ready tells that it works.
+	// A controller without leader election works as soon as one of its Pods is ready.
 	ready, err := poll.Until(ctx, t.Clock, interval, stopTimeout, func() (bool, error) {
 		f, err := family.Find(ctx, t.Cluster.Kube, t.Clock, t.Release, t.Cluster.Namespace)
-		return err == nil &&
-			slices.ContainsFunc(f.Predecessors,
-				func(x family.Predecessor) bool { return x.String() == old.String() && x.Ready > 0 }), err
+		return err == nil && slices.ContainsFunc(f.Predecessors, func(x family.Predecessor) bool {
+			return x.String() == old.String() && x.Ready > 0
+		}), err
 	})
+
 	if err == nil && !ready {
 		err = fmt.Errorf("no Pod of %s is ready after %s", old, stopTimeout)
 	}
@@ -378,16 +406,17 @@ func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 	return err
 }
 
-// patch changes a workload, if it is there.
+// patch patches a workload. It is no error if the workload does not exist.
 func (t *Taker) patch(ctx context.Context, p *family.Predecessor, body string) error {
 	err := rollout.Patch(ctx, t.Cluster.Kube, p.Kind, p.Namespace, p.Name, []byte(body))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("changing %s: %w", p, err)
 	}
+
 	return nil
 }
 
-// markKept ends the takeover: later ones find no other controller.
+// markKept marks the old workloads as kept, so that a later takeover does not find them as other controllers.
 func (t *Taker) markKept(ctx context.Context) error {
 	for _, predecessor := range t.Plan.Predecessors {
 		if err := t.patch(ctx, &predecessor,
@@ -398,9 +427,9 @@ func (t *Taker) markKept(ctx context.Context) error {
 	return nil
 }
 
-// adopt marks the addresses that the old controller acquired as csccm's. CloudStack is asked again: since the plan
-// others may have got rules on them. The old workload keeps their ids, for an undo. A role that may not tag leaves them
-// as they are.
+// adopt tags the addresses that the old controller acquired as csccm's. It reads CloudStack again, because somebody
+// may have added other rules to an address since the plan was made. It records the ids of the addresses on the old
+// workload, for an undo. If the role may not tag, it warns and leaves the addresses as they are.
 func (t *Taker) adopt(ctx context.Context) error {
 	services := t.Plan.adopting()
 	if len(services) == 0 || t.Adopt == "no" {
@@ -413,11 +442,10 @@ func (t *Taker) adopt(ctx context.Context) error {
 	}
 
 	var ids []string
-	items := slices.DeleteFunc(t.Plan.openAddresses(now.Cloud, now.Services, &rules.Plan{}),
-		func(it addresses.Item) bool {
-			return !it.Undoubted() || !slices.Contains(services, it.Service)
-		})
-
+	items := slices.DeleteFunc(
+		t.Plan.openAddresses(now.Cloud, now.Services, &rules.Plan{}),
+		func(it addresses.Item) bool { return !it.Undoubted() || !slices.Contains(services, it.Service) },
+	)
 	for _, item := range items {
 		ids = append(ids, item.AddressID)
 	}
@@ -440,7 +468,7 @@ func (t *Taker) adopt(ctx context.Context) error {
 	return nil
 }
 
-// unadopt takes the marks away that a takeover made.
+// unadopt removes the tags that a takeover set on addresses.
 func (t *Taker) unadopt(ctx context.Context) error {
 	for _, a := range t.Plan.Adopted {
 		t.Progress.Step("Taking csccm's mark from address %s", a.Address)
@@ -451,27 +479,29 @@ func (t *Taker) unadopt(ctx context.Context) error {
 	return nil
 }
 
-// tagged ends the step of a call about tags. A role that does not allow it is a warning: traffic does not depend on
-// tags.
+// tagged returns the error of a call about tags. If the role does not allow the call, it only warns, because traffic
+// does not depend on tags.
 func (t *Taker) tagged(err error, later string) error {
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		t.Progress.Warn("%v; later: %s, with the keys of a user who may", err, later)
 		return nil
 	}
+
 	return err
 }
 
-// BeforeAnnotation keeps on a Service what a takeover changes of it, as it was before.
+// BeforeAnnotation records on a Service, before a takeover changes them, the names of its rules and its annotations.
 const BeforeAnnotation = "csccm.io/before-takeover"
 
-// record keeps on each Service what was, and sets the annotations that keep the current state, in one patch. The old
-// controllers do not heed these values, so nothing happens before the new one leads.
+// record writes BeforeAnnotation and the pins on each Service, in one patch. The old controllers ignore the values of
+// the pins, so nothing changes until the new controller leads.
 func (t *Taker) record(ctx context.Context) error {
 	if err := t.check(); err != nil {
 		return err
 	}
 
 	t.Progress.Step("Record of what was")
+
 	pins := map[string]map[string]string{}
 	for _, s := range t.Plan.Services {
 		if Named(t.Pin, s.Service) && len(s.pins()) > 0 {

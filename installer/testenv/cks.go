@@ -15,8 +15,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// cksWorld is a CloudStack in which Owner can create clusters: two offerings that are large enough, one that is not,
-// and a network to bring along.
+// cksWorld is a CloudStack in which Owner can create clusters. It has two offerings that are large enough for nodes,
+// one that is too small, and a network that exists before the clusters.
 const cksWorld = `
 settings: {endpoint.url: "http://192.0.2.1:8080/client/api"}
 zones: [{name: zone-1, publicRanges: [203.0.113.10-203.0.113.60]}, {name: zone-2, publicRanges: [203.0.113.100-203.0.113.110]}]
@@ -31,14 +31,14 @@ networks:
   - {name: own-net, account: k8s, cidr: 10.1.2.0/24, offering: DefaultNetworkOfferingforKubernetesService}
 `
 
-// NewCKS starts a CloudStack with CloudStack Kubernetes Service, its versions 1.33.1, 1.33.4 and 1.34.0, and no
-// cluster.
+// NewCKS starts a CloudStack with CloudStack Kubernetes Service, the Kubernetes versions 1.33.1, 1.33.4 and 1.34.0, and
+// no cluster.
 func NewCKS(t *testing.T) *Cloud {
 	t.Helper()
 	return NewCloud(t, CKSWorld(t))
 }
 
-// CKSWorld is the world of NewCKS.
+// CKSWorld returns the world of NewCKS.
 func CKSWorld(t *testing.T) *simulator.World {
 	t.Helper()
 	world, err := simulator.LoadWorld(strings.NewReader(cksWorld))
@@ -49,7 +49,7 @@ func CKSWorld(t *testing.T) *simulator.World {
 	return world
 }
 
-// Named returns the one of a list that has a name.
+// Named returns the element of a list that has a name.
 func Named[T any](t *testing.T, all []T, want string, name func(T) string) T {
 	t.Helper()
 	i := slices.IndexFunc(all, func(v T) bool { return name(v) == want })
@@ -57,7 +57,7 @@ func Named[T any](t *testing.T, all []T, want string, name func(T) string) T {
 	return all[i]
 }
 
-// ClusterRequest asks for a cluster of one control node and two workers with version 1.33.1.
+// ClusterRequest returns a request for a cluster with one control node, two workers and version 1.33.1.
 func (c *Cloud) ClusterRequest(t *testing.T, name string) cloudapi.CreateClusterRequest {
 	t.Helper()
 	api := c.Client(t, "")
@@ -68,14 +68,16 @@ func (c *Cloud) ClusterRequest(t *testing.T, name string) cloudapi.CreateCluster
 	zones, err := api.ListZones(t.Context())
 	require.NoError(t, err)
 	return cloudapi.CreateClusterRequest{
-		Name: name, ControlNodes: 1, Size: 2,
-		ZoneID:     Named(t, zones, "zone-1", func(z cloudstack.Zone) string { return z.Name }).ID,
-		VersionID:  Named(t, versions, "1.33.1", func(v cloudapi.KubernetesVersion) string { return v.Semantic }).ID,
-		OfferingID: Named(t, offerings, "node", func(o cloudapi.ServiceOffering) string { return o.Name }).ID,
+		Name:         name,
+		ControlNodes: 1,
+		Size:         2,
+		ZoneID:       Named(t, zones, "zone-1", func(z cloudstack.Zone) string { return z.Name }).ID,
+		VersionID:    Named(t, versions, "1.33.1", func(v cloudapi.KubernetesVersion) string { return v.Semantic }).ID,
+		OfferingID:   Named(t, offerings, "node", func(o cloudapi.ServiceOffering) string { return o.Name }).ID,
 	}
 }
 
-// Cluster creates a cluster, and returns it as it is then.
+// Cluster creates a cluster, waits for the job, and returns the cluster. change may modify the request.
 func (c *Cloud) Cluster(
 	t *testing.T, name string, change func(*cloudapi.CreateClusterRequest),
 ) *cloudapi.KubernetesCluster {
@@ -93,8 +95,8 @@ func (c *Cloud) Cluster(
 	return k
 }
 
-// Supplied creates cluster demo in network own-net, which was there before, with an address and a rule of Service
-// default/web.
+// Supplied creates the cluster demo in the existing network own-net, with a public address and a rule for the Service
+// default/web. It returns the address.
 func (c *Cloud) Supplied(t *testing.T) (address string) {
 	t.Helper()
 	api := c.Client(t, "")
@@ -111,7 +113,8 @@ func (c *Cloud) Supplied(t *testing.T) (address string) {
 		NetworkID:   k.NetworkID,
 		PublicPort:  80,
 		PrivatePort: 30080,
-		Protocol:    "tcp", Algorithm: "roundrobin",
+		Protocol:    "tcp",
+		Algorithm:   "roundrobin",
 	})
 	require.NoError(t, err)
 	for _, job := range []string{ip.JobID, rule.JobID} {

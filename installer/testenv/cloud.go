@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// Owner is the user of the example world whose account has the nodes' VMs.
+// Owner is the user in the example world whose account owns the VMs of the nodes.
 const Owner = "k8s-owner"
 
 // Cloud is a simulated CloudStack behind HTTP.
@@ -26,20 +26,22 @@ type Cloud struct {
 	URL string // of the API
 }
 
-// NewCloud starts a CloudStack; a nil world is the example.
+// NewCloud starts a simulated CloudStack; nil means the example world.
 func NewCloud(t *testing.T, world *simulator.World) *Cloud {
 	t.Helper()
 	if world == nil {
 		world = simulator.ExampleWorld()
 	}
+
 	sim, err := simulator.New(simulator.Options{World: world})
 	require.NoError(t, err)
+
 	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(func() { server.Close(); sim.Close() })
 	return &Cloud{sim, server.URL + "/client/api"}
 }
 
-// Left starts the CloudStack of a cluster as another provider left it.
+// Left starts a simulated CloudStack in a recorded state that another provider left.
 func Left(t *testing.T, state string) (*Cloud, *leftby.State) {
 	t.Helper()
 	s, err := leftby.Load(state)
@@ -49,21 +51,23 @@ func Left(t *testing.T, state string) (*Cloud, *leftby.State) {
 	return NewCloud(t, world), s
 }
 
-// Config is the configuration of a user, Owner if it is "".
+// Config returns the configuration of a user; "" means Owner.
 func (c *Cloud) Config(t *testing.T, user string) *cloudstack.Config {
 	t.Helper()
 	if user == "" {
 		user = Owner
 	}
+
 	config := cloudconfig.Default()
-	config.APIURL, config.RateLimit = c.URL, 0 // tests count calls
+	config.APIURL, config.RateLimit = c.URL, 0 // no limit, because tests count calls
+
 	var found bool
 	config.APIKey, config.SecretKey, found = c.Keys(user)
 	require.True(t, found)
 	return &config
 }
 
-// Client is CloudStack with the keys of a user.
+// Client returns a client with the keys of a user; "" means Owner.
 func (c *Cloud) Client(t *testing.T, user string) *cloudapi.Client {
 	t.Helper()
 	client, err := cloudapi.NewClient(c.Config(t, user))
@@ -72,7 +76,7 @@ func (c *Cloud) Client(t *testing.T, user string) *cloudapi.Client {
 	return client
 }
 
-// Admin is the session of an administrator.
+// Admin returns a client with the session of an administrator.
 func (c *Cloud) Admin(t *testing.T) *cloudapi.Client {
 	t.Helper()
 	client, err := cloudapi.Login(t.Context(), c.Config(t, "admin"), "admin", "password", "ROOT")
@@ -91,5 +95,6 @@ func (c *Cloud) HandedOver(t *testing.T, user string) (addresses []string) {
 			addresses = append(addresses, a.Address)
 		}
 	}
+
 	return addresses
 }

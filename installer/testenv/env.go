@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testenv is the environment of the installer's tests: a simulated CloudStack, a fake cluster with a fake Helm,
-// and the environment of a command whose output is kept.
+// Package testenv provides the environment of the installer's tests: a simulated CloudStack, a fake cluster with a fake
+// Helm, and a command environment that captures the output.
 package testenv
 
 import (
@@ -30,38 +30,38 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
-// Namespace is where the release is.
+// Namespace is the namespace of the release.
 const Namespace = "kube-system"
 
-// Labels are those of the release's Pods and workloads.
+// Labels are the labels of the Pods and workloads of the release.
 var Labels = map[string]string{
 	"app.kubernetes.io/name":     "cloudstack-ccm",
 	"app.kubernetes.io/instance": cluster.DefaultRelease,
 }
 
-// Env is a command's environment with --yes and without a terminal.
+// Env is the environment of a command with --yes and without a terminal.
 type Env struct {
 	*engine.Env
 	Kube           *fakekube.Clientset
 	Time           *stepclock.Clock
 	Releases       *Helm
 	Stdout, Stderr bytes.Buffer
-	// Poll is what happens while a command waits; nil = nothing.
+	// Poll is called at each poll of a command that waits; it may be nil.
 	Poll func()
 }
 
-// KubeSystem is the namespace whose UID is the id of a cluster that has no other.
+// KubeSystem returns the namespace kube-system. Its UID is the default cluster id.
 func KubeSystem() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "the-cluster"}}
 }
 
-// New returns the environment of a cluster with these objects and KubeSystem.
+// New returns an environment whose cluster has these objects and KubeSystem.
 func New(t *testing.T, objects ...runtime.Object) *Env {
 	t.Helper()
 	return NewIn(t, KubeSystem().UID, objects...)
 }
 
-// NewIn is New for a cluster of its own.
+// NewIn is like New, but gives kube-system another UID, for a second cluster.
 func NewIn(t *testing.T, uid types.UID, objects ...runtime.Object) *Env {
 	t.Helper()
 	system := KubeSystem()
@@ -70,6 +70,7 @@ func NewIn(t *testing.T, uid types.UID, objects ...runtime.Object) *Env {
 	discovery, ok := e.Kube.Discovery().(*discoveryfake.FakeDiscovery)
 	require.True(t, ok)
 	discovery.FakedServerVersion = &version.Info{GitVersion: KubeVersion, Major: "1", Minor: "37"}
+
 	e.Time = stepclock.New(func() {
 		if e.Poll != nil {
 			e.Poll()
@@ -93,16 +94,16 @@ func NewIn(t *testing.T, uid types.UID, objects ...runtime.Object) *Env {
 	return e
 }
 
-// Answers puts somebody at the terminal, who gives these answers.
+// Answers makes the environment interactive; questions get these answers.
 func (e *Env) Answers(lines ...string) {
 	e.Yes, e.Interactive = false, true
 	e.Prompt = prompt.NewLines(strings.NewReader(strings.Join(lines, "\n")+"\n"), &e.Stderr)
 }
 
-// Said is everything that the command has printed.
+// Said returns everything that the command has printed.
 func (e *Env) Said() string { return e.Stdout.String() + e.Stderr.String() }
 
-// Secret returns the data of a Secret of the release's namespace; nil if there is none.
+// Secret returns the data of a Secret in the namespace of the release; nil if there is none.
 func (e *Env) Secret(t *testing.T, name string) map[string][]byte {
 	t.Helper()
 	s, err := e.Kube.CoreV1().Secrets(Namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -112,7 +113,7 @@ func (e *Env) Secret(t *testing.T, name string) map[string][]byte {
 	return s.Data
 }
 
-// ReadyPod is a Pod of the release.
+// ReadyPod returns a Pod of the release that is ready.
 func ReadyPod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: Labels},
@@ -123,7 +124,7 @@ func ReadyPod(name string) *corev1.Pod {
 	}
 }
 
-// Lease is the controller's lease, which stays fresh.
+// Lease returns the lease of the controller, which does not expire during a test.
 func Lease(holder string) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(time.Now().AddDate(1, 0, 0))
 	return &coordinationv1.Lease{
@@ -132,15 +133,17 @@ func Lease(holder string) *coordinationv1.Lease {
 	}
 }
 
-// RequireRefusal checks the text, the remedy and the exit code of an error. An error without a code of its own ends
-// with 1.
+// RequireRefusal checks the text, the remedy and the exit code of an error. The exit code of an error without an
+// ExitCode method is 1.
 func RequireRefusal(t *testing.T, err error, says, fix string, code int) {
 	t.Helper()
 	require.ErrorContains(t, err, says)
+
 	var remedied interface{ Remedy() string }
 	require.ErrorAs(t, err, &remedied)
 	require.NotEmpty(t, remedied.Remedy())
 	require.Contains(t, remedied.Remedy(), fix)
+
 	var coder interface{ ExitCode() int }
 	if code != report.ExitFailure {
 		require.ErrorAs(t, err, &coder)

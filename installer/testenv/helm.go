@@ -17,17 +17,17 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
-// KubeVersion is the version of the cluster.
+// KubeVersion is the version of the fake cluster.
 const KubeVersion = "v1.37.1"
 
-// Helm keeps one release in memory.
+// Helm is a fake that stores one release in memory.
 type Helm struct {
 	Kept    []helm.Release // newest first
-	Applied int
-	Err     error    // of Apply
-	Render  bool     // manifests are those of the chart, not only its version and values
-	Tests   []string // manifests of the chart's tests
-	// Changed makes of a release what Helm would make in the cluster; the release is nil after Uninstall.
+	Applied int            // number of calls of Apply
+	Err     error          // error that Apply returns
+	Render  bool           // render the chart; otherwise a manifest is only the chart's version and values
+	Tests   []string       // manifests of the chart's tests
+	// Changed changes the cluster as Helm would for a release; the release is nil after Uninstall.
 	Changed func(ctx context.Context, r *helm.Release) error
 }
 
@@ -84,7 +84,7 @@ func (h *Helm) NeverRan(_ context.Context, _ string, revision int) error {
 	return nil
 }
 
-// push adds a revision. One whose objects could not be made has failed.
+// push adds a revision, whose status is failed if Changed returns an error.
 func (h *Helm) push(ctx context.Context, r helm.Release) (*helm.Release, error) {
 	r.Revision, r.Status, r.NeverRan = 1, "deployed", false
 	if was := h.Release(); was != nil {
@@ -121,22 +121,30 @@ func (h *Helm) Uninstall(ctx context.Context, _ string) error {
 // Template implements engine.Helm.
 func (h *Helm) Template(ctx context.Context, r helm.ApplyRequest) (string, error) {
 	if h.Render {
-		return helm.Template(ctx, Namespace,
-			helm.ApplyRequest{Name: r.Name, Chart: r.Chart, Values: r.Values, KubeVersion: KubeVersion, Tests: r.Tests})
+		return helm.Template(ctx, Namespace, helm.ApplyRequest{
+			Name:        r.Name,
+			Chart:       r.Chart,
+			Values:      r.Values,
+			KubeVersion: KubeVersion,
+			Tests:       r.Tests,
+		})
 	}
+
 	values := r.Values
 	if len(values) == 0 {
 		values = map[string]any{}
 	}
+
 	body, err := json.Marshal(values)
 	manifest := "manifest " + r.Chart.Version() + string(body)
 	if r.Tests {
 		manifest = strings.Join(append([]string{manifest}, h.Tests...), "\n---\n")
 	}
+
 	return manifest, err
 }
 
-// Deployment is the release's Deployment, whose Pods are available.
+// Deployment returns the Deployment of the release, with all Pods available.
 func Deployment(replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
@@ -145,14 +153,17 @@ func Deployment(replicas int32) *appsv1.Deployment {
 			Labels:     Labels,
 			Generation: 1,
 		},
+
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: Labels},
+			Replicas: ptr.To(replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: Labels},
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				Containers: []corev1.Container{
 					{Name: "cloud-controller-manager", Args: []string{"--leader-elect=true"}},
 				},
 			}},
 		},
+
 		Status: appsv1.DeploymentStatus{
 			ObservedGeneration: 1,
 			Replicas:           replicas,

@@ -15,22 +15,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// source is a Go module with CustomResourceDefinitions, all of them under the Apache License 2.0.
+// source is a Go module with CustomResourceDefinitions. All sources have the Apache License 2.0.
 type source struct {
 	module, file string   // file is the name of the output file
 	definitions  []string // files of the module
-	// without status and versions that are not served, and without rules in CEL unless rules is set
+	// reduced removes the status, versions that are not served and, unless rules is set, CEL rules.
 	reduced bool
-	rules   bool // for an API server, which evaluates rules in CEL
-	// types is the folder of Go types from which controller-gen generates the definitions, for a module that does not
-	// hold them.
+	rules   bool // keep CEL rules, for use with an API server, which evaluates them
+	// types is the folder of the Go types from which controller-gen generates the definitions, for modules that do not
+	// contain the definitions.
 	types string
 }
 
-// generator generates CustomResourceDefinitions from Go types, as Flux does for its releases.
+// generator generates CustomResourceDefinitions from Go types. Flux uses it for its releases too.
 const generator = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.20.1"
 
-// sources are what the chart, the pages of docs/clusters and docs/examples use, by a short name.
+// sources are the modules whose kinds the chart, docs/clusters and docs/examples use, by a short name.
 var sources = map[string]source{
 	"prometheus-operator": {
 		module: "github.com/prometheus-operator/prometheus-operator",
@@ -90,6 +90,7 @@ func (s source) write(ctx context.Context, dir, version string) error {
 	}
 
 	var out bytes.Buffer
+
 	less := "without descriptions"
 	if s.reduced {
 		less += " and status"
@@ -105,6 +106,7 @@ func (s source) write(ctx context.Context, dir, version string) error {
 		if err != nil {
 			return err
 		}
+
 		fmt.Fprintf(&out, "---\n%s", definition)
 	}
 
@@ -124,14 +126,15 @@ func (s source) read(ctx context.Context, folder string) (all [][]byte, err erro
 			return nil, err
 		}
 		defer func() { _ = os.RemoveAll(generated) }()
+
 		//nolint:gosec // constants
 		cmd := exec.CommandContext(ctx, "go", "run", generator, "crd", "paths=./"+s.types,
 			"output:crd:dir="+generated)
-		// its go.mod resolves the types' imports
-		cmd.Dir = folder
+		cmd.Dir = folder // its go.mod resolves the imports of the types
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("generate the definitions of %s: %w: %s", s.module, err, bytes.TrimSpace(out))
 		}
+
 		if files, err = filepath.Glob(filepath.Join(generated, "*.yaml")); err != nil {
 			return nil, err
 		}
@@ -148,13 +151,14 @@ func (s source) read(ctx context.Context, folder string) (all [][]byte, err erro
 	return all, nil
 }
 
-// less removes the descriptions from a CustomResourceDefinition: they are more than half of the file and do not affect
-// validation.
+// less removes the descriptions from a CustomResourceDefinition, because they are more than half of the file and do not
+// affect validation. For a reduced source it removes more.
 func (s source) less(raw []byte) ([]byte, error) {
 	var object map[string]any
 	if err := yaml.Unmarshal(raw, &object); err != nil {
 		return nil, err
 	}
+
 	strip(object)
 	if s.reduced {
 		withoutStatus(object)
@@ -162,9 +166,11 @@ func (s source) less(raw []byte) ([]byte, error) {
 			withoutRules(object)
 		}
 	}
+
 	return yaml.Marshal(object)
 }
 
+// strip removes all descriptions below a value.
 func strip(value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -182,13 +188,14 @@ func strip(value any) {
 	}
 }
 
-// withoutStatus removes what manifests do not contain: versions that are not served, the status, and columns.
+// withoutStatus removes what manifests do not use: versions that are not served, the status and printer columns.
 func withoutStatus(definition map[string]any) {
 	spec, _ := definition["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
 	versions = slices.DeleteFunc(versions,
 		func(v any) bool { version, _ := v.(map[string]any); return version["served"] == false })
 	spec["versions"] = versions
+
 	for _, v := range versions {
 		version, _ := v.(map[string]any)
 		delete(version, "additionalPrinterColumns")
@@ -199,7 +206,7 @@ func withoutStatus(definition map[string]any) {
 	}
 }
 
-// withoutRules removes rules in CEL, which a JSON schema cannot express.
+// withoutRules removes CEL rules, which a JSON schema cannot express.
 func withoutRules(value any) {
 	switch v := value.(type) {
 	case map[string]any:

@@ -1,12 +1,16 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each supported minor version of
-// Kubernetes, from the OpenAPI documents in the Go module of Kubernetes. From their modules it also writes the
-// CustomResourceDefinitions of the Prometheus operator, which the chart uses, and those of Cluster API and of Rancher's
-// Helm controller, which the pages of docs/clusters use, and those of Argo CD, Flux, Gateway API and Envoy Gateway,
-// which docs/examples use. It needs the Go module proxy, so "make generate" does not run it; run it when support for a
-// version is added or dropped:
+// Command apischemas writes JSON schemas of the Kubernetes kinds that the chart uses, one file for each supported minor
+// version, from the OpenAPI documents in the Go module of Kubernetes. From other Go modules it writes the
+// CustomResourceDefinitions of
+//
+//   - the Prometheus operator, which the chart uses,
+//   - Cluster API and Rancher's Helm controller, which docs/clusters uses,
+//   - Argo CD, Flux, Gateway API and Envoy Gateway, which docs/examples uses.
+//
+// It needs the Go module proxy, so "make generate" does not run it. Run it when support for a version is added or
+// dropped:
 //
 //	go run ./charts/internal/apischemas charts/testdata/apischemas v1.33.13 v1.34.4 v1.35.4 v1.36.3 v1.37.1 \
 //	  prometheus-operator@v0.85.0 cluster-api@v1.14.2 helm-controller@v0.17.9 \
@@ -47,9 +51,11 @@ func run(ctx context.Context, args []string) error {
 			if !known {
 				return fmt.Errorf("no module is called %s here", name)
 			}
+
 			if err := s.write(ctx, args[0], of); err != nil {
 				return err
 			}
+
 			continue
 		}
 
@@ -86,6 +92,7 @@ func download(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("download %s: %w: %s", name, err, bytes.TrimSpace(out))
 	}
+
 	var module struct{ Dir string }
 	return module.Dir, errors.Join(json.Unmarshal(out, &module))
 }

@@ -31,6 +31,7 @@ const refPrefix = "#/components/schemas/"
 // schemas holds the schemas of the OpenAPI documents by name.
 type schemas map[string]map[string]any
 
+// read reads the schemas of all groups.
 func read(documents fs.FS) (schemas, error) {
 	all := schemas{}
 	for _, group := range groups {
@@ -38,16 +39,19 @@ func read(documents fs.FS) (schemas, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		var doc struct {
 			Components struct{ Schemas schemas }
 		}
 		if err := json.Unmarshal(raw, &doc); err != nil {
 			return nil, fmt.Errorf("%s: %w", group, err)
 		}
+
 		for name, schema := range doc.Components.Schemas {
 			all[name] = schema
 		}
 	}
+
 	return all, nil
 }
 
@@ -59,9 +63,9 @@ type Reduced struct {
 	Defs  map[string]any    `json:"$defs"`
 }
 
-// reduced returns the schemas of the kinds that the chart uses and of the types that they reference. Unknown fields
-// are forbidden, as with the API server's strict field validation. Descriptions, and status, which a manifest does not
-// set, are omitted.
+// reduced returns the schemas of the kinds that the chart uses and of the types that they reference. The schemas forbid
+// unknown fields, like strict field validation in the API server. They omit descriptions, and the status, which
+// manifests do not set.
 func (s schemas) reduced(version string) Reduced {
 	out := Reduced{Version: version, Kinds: map[string]string{}, Defs: map[string]any{}}
 	var todo []string
@@ -82,6 +86,7 @@ func (s schemas) reduced(version string) Reduced {
 		if _, done := out.Defs[name]; done {
 			continue
 		}
+
 		schema, refs := reduce(s[name])
 		out.Defs[name] = schema
 		todo = append(todo, refs...)
@@ -90,6 +95,7 @@ func (s schemas) reduced(version string) Reduced {
 	return out
 }
 
+// gvks returns the kinds of a schema, such as "apps/v1 Deployment".
 func gvks(schema map[string]any) (out []string) {
 	list, _ := schema["x-kubernetes-group-version-kind"].([]any)
 	for _, entry := range list {
@@ -109,6 +115,7 @@ func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 		if !ok {
 			return value
 		}
+
 		reduced, more := reduce(inner)
 		refs = append(refs, more...)
 		return reduced
@@ -118,6 +125,7 @@ func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 		switch key {
 		case "type", "enum", "required":
 			kept[key] = value
+
 		case "$ref":
 			//nolint:forcetypeassert // a schema of another form has to stop the generator
 			name := strings.TrimPrefix(value.(string), refPrefix)
@@ -126,6 +134,7 @@ func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 
 		case "items", "additionalProperties":
 			kept[key] = below(value)
+
 		case "properties":
 			properties := map[string]any{}
 			//nolint:forcetypeassert // a schema of another form has to stop the generator

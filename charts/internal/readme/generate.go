@@ -87,7 +87,7 @@ func Sections(raw []byte) ([]Section, error) {
 		return nil, errors.New("want a mapping")
 	}
 
-	// Find sections by line number: to which node the YAML parser attaches a comment depends on blank lines.
+	// Find sections by line number, because blank lines influence to which node the YAML parser attaches a comment.
 	type mark struct {
 		line  int
 		title string
@@ -122,6 +122,7 @@ func Sections(raw []byte) ([]Section, error) {
 			errs = append(errs, fmt.Errorf("%s is before the first section", top[i].Value))
 			continue
 		}
+
 		values, err := leaves("", top[i], top[i+1])
 		if err != nil {
 			errs = append(errs, err)
@@ -140,6 +141,7 @@ func leaves(prefix string, key, value *yaml.Node) ([]Value, error) {
 		if value.Kind != yaml.MappingNode || len(value.Content) == 0 {
 			return nil, fmt.Errorf(`%s (line %d) has no comment that starts with "# --"`, path, key.Line)
 		}
+
 		var all []Value
 		var errs []error
 		for i := 0; i < len(value.Content); i += 2 {
@@ -147,6 +149,7 @@ func leaves(prefix string, key, value *yaml.Node) ([]Value, error) {
 			all = append(all, below...)
 			errs = append(errs, err)
 		}
+
 		return all, errors.Join(errs...)
 	}
 
@@ -179,9 +182,11 @@ func description(comment string) (string, bool) {
 	if !found {
 		return "", false
 	}
+
 	var words []string
 	for _, line := range strings.Split(text, "\n") {
 		words = append(words, strings.TrimSpace(strings.TrimLeft(line, "#")))
 	}
+
 	return strings.Join(words, " "), true
 }

@@ -28,17 +28,21 @@ func run(args []string, check bool) error {
 	if len(args) != 1 {
 		return errors.New("want one argument: the chart's directory")
 	}
+
 	want, err := Generate(os.DirFS(args[0]))
 	if err != nil {
 		return err
 	}
+
 	file := filepath.Join(args[0], "README.md")
 	if !check {
 		return os.WriteFile(file, want, 0o644) //nolint:gosec // a public file
 	}
+
 	have, err := os.ReadFile(file)
 	if err == nil && !bytes.Equal(have, want) {
 		err = fmt.Errorf("%s is not up to date: run go generate ./charts", file)
 	}
+
 	return err
 }

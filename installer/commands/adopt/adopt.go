@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adopt hands addresses over to the controller: from then on it releases them with their Services.
+// Package adopt tags public IP addresses for the controller, which then releases them when their Services are deleted.
 package adopt
 
 import (
@@ -20,7 +20,8 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// Run hands over the addresses of the named Services, or of those whose address Apache's provider says it acquired.
+// Run tags the addresses of the named Services. Without names it tags the addresses that, by the annotations of their
+// Services, Apache's provider acquired.
 func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.Selection) error {
 	facts, classes, err := read(ctx, e, cs)
 	if err != nil {
@@ -48,6 +49,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 					}
 					return report.Errorf(fix, "tag %s: %w", &it, err)
 				}
+
 				e.Note("%s", &it)
 				return nil
 			}})
@@ -55,13 +57,18 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 	}
 
 	if len(p.Changes) == 0 {
-		p.Add("adopt",
+		p.Add(
+			"adopt",
 			"nothing: no Service says that another provider acquired its address. Name Services to hand theirs over.",
-			nil)
+			nil,
+		)
 	}
 
 	err = e.Run(ctx, engine.Operation{
-		Name: "adopt", What: "hand over " + report.Count(len(steps), "address"), Plan: p, Steps: steps,
+		Name:     "adopt",
+		What:     "hand over " + report.Count(len(steps), "address"),
+		Plan:     p,
+		Steps:    steps,
 		Question: prompt.Question{Help: "The controller releases them when their Services are deleted."},
 	})
 	if err == nil && refused {
@@ -71,19 +78,24 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 	return err
 }
 
+// read reads the addresses in CloudStack and the Services, and returns the controller's load balancer classes.
 func read(ctx context.Context, e *engine.Env, cs *access.Cloud) (*addresses.Facts, service.Classes, error) {
 	_, settings, err := planner.PreviewerOf(ctx, e.Cluster, cs, e.Release, "")
 	services := cluster.Services(ctx, &err, e.Cluster.Kube)
+
 	project := ""
 	if err == nil {
 		project, err = cs.Project(ctx)
 	}
+
 	if err != nil {
 		return nil, settings.Classes, err
 	}
+
 	f, err := addresses.Read(ctx, cs.Client, project)
 	if err == nil {
 		f.ClusterIDs, f.Services = append([]string{settings.ClusterID}, cs.Config.FormerClusterIDs...), services
 	}
+
 	return f, settings.Classes, err
 }

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundle gathers what somebody else needs to understand a cluster's trouble into one archive, and
-// leaves out everything that is not on its list.
+// Package bundle collects what another person needs to diagnose a cluster into one archive. It takes only what is on
+// its list, and removes secrets, names and addresses.
 package bundle
 
 import (
@@ -40,15 +40,17 @@ type File struct {
 	Body []byte
 }
 
-// Folder is the directory inside the archive.
+// Folder returns the name of the directory inside the archive.
 func Folder(at time.Time) string { return "csccm-support-" + at.UTC().Format("20060102-150405") }
 
-// Files makes the content of a bundle, index.html first. keepNames leaves names and addresses readable; secrets go in
-// any case.
+// Files returns the content of a bundle, index.html first. keepNames leaves names and addresses readable. Secrets are
+// always removed.
 func Files(checks check.Report, f *check.Facts, keepNames bool) ([]File, error) {
 	r := newRedactor([]string{f.Config.APIKey, f.Config.SecretKey}, keepNames)
 	learnNames(r, f)
-	var shown struct { // as redacted
+
+	// The HTML page and the text are made from the redacted values.
+	var shown struct {
 		status   status.Status
 		snapshot model.Snapshot
 	}
@@ -58,28 +60,35 @@ func Files(checks check.Report, f *check.Facts, keepNames bool) ([]File, error) 
 		name      string
 		value, to any
 	}{
-		{"report.json", checks, nil}, {"status.json", status.New(checks, f), &shown.status},
-		{"snapshot.json", snapshot(checks, f), &shown.snapshot}, {"controllers.json", f.Controllers, nil},
-		{"pods.json", podEntries(f), nil}, {"revisions.json", f.Records, nil},
+		{"report.json", checks, nil},
+		{"status.json", status.New(checks, f), &shown.status},
+		{"snapshot.json", snapshot(checks, f), &shown.snapshot},
+		{"controllers.json", f.Controllers, nil},
+		{"pods.json", podEntries(f), nil},
+		{"revisions.json", f.Records, nil},
 	} {
 		clean, err := r.value(part.value)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)
 		}
+
 		raw, err := json.MarshalIndent(clean, "", "  ")
 		if err == nil && part.to != nil {
 			err = json.Unmarshal(raw, part.to)
 		}
+
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)
 		}
+
 		files = append(files, File{part.name, append(raw, '\n')})
 	}
 
 	for i, l := range f.Logs {
-		files = append(files,
-			File{fmt.Sprintf("log-%d.txt", i+1),
-				[]byte("log of Pod " + terminal.Line(r.text(l.Pod)) + "\n" + r.text(logText(l.Lines)))})
+		files = append(files, File{
+			fmt.Sprintf("log-%d.txt", i+1),
+			[]byte("log of Pod " + terminal.Line(r.text(l.Pod)) + "\n" + r.text(logText(l.Lines))),
+		})
 	}
 
 	var index, text bytes.Buffer
@@ -87,10 +96,12 @@ func Files(checks check.Report, f *check.Facts, keepNames bool) ([]File, error) 
 		return nil, fmt.Errorf("index.html: %w", err)
 	}
 
-	_ = shown.status.WriteText(&text, report.Style{Unicode: true, Width: 120}, true) // into memory
+	_ = shown.status.WriteText(&text, report.Style{Unicode: true, Width: 120}, true) // a bytes.Buffer never fails
+
 	files = append([]File{{"index.html", index.Bytes()}, {"status.txt", text.Bytes()}}, files...)
 	for i := range files {
-		files[i].Body = []byte(terminal.Plain(string(files[i].Body))) // somebody reads them on a terminal
+		// Remove control characters, because people print these files on a terminal.
+		files[i].Body = []byte(terminal.Plain(string(files[i].Body)))
 	}
 
 	return files, nil
@@ -102,9 +113,10 @@ func learnNames(r *redactor, f *check.Facts) {
 	r.name("node", cloudapi.Names(f.Nodes, func(n *corev1.Node) string { return n.Name })...)
 	r.name("service", cloudapi.Names(f.Services, func(s *corev1.Service) string { return s.Name })...)
 	r.name("namespace", cloudapi.Names(f.Services, func(s *corev1.Service) string { return s.Namespace })...)
+
 	if f.VMs != nil {
 		for _, vm := range f.VMs.All() {
-			r.name("node", vm.Name) // the same as the node's, most often
+			r.name("node", vm.Name) // usually the name of the Node
 			r.name("zone", vm.ZoneName)
 			r.name("account", vm.Account)
 			r.name("network", cloudapi.Names(vm.NICs, func(n *cloudstack.NIC) string { return n.NetworkName })...)
@@ -114,10 +126,11 @@ func learnNames(r *redactor, f *check.Facts) {
 	learnDeleted(r, f)
 	r.name("node", cloudapi.Names(f.Forwards, func(p *cloudstack.PortForwarding) string { return p.VMName })...)
 	r.name("network", cloudapi.Names(f.Networks, func(n *cloudstack.Network) string { return n.Name })...)
+
 	if o := f.Owner; o != nil {
 		r.name("user", o.Username)
 		r.name("account", o.Account)
-		r.name("domain", strings.Split(o.Domain, "/")...) // a path or the last name of it
+		r.name("domain", strings.Split(o.Domain, "/")...) // a path or only its last name
 	}
 
 	r.name("context", f.Context)
@@ -128,18 +141,18 @@ func learnNames(r *redactor, f *check.Facts) {
 	r.ready()
 }
 
-// deletedName is a Service, Node or VM in an Event or a log, which may be gone. The second form is that of Kubernetes'
-// cloud-node-lifecycle-controller.
+// deletedName matches the name of a Service, Node or VM in an Event or a log line; the object may no longer exist. The
+// second form is the one that the cloud-node-lifecycle-controller of Kubernetes logs.
 var deletedName = regexp.MustCompile(`(?i)\b(node|vm|service|object|key)s? \\*"([^"\\]+)|checking if (node) (\S+) (?:exists|is shutdown)`)
 
-// learnDeleted registers the names of Services and Nodes that Events, tags and logs still tell of.
+// learnDeleted registers the names of deleted Services and Nodes that Events, tags and logs still contain.
 func learnDeleted(r *redactor, f *check.Facts) {
 	var texts []string
 	for _, e := range f.Events {
 		if check.FromCloud(&e) {
-			texts = append(texts,
-				fmt.Sprintf("%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name,
-					e.Message))
+			texts = append(texts, fmt.Sprintf(
+				"%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, e.Message,
+			))
 		}
 	}
 
@@ -162,7 +175,7 @@ func learnDeleted(r *redactor, f *check.Facts) {
 	}
 }
 
-// snapshot is what csccm ui shows: index.html draws it for a browser without a network.
+// snapshot returns the data that csccm ui shows; index.html draws it offline.
 func snapshot(checks check.Report, f *check.Facts) model.Snapshot {
 	p := picture.OfInspection(f, &checks)
 	p.Title = "csccm support bundle, " + f.At.UTC().Format(time.RFC3339)
@@ -170,7 +183,7 @@ func snapshot(checks check.Report, f *check.Facts) model.Snapshot {
 	return picture.Of(&p)
 }
 
-// Write packs files into a tar.gz with one folder.
+// Write writes files as a tar.gz archive with one folder.
 func Write(w io.Writer, at time.Time, files []File) error {
 	z := gzip.NewWriter(w)
 	t := tar.NewWriter(z)
@@ -185,6 +198,7 @@ func Write(w io.Writer, at time.Time, files []File) error {
 		if err := t.WriteHeader(h); err != nil {
 			return err
 		}
+
 		if _, err := t.Write(f.Body); err != nil {
 			return err
 		}
@@ -193,10 +207,10 @@ func Write(w io.Writer, at time.Time, files []File) error {
 	return errors.Join(t.Close(), z.Close())
 }
 
-// ourAnnotations are the beginnings of the annotations that the controller reads and writes.
+// ourAnnotations are the prefixes of the annotations that the controller reads and writes.
 var ourAnnotations = []string{"service.beta.kubernetes.io/cloudstack-", "csccm.io/"}
 
-// listedServices are the Services with what may leave the cluster of them.
+// listedServices returns copies of the Services with our annotations only, and without source ranges.
 func listedServices(services []corev1.Service) []corev1.Service {
 	out := slices.Clone(services)
 	for i := range out {
@@ -206,9 +220,11 @@ func listedServices(services []corev1.Service) []corev1.Service {
 		})
 		out[i].Spec.LoadBalancerSourceRanges = nil
 	}
+
 	return out
 }
 
+// podEntry is one Pod of the controller in pods.json.
 type podEntry struct {
 	Name       string   `json:"name"`
 	Node       string   `json:"node"`
@@ -221,6 +237,7 @@ func podEntries(f *check.Facts) []podEntry {
 	for _, p := range f.Pods {
 		e := podEntry{Name: p.Name, Node: p.Spec.NodeName, Phase: string(p.Status.Phase)}
 		for _, s := range p.Status.ContainerStatuses {
+
 			state := "running"
 			switch {
 			case s.State.Waiting != nil:
@@ -228,26 +245,29 @@ func podEntries(f *check.Facts) []podEntry {
 			case s.State.Terminated != nil:
 				state = fmt.Sprintf("ended with %d: %s", s.State.Terminated.ExitCode, s.State.Terminated.Reason)
 			}
+
 			e.Containers = append(e.Containers,
 				fmt.Sprintf("%s image %s ready=%t restarts=%d %s", s.Name, s.Image, s.Ready, s.RestartCount, state))
 		}
+
 		out = append(out, e)
 	}
+
 	return out
 }
 
+// listedEvents returns the Events that check.FromCloud selects.
 func listedEvents(events []corev1.Event) []corev1.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !check.FromCloud(&e) })
 }
 
-// logValues are the keys of log lines whose values are taken along.
+// logValues are the keys of structured log lines whose values the bundle contains; other values become "...".
 var logValues = []string{
 	"err", "error", "remedy", "retryIn", "scope", "node", "nodes", "vm", "service", "action", "zone", "hint", "lease",
-	"identity", "reason", "type",
-	"object", "controller", "key", "count", "duration",
+	"identity", "reason", "type", "object", "controller", "key", "count", "duration",
 }
 
-// logText writes the lines of a log with the values that may leave the cluster.
+// logText returns the lines of a log, with the values of logValues only.
 func logText(lines []podlog.Line) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -261,5 +281,6 @@ func logText(lines []podlog.Line) string {
 		}
 		b.WriteByte('\n')
 	}
+
 	return b.String()
 }

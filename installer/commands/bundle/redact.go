@@ -21,15 +21,16 @@ import (
 	"github.com/csccm/csccm/pkg/redact"
 )
 
-// redactor makes text fit to leave the cluster: known secrets and what looks like one are removed, and
-// names and addresses become pseudonyms, the same throughout one bundle and others in the next.
+// redactor removes from text what must not leave the cluster. It removes known secrets and everything that looks like a
+// secret. It replaces names and addresses by pseudonyms, which are the same within one bundle and differ between
+// bundles.
 type redactor struct {
 	secrets   []string
 	keepNames bool
 	salt      []byte
-	names     map[string]string // pseudonym by name
-	pattern   *regexp.Regexp    // of the names; nil without any
-	keep      map[string]bool   // what looks like an address and is none: versions
+	names     map[string]string // pseudonyms by name
+	pattern   *regexp.Regexp    // matches the names; nil if there are none
+	keep      map[string]bool   // versions, which look like addresses
 }
 
 const removed = "REDACTED"
@@ -38,7 +39,7 @@ func newRedactor(secrets []string, keepNames bool) *redactor {
 	r := &redactor{keepNames: keepNames, salt: make([]byte, 32), names: map[string]string{}, keep: map[string]bool{}}
 	_, _ = rand.Read(r.salt) // never fails
 	for _, s := range secrets {
-		const shortest = 4 // shorter ones would eat ordinary words
+		const shortest = 4 // shorter secrets would match parts of ordinary words
 		if len(s) >= shortest {
 			r.secrets = append(r.secrets, s)
 		}
@@ -46,13 +47,13 @@ func newRedactor(secrets []string, keepNames bool) *redactor {
 	return r
 }
 
-// everybodys are names that every cluster and every CloudStack has.
+// everybodys are names that exist in every cluster or every CloudStack, so they need no pseudonym.
 var everybodys = []string{corev1.NamespaceDefault, metav1.NamespaceSystem, credentials.DefaultDomain}
 
-// name makes names known, with the kind that their pseudonyms begin with.
+// name registers names for redaction. Their pseudonyms begin with kind.
 func (r *redactor) name(kind string, names ...string) {
 	for _, name := range names {
-		// One letter, or a number, is in every text; it identifies nobody.
+		// Single letters and numbers occur in every text and identify nobody.
 		letters := strings.ContainsFunc(name, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' })
 		if len(name) > 1 && letters && !slices.Contains(everybodys, name) {
 			r.names[name] = r.pseudonym(kind, name)
@@ -60,29 +61,34 @@ func (r *redactor) name(kind string, names ...string) {
 	}
 }
 
+// pseudonym returns the pseudonym of text; it begins with kind.
 func (r *redactor) pseudonym(kind, text string) string {
 	mac := hmac.New(sha256.New, r.salt)
 	mac.Write([]byte(text))
 	return kind + "-" + hex.EncodeToString(mac.Sum(nil))[:8]
 }
 
-// ready ends the collection of names.
+// ready compiles the pattern of all registered names. Call it after the last call of name.
 func (r *redactor) ready() {
 	names := make([]string, 0, len(r.names))
 	for n := range r.names {
 		names = append(names, regexp.QuoteMeta(n))
 	}
+
 	if len(names) == 0 {
 		return
 	}
-	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) }) // the longest that fits
+
+	// A regular expression takes the first alternative that matches, so longer names come first.
+	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
 	r.pattern = regexp.MustCompile(`\b(?:` + strings.Join(names, "|") + `)\b`)
 }
 
 var (
-	// secretPair is a key with its value, secretWord what is long and random: keys of CloudStack have 86
-	// letters, tokens begin with eyJ. UUIDs and digests are shorter, or hex alone.
+	// secretPair matches a name such as apikey or token with its value.
 	secretPair = regexp.MustCompile(`(?i)\b(api_?-?key|secret_?-?key|secret|signature|session_?-?key|jsessionid|passw(?:or)?d|token|authorization|bearer)(["']?\s*[=:]\s*["']?|\s+)[^\s&"',;}]{8,}`)
+	// secretWord matches a long word, which may be random: keys of CloudStack have 86 characters, tokens begin with
+	// eyJ. UUIDs are shorter, and digests are hexadecimal.
 	secretWord = regexp.MustCompile(`[A-Za-z0-9_+/=-]{40,}`)
 	hexWord    = regexp.MustCompile(`^[0-9a-fA-F-]+$`)
 	ipv4       = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
@@ -91,7 +97,7 @@ var (
 	pem        = regexp.MustCompile(`-----BEGIN [^-]+-----[\s\S]*?(?:-----END [^-]+-----|$)`)
 )
 
-// ownHost is that of the documentation.
+// ownHost is the host of csccm's documentation, which needs no pseudonym.
 const ownHost = "github.com"
 
 // text redacts free text.
@@ -103,7 +109,7 @@ func (r *redactor) text(s string) string {
 	s = pem.ReplaceAllString(redact.URLs(s), removed)
 	s = secretPair.ReplaceAllString(s, "${1}${2}"+removed)
 	s = secretWord.ReplaceAllStringFunc(s, func(w string) string {
-		// A path, a name of a label or a word of letters alone is no key: those mix letters and digits.
+		// A key mixes capital letters and digits; paths, label names and words of letters only usually do not.
 		mixed := strings.ContainsAny(w, "0123456789") &&
 			strings.ContainsFunc(w, func(c rune) bool { return c >= 'A' && c <= 'Z' })
 		if hexWord.MatchString(w) || !mixed {
@@ -132,6 +138,7 @@ func (r *redactor) text(s string) string {
 	return s
 }
 
+// addresses replaces the IP addresses in s by pseudonyms.
 func (r *redactor) addresses(s string) string {
 	for _, p := range []*regexp.Regexp{ipv4, ipv6} {
 		s = p.ReplaceAllStringFunc(s, func(a string) string {
@@ -145,27 +152,33 @@ func (r *redactor) addresses(s string) string {
 	return s
 }
 
-// verbatim are fields whose values come from csccm itself.
-var verbatim = []string{"schemaVersion", "code", "category", "title", "result", "severity", "hint", "kind", "phase",
-	"outcome", "at", "version"}
+// verbatim are the JSON fields whose values come from csccm itself, so they are not redacted.
+var verbatim = []string{
+	"schemaVersion", "code", "category", "title", "result", "severity", "hint", "kind", "phase", "outcome", "at",
+	"version",
+}
 
-// value redacts every string of a value, as JSON sees it.
+// value encodes v as JSON and returns the decoded tree with all strings redacted.
 func (r *redactor) value(v any) (any, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
+
 	var tree any
 	if err := json.Unmarshal(raw, &tree); err != nil {
 		return nil, err
 	}
+
 	return r.tree(tree), nil
 }
 
+// tree redacts all strings of a decoded JSON value.
 func (r *redactor) tree(v any) any {
 	switch v := v.(type) {
 	case string:
 		return r.text(v)
+
 	case []any:
 		for i := range v {
 			v[i] = r.tree(v[i])
@@ -175,21 +188,25 @@ func (r *redactor) tree(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, x := range v {
-			// Names of fields are ours; keys of evidence ("Node worker-1") are not.
+			// Names of JSON fields are not redacted. Keys of maps, such as "Node worker-1", may contain names.
 			key := k
 			if strings.ContainsAny(k, " /.") {
 				key = r.text(k)
 			}
+
 			if !slices.Contains(verbatim, k) {
 				x = r.tree(x)
 			}
+
 			out[key] = x
 		}
+
 		return out
 	}
 
 	return v
 }
 
-// Redaction returns a function that removes these secrets, and what looks like one, from text. Names stay.
+// Redaction returns a function that removes these secrets, and everything that looks like a secret, from text. It keeps
+// names.
 func Redaction(secrets []string) func(string) string { return newRedactor(secrets, true).text }

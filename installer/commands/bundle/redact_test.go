@@ -97,7 +97,7 @@ func TestFieldsStay(t *testing.T) {
 	require.NotEqual(t, "web", m["list"].([]any)[0])
 }
 
-// What Events and logs still tell of Services and Nodes that are gone leaves the cluster under pseudonyms.
+// The names of deleted Services and Nodes in Events and logs are replaced by pseudonyms.
 func TestSecurityBundleRedactsDeletedObjects(t *testing.T) {
 	t.Parallel()
 	event := func(of corev1.ObjectReference, message string) corev1.Event {

@@ -18,15 +18,14 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// asks reports whether there is somebody who can be asked for what is missing.
+// asks reports whether missing values can be asked for at a terminal.
 func (s *Service) asks() bool { return s.Interactive && !s.Yes && !s.Structured() }
 
-// nothing is the answer of a person who wants none of what is offered.
+// nothing is the choice that leaves an optional flag unset.
 const nothing = "none"
 
-// askWhatIsMissing asks, at a terminal, for the zone and the offering of a new cluster. Whoever leaves the
-// offering open is also offered what flexible clusters have: the templates that are marked for CKS, and the CNI
-// configurations.
+// askWhatIsMissing asks, at a terminal, for the zone and the offering of a new cluster. If no offering is given, it
+// also offers the options of flexible clusters: the templates that are marked for CKS, and the CNI configurations.
 func (t *task) askWhatIsMissing(ctx context.Context) error {
 	open := t.Offering+t.WorkerOffering == ""
 	if !t.asks() {
@@ -72,27 +71,32 @@ func (t *task) askWhatIsMissing(ctx context.Context) error {
 	return nil
 }
 
-// ask asks for the value of a flag: one of the choices, or a text where there are none.
+// ask asks for the value of a flag: one of the choices, or free text if there are none.
 func (s *Service) ask(ctx context.Context, flag, help string, choices []string) (string, error) {
 	what, _, _ := strings.Cut(help, " (")
 	q := prompt.Question{Message: capital(what), Help: help, Flag: "--" + flag}
 	for _, c := range choices {
 		q.Choices = append(q.Choices, prompt.Choice{Value: c})
 	}
+
 	return s.Prompt.Ask(ctx, q)
 }
 
-// asNumber is the variable of CNI configurations that CloudStack fills in itself.
+// asNumber is the variable of CNI configurations that CloudStack sets itself.
 const asNumber = "AS_NUMBER"
 
-// cni returns the id of the CNI configuration that was named, and the values of its variables: each that it
-// declares is given or asked.
+// cni returns the id of the CNI configuration that --cni names, and a value for each variable that it declares: from
+// --cni-param, or asked for at the terminal.
 func (t *task) cni(ctx context.Context) (id string, values map[string]string, err error) {
-	n, err := named("cni", t.CNI, func() ([]cloudapi.CNIConfig, error) { return t.API.ListCNIConfigs(ctx, t.Project) },
-		namesOfCNI)
+	n, err := named(
+		"cni", t.CNI,
+		func() ([]cloudapi.CNIConfig, error) { return t.API.ListCNIConfigs(ctx, t.Project) },
+		namesOfCNI,
+	)
 	if err != nil {
 		return "", nil, err
 	}
+
 	values, declared := map[string]string{}, variables(n.Params)
 	for _, given := range t.CNIParams {
 		name, value, _ := strings.Cut(given, "=")
@@ -111,27 +115,32 @@ func (t *task) cni(ctx context.Context) (id string, values map[string]string, er
 		if values[name] != "" || filledIn {
 			continue
 		}
+
 		if t.asks() {
-			if values[name], err = t.ask(ctx, "cni-param "+name, "variable "+name+" of CNI configuration "+n.Name,
-				nil); err != nil {
+			if values[name], err = t.ask(
+				ctx, "cni-param "+name, "variable "+name+" of CNI configuration "+n.Name, nil,
+			); err != nil {
 				return "", nil, err
 			}
 		}
+
 		if values[name] == "" {
 			missing = append(missing, name)
 		}
 	}
+
 	if len(missing) > 0 {
 		return "", nil, report.Usage(
 			"give --cni-param "+strings.Join(missing, "=VALUE --cni-param ")+"=VALUE",
 			"CNI configuration %s declares %s, without a value", n.Name, strings.Join(missing, ", "),
 		)
 	}
+
 	return n.ID, values, nil
 }
 
-// readRegistry reads a registry and its login from a file in the format of docker's config.json. No error quotes
-// the file.
+// readRegistry reads a registry and its login from a file in the format of docker's config.json. Errors do not quote
+// the file, because it holds a password.
 func readRegistry(file string) (r cloudapi.Registry, err error) {
 	if file == "" {
 		return r, nil

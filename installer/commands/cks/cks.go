@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cks is the commands that show, create, change and delete clusters of CloudStack Kubernetes Service (CKS), and
-// list the versions that it can install. They talk to CloudStack alone.
+// Package cks implements the commands that show, create, change and delete clusters of CloudStack Kubernetes Service
+// (CKS), and that manage the Kubernetes versions it can install. Operations are calls to the CloudStack API.
 package cks
 
 import (
@@ -26,25 +26,28 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// schemaVersion is that of all results of this package.
+// schemaVersion is the schema version of all results of this package.
 const schemaVersion = 1
 
-// Service is CKS as a command sees it.
+// Service gives the commands access to CKS.
 type Service struct {
 	*engine.Env
 	API *cloudapi.Client
-	// Project is the id of the project that owns the clusters; "" is the account of the credentials.
+	// Project is the id of the project that owns the clusters; "" means the account of the credentials.
 	Project string
-	// Kube connects to a cluster by its kubeconfig; nil is the usual way.
+	// Kube connects to a cluster by its kubeconfig; nil connects with client-go. Tests set it.
 	Kube func(kubeconfig string) (kubernetes.Interface, error)
 }
 
-// explain says in the operator's terms why a call failed. doing is what was tried, such as "list the clusters".
+// explain adds to the error of a CloudStack call what was tried and a remedy. doing names the attempt, such as "list
+// the clusters".
 func explain(doing string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+
 	fix := cmp.Or(credentials.Remedy(err), "correct what CloudStack names, then run the command again")
+
 	var api *cloudstack.Error
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
@@ -56,11 +59,12 @@ func explain(doing string, err error) error {
 	case errors.As(err, &api) && api.MayHaveHappened:
 		fix = "run the same command again: it follows the operation if CloudStack has begun it"
 	}
+
 	return report.Errorf(fix, "%s: %w", doing, err)
 }
 
-// pick returns the object that a person names, by its id or a name. names returns the id and the names of an object.
-// flag is what names it, such as " with --zone"; "" is an argument.
+// pick returns the item whose id or name is want. names returns the id of an item, followed by its names. flag is the
+// flag that gave want, such as " with --zone"; it is "" for an argument.
 func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*T, error) {
 	var found []*T
 	var ids, known []string
@@ -69,6 +73,7 @@ func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*
 		if slices.Contains(n, want) {
 			found, ids = append(found, &it), append(ids, n[0])
 		}
+
 		known = append(known, n[1])
 	}
 
@@ -95,26 +100,29 @@ func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*
 	)
 }
 
-// named returns the object that a flag names, of those that list lists; an empty one without a name.
+// named returns the object whose id or name a flag gives, out of those that list returns. It returns a zero object if
+// the flag is not set.
 func named[T any](noun, want string, list func() ([]T, error), names func(*T) []string) (*T, error) {
 	if want == "" {
 		return new(T), nil
 	}
+
 	all, err := list()
 	if err != nil {
 		return nil, explain("list the "+noun+"s", err)
 	}
+
 	return pick(noun, " with --"+strings.ReplaceAll(noun, " ", "-"), want, all, names)
 }
 
-// clusters lists the clusters, by name.
+// clusters lists the clusters, sorted by name.
 func (s *Service) clusters(ctx context.Context) ([]cloudapi.KubernetesCluster, error) {
 	all, err := s.API.ListKubernetesClusters(ctx, s.Project)
 	slices.SortStableFunc(all, func(a, b cloudapi.KubernetesCluster) int { return strings.Compare(a.Name, b.Name) })
 	return all, explain("list the clusters", err)
 }
 
-// cluster returns the cluster that a person names.
+// cluster returns the cluster with that id or name.
 func (s *Service) cluster(ctx context.Context, want string) (*cloudapi.KubernetesCluster, error) {
 	all, err := s.clusters(ctx)
 	if err != nil {
@@ -124,7 +132,7 @@ func (s *Service) cluster(ctx context.Context, want string) (*cloudapi.Kubernete
 		func(k *cloudapi.KubernetesCluster) []string { return []string{k.ID, k.Name} })
 }
 
-// versions lists the versions that a zone can install, or all for "", the newest first.
+// versions lists the Kubernetes versions that a zone can install, newest first; all versions if zoneID is "".
 func (s *Service) versions(ctx context.Context, zoneID string) ([]cloudapi.KubernetesVersion, error) {
 	all, err := s.API.ListKubernetesVersions(ctx, zoneID)
 	number := func(v *cloudapi.KubernetesVersion) *semver.Version {
@@ -139,7 +147,7 @@ func namesOfVersion(v *cloudapi.KubernetesVersion) []string {
 	return []string{v.ID, v.Name, v.Semantic, "v" + v.Semantic}
 }
 
-// zone returns the zone of that name or id, or the only one.
+// zone returns the zone with that id or name. If want is "" and there is only one zone, it returns that zone.
 func (s *Service) zone(ctx context.Context, want string) (*cloudstack.Zone, error) {
 	zones, err := s.API.ListZones(ctx)
 	if err != nil {
@@ -155,7 +163,7 @@ func (s *Service) zone(ctx context.Context, want string) (*cloudstack.Zone, erro
 // insideTimeout bounds one request to a cluster's API server.
 const insideTimeout = 5 * time.Second
 
-// inside connects to a cluster by its kubeconfig. No error shows a part of that.
+// inside connects to the API server of a cluster. Errors do not quote the kubeconfig, because it holds credentials.
 func (s *Service) inside(ctx context.Context, k *cloudapi.KubernetesCluster) (kubernetes.Interface, error) {
 	if k.State != stateRunning && k.State != stateAlert {
 		return nil, fmt.Errorf("the cluster is %s", k.State)
@@ -190,13 +198,14 @@ func (s *Service) inside(ctx context.Context, k *cloudapi.KubernetesCluster) (ku
 
 var errUnusable = errors.New("the cluster's kubeconfig cannot be used")
 
-// RESTConfig returns the connection that a kubeconfig of CloudStack describes. Its errors do not quote the kubeconfig,
-// and what CloudStack answers starts no program here.
+// RESTConfig returns the client configuration of a kubeconfig from CloudStack. Errors do not quote the kubeconfig. Exec
+// and auth provider plugins are removed, so that an answer of CloudStack cannot start a program on this machine.
 func RESTConfig(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
 	if err != nil {
 		return nil, errUnusable
 	}
+
 	config.ExecProvider, config.AuthProvider = nil, nil
 	return config, nil
 }

@@ -48,7 +48,7 @@ func TestPick(t *testing.T) {
 	testenv.RequireRefusal(t, err, `there is no version "x"`, "none", report.ExitUsage)
 }
 
-// taskOf is an operation on a cluster, with a number of workers that is asked for.
+// taskOf returns the task of an operation on a cluster, with the requested number of workers.
 func taskOf(op Operation, k *cloudapi.KubernetesCluster, size int) *task {
 	t := &task{Service: &Service{}, Operation: op, plan: &Plan{Operation: op.name, Object: "cluster"}}
 	t.found(k)
@@ -129,6 +129,7 @@ func TestOver(t *testing.T) {
 		return &cloudstack.Job{Status: status, ErrorText: text}
 	}
 	is := cluster
+
 	for name, tc := range map[string]struct {
 		op      Operation
 		cluster *cloudapi.KubernetesCluster
@@ -169,7 +170,7 @@ func TestScaleRequest(t *testing.T) {
 	}
 }
 
-// An offering is another one by its id, whatever its name, and only what is asked for changes.
+// Offerings are compared by id, not by name, and only offerings that were named can change.
 func TestOfferingsDiffer(t *testing.T) {
 	t.Parallel()
 	k := &cloudapi.KubernetesCluster{
@@ -185,7 +186,7 @@ func TestOfferingsDiffer(t *testing.T) {
 	require.Empty(t, (&offerings{}).changes(k))
 }
 
-// serviceOf is the service of a simulated CloudStack, with --yes and without a terminal.
+// serviceOf returns the Service for a simulated CloudStack, with --yes and without a terminal.
 func serviceOf(t *testing.T, cloud *testenv.Cloud) (*Service, *testenv.Env) {
 	t.Helper()
 	e := testenv.New(t)
@@ -193,8 +194,8 @@ func serviceOf(t *testing.T, cloud *testenv.Cloud) (*Service, *testenv.Env) {
 	return &Service{Env: e.Env, API: cloud.Client(t, "")}, e
 }
 
-// The Services go first, and the cluster only when the controller has removed their rules, and with them their
-// finalizer.
+// The Services are deleted first. The cluster is deleted only after the controller has removed their rules and then
+// their finalizers.
 func TestDeleteRemovesServices(t *testing.T) {
 	t.Parallel()
 	for name, controller := range map[string]bool{"with a controller": true, "without one": false} {
@@ -237,7 +238,7 @@ func TestDeleteRemovesServices(t *testing.T) {
 	}
 }
 
-// What is installed into a new cluster gets its kubeconfig; a second run goes on where that failed.
+// The install into a new cluster gets its kubeconfig. If the install fails, a second run continues with it.
 func TestCreateInstalls(t *testing.T) {
 	t.Parallel()
 	cloud := testenv.NewCKS(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// CNIList is the result of csccm cks cni list. Configurations have CloudStack's own names.
+// CNIList is the result of csccm cks cni list. The fields of a configuration are named as in the CloudStack API.
 type CNIList struct {
 	SchemaVersion int                  `json:"schemaVersion"`
 	Configs       []cloudapi.CNIConfig `json:"cniConfigurations"`
@@ -37,7 +37,7 @@ func (s *Service) CNIConfigs(ctx context.Context) (*CNIList, error) {
 	return &CNIList{schemaVersion, append([]cloudapi.CNIConfig{}, all...)}, explain("list the CNI configurations", err)
 }
 
-// Write prints the list for a person.
+// Write prints the list as a table.
 func (l *CNIList) Write(w io.Writer, style report.Style) error {
 	t := report.Table{Header: []string{"NAME", "ACCOUNT", "VARIABLES", "ID"}}
 	for _, n := range l.Configs {
@@ -48,7 +48,7 @@ func (l *CNIList) Write(w io.Writer, style report.Style) error {
 
 func namesOfCNI(n *cloudapi.CNIConfig) []string { return []string{n.ID, n.Name} }
 
-// ownerOf names the account or project of a configuration.
+// ownerOf returns the project or the account that owns a configuration.
 func ownerOf(n *cloudapi.CNIConfig) string {
 	if n.Project != "" {
 		return "project " + n.Project
@@ -56,12 +56,12 @@ func ownerOf(n *cloudapi.CNIConfig) string {
 	return n.Account + " in " + n.Domain
 }
 
-// variables are the names in a list of CloudStack's.
+// variables returns the names in a list of CloudStack, which are separated by commas or spaces.
 func variables(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// AddCNI registers the user data of a file as a CNI configuration.
+// AddCNI registers the user data in a file as a CNI configuration.
 func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
 	if err != nil {
@@ -98,12 +98,14 @@ func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 	}
 
 	p.Changes = changes{{"variables", "", dash(strings.Join(declared, ", "))}}
-	f := cloudstack.Params{"name": name, "cniconfig": data}.Set("params", strings.Join(declared, ",")).Set("projectid",
-		s.Project)
+	f := cloudstack.Params{"name": name, "cniconfig": data}.
+		Set("params", strings.Join(declared, ",")).
+		Set("projectid", s.Project)
 	return s.call(ctx, p, "registerCniConfiguration", f)
 }
 
-// DeleteCNI deletes a CNI configuration. CloudStack does not check whose it is: the plan names the account.
+// DeleteCNI deletes a CNI configuration. The plan names the owner, because CloudStack does not check who owns the
+// configuration.
 func (s *Service) DeleteCNI(ctx context.Context, name string) error {
 	l, err := s.CNIConfigs(ctx)
 	if err != nil {
@@ -137,29 +139,31 @@ func (s *Service) DeleteCNI(ctx context.Context, name string) error {
 	return s.call(ctx, p, "deleteCniConfiguration", cloudstack.Params{"id": n.ID}.Set("projectid", s.Project))
 }
 
-// maxUserData is how long the parameter cniconfig may be.
+// maxUserData is the maximum length of the parameter cniconfig, in characters of base64.
 const maxUserData = 1 << 20
 
 var (
 	header = regexp.MustCompile(`^(## template: *jinja\r?\n)?#cloud-config[ \t\r]*\n`)
-	// expression is what jinja replaces, such as {{ ds.meta_data.PEER }}; statement is a line that it leaves out.
+	// expression matches what Jinja replaces by a value, such as {{ ds.meta_data.PEER }}.
 	expression = regexp.MustCompile(`{{-? *(?:ds\.meta_data\.)?([A-Za-z_]\w*)[^}]*}}`)
-	statement  = regexp.MustCompile(`{%[^%]*%}`)
+	// statement matches a statement of Jinja, such as {% if x %}, which leaves no text behind.
+	statement = regexp.MustCompile(`{%[^%]*%}`)
 )
 
-// metadata are variables that CloudStack gives to every VM.
+// metadata are the variables that CloudStack gives to every VM.
 var metadata = strings.Fields("availability_zone cloud_identifier cloud_name hypervisor_host_name instance_id " +
-	"local_hostname local_ipv4 " +
-	"public_hostname public_ipv4 public_keys service_offering vm_id ds v1")
+	"local_hostname local_ipv4 public_hostname public_ipv4 public_keys service_offering vm_id ds v1")
 
 // readUserData checks the user data of a network plugin, and returns the variables in it.
 func readUserData(text []byte) (declared []string, err error) {
 	var body any
 	plain := statement.ReplaceAll(expression.ReplaceAll(text, []byte("x")), nil)
+
 	switch {
 	case base64.StdEncoding.EncodedLen(len(text)) > maxUserData:
-		return nil, fmt.Errorf("it has %d bytes, and CloudStack takes %d", len(text),
-			base64.StdEncoding.DecodedLen(maxUserData))
+		return nil, fmt.Errorf(
+			"it has %d bytes, and CloudStack takes %d", len(text), base64.StdEncoding.DecodedLen(maxUserData),
+		)
 	case bytes.IndexByte(text, 0) >= 0 || !header.Match(text):
 		return nil, fmt.Errorf("it is no cloud-config user data: its first line must be #cloud-config")
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// create prepares the creation of a cluster. One of that name that is as asked for is followed, or left; another is
-// refused.
+// create prepares the creation of a cluster. If a cluster of that name exists and matches the options, its creation is
+// followed if it still runs, and nothing is done otherwise. A cluster of that name with other parameters is an error.
 func create(ctx context.Context, t *task, name string) error {
 	all, err := t.clusters(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func create(ctx context.Context, t *task, name string) error {
 	}
 
 	for _, k := range all {
-		if strings.EqualFold(k.Name, name) { // the names of its VMs do not differ by case either
+		if strings.EqualFold(k.Name, name) { // the names of VMs ignore case too
 			t.found(&k)
 		}
 	}
@@ -47,11 +47,12 @@ func create(ctx context.Context, t *task, name string) error {
 		t.after = []engine.Step{{Name: "install into cluster " + name, Do: t.install}}
 	}
 
-	// when it runs, it is as CloudStack was asked for
+	// A new cluster has the requested parameters as soon as it runs.
 	t.differs = func(*cloudapi.KubernetesCluster) []Change { return nil }
 	t.facts = func(in *ckscheck.Reader) (*ckscheck.Facts, error) { return in.Create(ctx, q) }
 	t.rules = func(f *ckscheck.Facts) []ckscheck.Finding { return ckscheck.Create(f, q) }
 	t.params = q.Params()
+
 	k := t.cluster
 	if k == nil {
 		t.plan.Changes = different
@@ -71,18 +72,20 @@ func create(ctx context.Context, t *task, name string) error {
 	return nil
 }
 
-// request resolves the names of the options to what CloudStack is asked for, and returns what that changes of the
-// cluster, or of nothing. The API does not show the root disk and the address of the control plane of a cluster.
+// request resolves the names in the options to ids, and returns the request to CloudStack and how it differs from the
+// cluster that exists, if any. Parameters that the API does not show, such as the root disk and the address of the
+// control plane, are compared only for a new cluster.
 func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClusterRequest, c changes, err error) {
 	zone, err := t.zone(ctx, t.Zone)
 	if err != nil {
 		return q, nil, err
 	}
+
 	k, isNew := t.cluster, t.cluster == nil
 	if isNew {
 		k = &cloudapi.KubernetesCluster{}
 		t.ControlNodes, t.Size = max(t.ControlNodes, 1), max(t.Size, 1)
-		// CloudStack wants one for all even where each type has its own
+		// CloudStack requires an offering for all nodes even if each type of node has its own.
 		if t.Offering = cmp.Or(t.Offering, t.WorkerOffering); t.Offering == "" {
 			known, err := t.API.ListServiceOfferings(ctx, zone.ID)
 			if err != nil {
@@ -92,34 +95,41 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 			return q, nil, err
 		}
 	}
+
 	v := &cloudapi.KubernetesVersion{}
 	if isNew || t.Version != "" {
 		if v, err = t.version(ctx, zone); err != nil {
 			return q, nil, err
 		}
 	}
+
 	o, err := t.offerings(ctx, zone.ID)
 	if err != nil {
 		return q, nil, err
 	}
+
 	n, err := named("network", t.Network, func() ([]cloudstack.Network, error) {
 		return t.API.ListNetworks(ctx, cloudstack.NetworkQuery{ZoneID: zone.ID, ProjectID: t.Project})
 	}, func(n *cloudstack.Network) []string { return []string{n.ID, n.Name} })
 	if err != nil {
 		return q, nil, err
 	}
+
 	q = t.CreateClusterRequest
 	q.ZoneID = zone.ID
 	if q.CNIConfigID, q.CNIParams, err = t.cni(ctx); err != nil {
 		return q, nil, err
 	}
+
 	if q.Registry, err = readRegistry(t.RegistryFile); err != nil {
 		return q, nil, err
 	}
+
 	templates, err := t.templates(ctx, &q, isNew)
 	if err != nil {
 		return q, nil, err
 	}
+
 	q.Name, q.ProjectID, q.VersionID, q.NetworkID = name, t.Project, v.ID, n.ID
 	q.OfferingID = o.all.ID
 	q.ControlOfferingID = o.control.ID
@@ -144,10 +154,12 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 		add("CSI driver", "", "on", k.CSI || !t.EnableCSI).
 		add("control plane", "", t.ExternalLBAddress, !isNew || t.ExternalLBAddress == "").
 		add("root disk", "", strconv.Itoa(t.RootDiskGiB)+" GiB", !isNew || t.RootDiskGiB == 0)
+
 	return q, c, nil
 }
 
-// templates resolves the names of templates. CloudStack does not show the template of a kind of node.
+// templates resolves the names of templates. For a cluster that exists it compares nothing, because CloudStack does not
+// show which template each kind of node has.
 func (t *task) templates(ctx context.Context, q *cloudapi.CreateClusterRequest, isNew bool) (c changes, err error) {
 	list := func() ([]cloudapi.Template, error) { return t.API.ListCKSTemplates(ctx, q.ZoneID) }
 	for _, f := range []struct {
@@ -165,30 +177,34 @@ func (t *task) templates(ctx context.Context, q *cloudapi.CreateClusterRequest, 
 		*f.to = found.ID
 		c = c.add(f.noun, "", found.Name, !isNew || found.ID == "")
 	}
+
 	return c, nil
 }
 
-// version returns the version that is asked for, or the newest that can be used.
+// version returns the version that --version names, or the newest that can be used.
 func (t *task) version(ctx context.Context, zone *cloudstack.Zone) (*cloudapi.KubernetesVersion, error) {
 	versions, err := t.versions(ctx, zone.ID)
 	if err != nil {
 		return nil, err
 	}
+
 	if t.Version != "" {
 		return pick("version", " with --version", t.Version, versions, namesOfVersion)
 	}
+
 	for _, v := range versions {
 		if v.State == "Enabled" && v.ISOState == "Ready" {
 			return &v, nil
 		}
 	}
+
 	return nil, report.Usage(
 		"csccm cks versions shows them; an administrator registers one: "+version.Pages+"docs/cks.md#a-version",
 		"zone %s has no Kubernetes version that is Enabled and whose ISO is Ready", zone.Name,
 	)
 }
 
-// install hands the new cluster's kubeconfig to what installs into it.
+// install installs csccm into the new cluster, with the kubeconfig that CloudStack returns.
 func (t *task) install(ctx context.Context) error {
 	kubeconfig, err := t.API.KubernetesClusterConfig(ctx, t.plan.ID)
 	if err == nil {
@@ -198,6 +214,7 @@ func (t *task) install(ctx context.Context) error {
 		return fmt.Errorf("cluster %s runs, but csccm is not ready there, and the same command again goes on with "+
 			"the install: %w", t.plan.Name, err)
 	}
+
 	t.plan.Done = true
 	t.Note("installed csccm")
 	return nil

@@ -22,14 +22,14 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// dashboard is the name of the namespace, the Service and the account that CloudStack's documentation uses.
+// dashboard is the name of the namespace, the Service and the ServiceAccount in CloudStack's documentation.
 const dashboard = "kubernetes-dashboard"
 
-// dashboardPath is where a proxy of the API server has it.
+// dashboardPath is the path of the dashboard below the API server, which proxies it.
 const dashboardPath = "/api/v1/namespaces/" + dashboard + "/services/https:" + dashboard + ":/proxy/"
 
-// Dashboard serves the web dashboard of a cluster on this machine until ctx ends, as kubectl proxy does, but
-// nothing else of the cluster. opened is called with its address.
+// Dashboard serves the web dashboard of a cluster on this machine until ctx ends. It works like kubectl proxy, but
+// gives access to nothing else in the cluster. It calls opened with the URL of the dashboard.
 func (s *Service) Dashboard(ctx context.Context, name string, port int, opened func(url string)) error {
 	k, err := s.cluster(ctx, name)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Service) Dashboard(ctx context.Context, name string, port int, opened f
 	return nil
 }
 
-// hasDashboard returns an error if the cluster has no dashboard of CloudStack's.
+// hasDashboard returns an error if the cluster does not have the dashboard that CloudStack installs.
 func hasDashboard(ctx context.Context, kube kubernetes.Interface, name string) error {
 	_, err := kube.CoreV1().Services(dashboard).Get(ctx, dashboard, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -93,8 +93,8 @@ func hasDashboard(ctx context.Context, kube kubernetes.Interface, name string) e
 	return err
 }
 
-// onlyDashboard proxies requests of this machine to the dashboard, with the rights of the connection, and refuses
-// all others.
+// onlyDashboard returns a handler that proxies requests from this machine to the dashboard, with the credentials of
+// config. It refuses all other requests.
 func onlyDashboard(config *rest.Config) (http.Handler, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {
@@ -112,12 +112,14 @@ func onlyDashboard(config *rest.Config) (http.Handler, error) {
 	}
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Other Host headers may come from a foreign web page whose DNS name resolves to 127.0.0.1 (DNS rebinding).
 		host, _, _ := net.SplitHostPort(r.Host)
-		ours := host == "127.0.0.1" || host == "localhost" // else a page elsewhere whose name leads here
+		ours := host == "127.0.0.1" || host == "localhost"
 		if !ours || !strings.HasPrefix(path.Clean(r.URL.Path)+"/", dashboardPath) {
 			http.Error(w, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 			return
 		}
+
 		proxied.ServeHTTP(w, r)
 	}), nil
 }

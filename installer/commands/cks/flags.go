@@ -26,31 +26,34 @@ var flagTable []byte
 type Flag struct {
 	Name  string
 	Field string // of Options
-	Value any    `json:"-"`        // where its value goes: *string, *int, *bool or *[]string
-	On    string `json:"commands"` // separated by blanks
-	// Since is the release of CloudStack that brought what the flag asks for; "" for all. Older ones ignore its
-	// parameter.
+	Value any    `json:"-"`        // pointer to its value: *string, *int, *bool or *[]string
+	On    string `json:"commands"` // separated by spaces
+	// Since is the CloudStack release that introduced the parameter of the flag; "" if all releases have it. Older
+	// releases ignore the parameter.
 	Since string
-	// Names is what the flag can name, see Service.Names; empty for flags that name nothing.
+	// Names is the kind of object whose name is the value of the flag, see Service.Names; empty for other flags.
 	Names string
 	Help  string
 }
 
-// flexible is the release that brought flexible clusters.
+// flexible is the CloudStack release that introduced flexible clusters.
 const flexible = "4.21"
 
-// Flags are the flags of a command of csccm cks; "" returns all.
+// Flags returns the flags of a command of csccm cks; all flags if command is "".
 func (o *Options) Flags(command string) []Flag {
 	if o == nil {
 		return nil
 	}
+
 	var all []Flag
 	if err := yaml.UnmarshalStrict(flagTable, &all); err != nil {
-		panic(err) // tests read it
+		panic(err) // cannot happen: flags.yaml is embedded, and tests read it
 	}
+
 	for i := range all {
 		all[i].Value = reflect.ValueOf(o).Elem().FieldByName(all[i].Field).Addr().Interface()
 	}
+
 	return slices.DeleteFunc(all, func(f Flag) bool {
 		return command != "" && !slices.Contains(strings.Fields(f.On), command)
 	})
@@ -59,8 +62,9 @@ func (o *Options) Flags(command string) []Flag {
 // given reports whether the flag has a value.
 func (f *Flag) given() bool { return !reflect.ValueOf(f.Value).Elem().IsZero() }
 
-// needs returns an error if the server is older than what the flags that were given need, or than the command
-// itself, which is "" or the release that brought it. A server ignores the parameters that it does not know.
+// needs returns an error if the CloudStack server is too old for a flag that is given, or for the command itself. since
+// is the release that introduced the command; "" if all releases have it. The check is necessary because a server
+// ignores parameters that it does not know.
 func (s *Service) needs(ctx context.Context, o *Options, command, since string) error {
 	wanted := []Flag{{Name: command, Since: since}}
 	for _, f := range o.Flags("") {
@@ -97,16 +101,19 @@ func (s *Service) needs(ctx context.Context, o *Options, command, since string) 
 	)
 }
 
-// release returns the server's release, such as 4.22.0; nil where the role may not ask, which is said.
+// release returns the release of the server, such as 4.22.0. If the role may not call listCapabilities, it prints a
+// note and returns nil.
 func (s *Service) release(ctx context.Context) (*semver.Version, error) {
 	says, err := s.API.Capabilities(ctx)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		s.Progress.Info("not checked whether this CloudStack is new enough: the role does not allow listCapabilities")
 		return nil, nil //nolint:nilnil // not known
 	}
+
 	if err != nil {
 		return nil, explain("ask CloudStack for its release", err)
 	}
+
 	numbers := strings.FieldsFunc(says.Version, func(r rune) bool { return r == '.' || r == '-' })
 	release, err := semver.NewVersion(strings.Join(numbers[:min(len(numbers), 3)], "."))
 	if err != nil {
@@ -115,37 +122,44 @@ func (s *Service) release(ctx context.Context) (*semver.Version, error) {
 			"CloudStack calls its release %q: %w", says.Version, err,
 		)
 	}
+
 	return release, nil
 }
 
-// What Names lists, for completion and the questions at a terminal.
+// Kinds of objects whose names Service.Names lists, for shell completion and for questions at a terminal.
 const (
 	Clusters   = "clusters"
 	CNIConfigs = "cni"
 	Versions   = "versions"
 )
 
-// Names lists the names of objects of a kind: one of the constants, or what flags.yaml says.
+// Names lists the names of the objects of a kind: one of the constants above, or a value of names in flags.yaml.
 func (s *Service) Names(ctx context.Context, kind string) ([]string, error) {
 	switch kind {
 	case Clusters:
 		all, err := s.clusters(ctx)
 		return namesOf(all, err, func(k *cloudapi.KubernetesCluster) string { return k.Name })
+
 	case Versions:
 		all, err := s.API.ListKubernetesVersions(ctx, "")
 		return namesOf(all, err, func(v *cloudapi.KubernetesVersion) string { return v.Name })
+
 	case CNIConfigs:
 		all, err := s.API.ListCNIConfigs(ctx, s.Project)
 		return namesOf(all, err, func(n *cloudapi.CNIConfig) string { return n.Name })
+
 	case "zones":
 		all, err := s.API.ListZones(ctx)
 		return namesOf(all, err, func(z *cloudstack.Zone) string { return z.Name })
+
 	case "offerings":
 		all, err := s.API.ListServiceOfferings(ctx, "")
 		return namesOf(all, err, func(o *cloudapi.ServiceOffering) string { return o.Name })
+
 	case "templates":
 		all, err := s.API.ListCKSTemplates(ctx, "")
 		return namesOf(all, err, func(t *cloudapi.Template) string { return t.Name })
+
 	default:
 		all, err := s.API.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: s.Project})
 		return namesOf(all, err, func(n *cloudstack.Network) string { return n.Name })

@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// fill gives a flag a value.
+// fill sets a flag to some value.
 func (f *Flag) fill() {
 	switch to := f.Value.(type) {
 	case *string:
@@ -32,8 +32,8 @@ func (f *Flag) fill() {
 	}
 }
 
-// Each flag that a release lacks is refused by name before anything is read, let alone written: the server would ignore
-// it.
+// A flag that the CloudStack release does not support is refused by name before any other call, because the server
+// would ignore the parameter.
 func TestFlagsThatTheReleaseLacks(t *testing.T) {
 	t.Parallel()
 	operations := map[string]Operation{}
@@ -134,7 +134,7 @@ func TestReadRegistry(t *testing.T) {
 	testenv.RequireRefusal(t, err, "--registry-file: ", "", report.ExitUsage)
 }
 
-// What is asked for arrives, and the password is in nothing that csccm writes.
+// CloudStack receives all parameters, and the password is in no output of csccm.
 func TestCreateParameters(t *testing.T) {
 	t.Parallel()
 	f := cloudapi.CreateClusterRequest{

@@ -15,13 +15,14 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// Kubeconfig returns the name and the kubeconfig of a cluster: a secret, which goes to where the user asks and nowhere
-// else.
+// Kubeconfig returns the name and the kubeconfig of a cluster. The kubeconfig is a secret: write it only where the user
+// asks for it.
 func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config string, err error) {
 	k, err := s.cluster(ctx, name)
 	if err != nil {
 		return "", "", err
 	}
+
 	config, err = s.API.KubernetesClusterConfig(ctx, k.ID)
 	if err != nil {
 		return "", "", report.Errorf(
@@ -29,11 +30,12 @@ func (s *Service) Kubeconfig(ctx context.Context, name string) (cluster, config 
 			"cluster %s, state %s, has no kubeconfig: %w", k.Name, k.State, err,
 		)
 	}
+
 	return k.Name, config, nil
 }
 
-// WriteSecret writes a file that nobody else can read. A file that exists is replaced only on request, by a new one:
-// the old one may be readable for others, and may be open.
+// WriteSecret writes a file that only the user can read. It replaces a file that exists only if replace is set. It then
+// renames a new file to path, because other users may be able to read the old file or may have it open.
 func WriteSecret(path, text string, replace bool) error {
 	to := path
 	if replace {
@@ -41,27 +43,32 @@ func WriteSecret(path, text string, replace bool) error {
 	} else if err := report.IsNew("--output-file", path); err != nil {
 		return err
 	}
+
 	err := report.WriteNew("--output-file", to, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
+
 	if err == nil && replace {
 		if err = os.Rename(to, path); err != nil {
 			_ = os.Remove(to)
 		}
 	}
+
 	return err
 }
 
-// Merge adds a cluster's kubeconfig to that of the user: cluster, user and context are named like the cluster. The
-// current context stays, unless there is none. Entries of another cluster are replaced only on request.
+// Merge adds the kubeconfig of a cluster to that of the user. The entries for cluster, user and context get the name of
+// the cluster. Merge sets the current context only if there is none, and replaces entries of another cluster only if
+// replace is set.
 func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) error {
 	added, err := clientcmd.Load([]byte(config))
 	if err == nil {
 		err = clientcmdapi.MinifyConfig(added)
 	}
 
-	if err != nil || len(added.Clusters) == 0 || len(added.AuthInfos) == 0 { // err may quote the configuration
+	// The message leaves err out, because err may quote the kubeconfig.
+	if err != nil || len(added.Clusters) == 0 || len(added.AuthInfos) == 0 {
 		return report.Errorf(
 			"look at it with csccm cks kubeconfig "+name,
 			"CloudStack's kubeconfig of cluster %s has no current context with a cluster and a user", name,
@@ -89,6 +96,7 @@ func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) err
 				"your kubeconfig has another cluster, user or context %s", name,
 			)
 		}
+
 		cluster.LocationOfOrigin, all.Clusters[name] = file, cluster
 	}
 
@@ -98,6 +106,7 @@ func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) err
 
 	all.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, LocationOfOrigin: file}
 	all.CurrentContext = cmp.Or(all.CurrentContext, name)
+
 	if err := clientcmd.ModifyConfig(access, *all, true); err != nil {
 		return report.Errorf(
 			"make it writable, or write to a file of its own with --output-file",

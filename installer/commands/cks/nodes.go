@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// addNodes makes VMs, which exist, workers of a cluster.
+// addNodes prepares to add existing VMs to a cluster as workers.
 func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	query := cloudstack.VMQuery{ZoneID: k.ZoneID, ProjectID: t.Project, WithOffering: true}
 	vms, err := t.API.ListVirtualMachines(ctx, query)
@@ -43,18 +43,21 @@ func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error
 		if err != nil {
 			return err
 		}
+
 		if other := ckscheck.ClusterOf(clusters, map[string]bool{vm.ID: true}); other != nil && other.ID != k.ID {
 			return report.Usage(
 				"name VMs that are in no cluster",
 				"VM %s is a node of cluster %s; nothing was changed", vm.Name, other.Name,
 			)
 		}
+
 		joining = append(joining, *vm)
 	}
 
 	t.params["nodeids"] = strings.Join(cloudapi.Names(joining,
 		func(vm *cloudstack.VirtualMachine) string { return vm.ID }), ",")
 	t.params.Flag("manualupgrade", t.ManualUpgrade).Flag("mountcksisoonvr", t.MountISOOnRouter)
+
 	t.differs = func(k *cloudapi.KubernetesCluster) (c []Change) {
 		for _, vm := range joining {
 			if !slices.Contains(k.VMs, vm.ID) {
@@ -69,7 +72,8 @@ func addNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error
 	return nil
 }
 
-// removeNodes takes VMs that were added out of a cluster. They are drained first, and stay.
+// removeNodes prepares to remove VMs from a cluster that were added to it. Their nodes are drained first. The VMs are
+// not deleted.
 func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	var leaving []cloudapi.ClusterVM
 	for _, name := range t.VMs {
@@ -78,16 +82,19 @@ func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) er
 		if err != nil {
 			return err
 		}
+
 		if !n.External {
 			return report.Usage(
 				"csccm cks scale "+k.Name+" --size N removes workers that CloudStack made",
 				"CloudStack made node %s: only nodes that were added are removed; nothing was changed", n.Name,
 			)
 		}
+
 		leaving = append(leaving, *n)
 	}
 
 	t.params["nodeids"] = strings.Join(cloudapi.Names(leaving, func(n *cloudapi.ClusterVM) string { return n.ID }), ",")
+
 	t.differs = func(k *cloudapi.KubernetesCluster) (c []Change) {
 		for _, vm := range leaving {
 			if slices.Contains(k.VMs, vm.ID) {
@@ -103,11 +110,13 @@ func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) er
 			f.Unread[ckscheck.SubjectPods] = r.NoKube.Error()
 			return f, nil
 		}
+
 		for _, n := range leaving {
 			if err := t.planDrain(ctx, r.Kube, nodeOf(n), f); err != nil {
 				return nil, err
 			}
 		}
+
 		return f, nil
 	}
 
@@ -118,7 +127,7 @@ func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) er
 // nodeOf returns the name of the Node of a VM.
 func nodeOf(vm cloudapi.ClusterVM) string { return strings.ToLower(vm.Name) }
 
-// drainTimeout bounds how long the Pods of a node may take to end.
+// drainTimeout bounds how long the Pods of a node may take to terminate.
 const drainTimeout = 10 * time.Minute
 
 func (t *task) drainer(ctx context.Context, kube kubernetes.Interface) *drain.Helper {
@@ -130,42 +139,52 @@ func (t *task) drainer(ctx context.Context, kube kubernetes.Interface) *drain.He
 		Force:               lose,
 		DeleteEmptyDirData:  lose,
 		GracePeriodSeconds:  -1,
-		Timeout:             drainTimeout, Out: io.Discard, ErrOut: io.Discard,
+		Timeout:             drainTimeout,
+		Out:                 io.Discard,
+		ErrOut:              io.Discard,
 	}
 }
 
-// planDrain plans to drain a node before it is removed, and says what runs there.
+// planDrain adds the drain of a node to the plan, with the Pods to evict. It adds to f.Lost what drain refuses to
+// evict.
 func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name string, f *ckscheck.Facts) error {
 	node, err := kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	list, problems := t.drainer(ctx, kube).GetPodsForDeletion(name)
 	for _, problem := range problems {
 		f.Lost[name] = strings.TrimPrefix(f.Lost[name]+"; "+problem.Error(), "; ")
 	}
+
 	evicted := "nothing that has to move runs there"
 	if list != nil && len(list.Pods()) > 0 {
 		var pods []string
 		for _, pod := range list.Pods() {
 			pods = append(pods, pod.Namespace+"/"+pod.Name)
 		}
+
 		slices.Sort(pods)
 		evicted = fmt.Sprintf("evict %s: %s", report.Count(len(pods), "Pod"), strings.Join(pods, ", "))
 	}
+
 	t.plan.Changes = append(t.plan.Changes, Change{What: "before that, drain " + name, To: evicted})
 
 	drainNode := func(ctx context.Context) error {
 		t.Progress.Step("Draining node %s", name)
 		t.Note("cordon and drain node %s", name)
+
 		h := t.drainer(ctx, kube)
 		err := drain.RunCordonOrUncordon(h, node, true)
 		if err == nil {
 			err = drain.RunNodeDrain(h, name)
 		}
+
 		if err != nil {
 			return report.Errorf(
 				"look at what does not move, then run the same command again; "+
@@ -173,8 +192,10 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 				"node %s is not drained, and no node was removed: %w", name, err,
 			)
 		}
+
 		return nil
 	}
+
 	t.before = append(t.before, engine.Step{Name: "drain node " + name, Do: drainNode})
 	return nil
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// withNode starts a CloudStack in which cluster demo is in network own-net, where VM gpu-1 is a worker that was added.
+// withNode starts a CloudStack with cluster demo in network own-net, to which VM gpu-1 was added as a worker.
 func withNode(t *testing.T) (*testenv.Cloud, *Service, *testenv.Env) {
 	t.Helper()
 	world := testenv.CKSWorld(t)
@@ -89,7 +89,7 @@ func TestAddNodes(t *testing.T) {
 	require.Contains(t, report.RemedyOf(err), "its setting cloud.kubernetes.cluster.add.node.timeout")
 }
 
-// A node is cordoned and drained before CloudStack hears of it, and the plan says what runs there.
+// A node is cordoned and drained before the call to CloudStack, and the plan lists the Pods to evict.
 func TestRemoveNodes(t *testing.T) {
 	t.Parallel()
 	pod := func(name string, change func(*corev1.Pod)) *corev1.Pod {
@@ -112,7 +112,7 @@ func TestRemoveNodes(t *testing.T) {
 		pods    []runtime.Object
 		ignore  []string
 		noKube  bool
-		stays   bool // the Pods do not go
+		stays   bool // the Pods do not terminate
 		refused string
 		code    int
 	}{
@@ -204,6 +204,7 @@ func TestRemoveNodes(t *testing.T) {
 func TestValidateVersion(t *testing.T) {
 	t.Parallel()
 	const iso = "https://example.org/x.iso"
+
 	for name, tc := range map[string]struct {
 		number string
 		o      Options
@@ -224,11 +225,12 @@ func TestValidateVersion(t *testing.T) {
 			require.NoError(t, err, name)
 			continue
 		}
+
 		testenv.RequireRefusal(t, err, tc.wrong, "", report.ExitUsage)
 	}
 }
 
-// The ISO is awaited, and a second run follows the first.
+// AddVersion waits for the ISO, and a second run continues to wait for the same ISO.
 func TestAddVersion(t *testing.T) {
 	t.Parallel()
 	world := testenv.CKSWorld(t)
@@ -263,15 +265,17 @@ func TestAddVersion(t *testing.T) {
 	require.Contains(t, report.RemedyOf(err), "credentials whose role allows this")
 }
 
-// Only the dashboard is served, and only to this machine's names.
+// Only the dashboard is served, and only for requests whose Host is this machine.
 func TestDashboardServesNothingElse(t *testing.T) {
 	t.Parallel()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "API "+r.URL.Path)
 	}))
 	t.Cleanup(api.Close)
+
 	handler, err := onlyDashboard(&rest.Config{Host: api.URL})
 	require.NoError(t, err)
+
 	for _, tc := range []struct {
 		host, path string
 		code       int
@@ -286,6 +290,7 @@ func TestDashboardServesNothingElse(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+tc.host+tc.path, nil)
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
+
 		require.Equal(t, tc.code, w.Code, tc)
 		if tc.code == 200 {
 			require.Equal(t, "API "+tc.path, w.Body.String())

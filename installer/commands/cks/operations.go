@@ -28,10 +28,11 @@ import (
 const (
 	stateRunning = "Running"
 	stateStopped = "Stopped"
-	stateAlert   = "Alert" // the control plane or the number of nodes is not as it must be
-	stateError   = "Error" // it could not be started
+	stateAlert   = "Alert" // the control plane does not work, or nodes are missing
+	stateError   = "Error" // the cluster could not be started
 )
 
+// inProgress reports whether CloudStack works on a cluster in that state.
 func inProgress(state string) bool {
 	return slices.Contains([]string{
 		"Created", "Starting", "Stopping", "Scaling", "ScalingStoppedCluster", "Upgrading", "Importing",
@@ -39,17 +40,17 @@ func inProgress(state string) bool {
 	}, state)
 }
 
-// Operation is what csccm does with a cluster. All of them go the same way: a plan, one call, and looks at the cluster
-// until its state shows that the operation is over.
+// Operation is an operation on a cluster. All operations run in the same way: csccm shows a plan, makes one API call,
+// and polls the cluster until its state shows that the operation is over.
 type Operation struct {
 	name    string   // of the command
-	since   string   // release of CloudStack that brought it; "" for all
-	verb    string   // for people; "" is the name
-	command string   // of CloudStack; "" is the name with KubernetesCluster
-	setting string   // of CloudStack, which bounds how long it may take; "" where nobody needs to know
-	from    []string // states in which CloudStack takes it; nil leaves that to CloudStack
-	during  []string // states while CloudStack works on it
-	to      []string // states in which it is over; nil: the cluster is gone
+	since   string   // CloudStack release that introduced it; "" for all
+	verb    string   // for messages; "" means the name
+	command string   // API command; "" means the name followed by KubernetesCluster
+	setting string   // CloudStack setting that limits its duration, for errors; "" names none
+	from    []string // states in which CloudStack accepts it; nil lets CloudStack decide
+	during  []string // states of the cluster while it runs
+	to      []string // states of the cluster after it; nil if it deletes the cluster
 	prepare func(ctx context.Context, t *task, name string) error
 }
 
@@ -63,8 +64,11 @@ var (
 		prepare: create,
 	}
 	Scale = Operation{
-		name: "scale", from: []string{stateRunning, stateStopped}, during: []string{"Scaling", "ScalingStoppedCluster"},
-		to: []string{stateRunning, stateStopped}, prepare: on(scale),
+		name:    "scale",
+		from:    []string{stateRunning, stateStopped},
+		during:  []string{"Scaling", "ScalingStoppedCluster"},
+		to:      []string{stateRunning, stateStopped},
+		prepare: on(scale),
 	}
 	Upgrade = Operation{
 		name:    "upgrade",
@@ -78,7 +82,10 @@ var (
 	Delete = Operation{name: "delete", during: []string{"Destroying"}, prepare: on(remove)}
 
 	AddNodes = Operation{
-		name: "add-nodes", since: flexible, verb: "add nodes to", command: "addNodesToKubernetesCluster",
+		name:    "add-nodes",
+		since:   flexible,
+		verb:    "add nodes to",
+		command: "addNodesToKubernetesCluster",
 		setting: "cloud.kubernetes.cluster.add.node.timeout",
 		from:    []string{stateRunning},
 		during:  []string{"Importing"},
@@ -86,7 +93,10 @@ var (
 		prepare: on(addNodes),
 	}
 	RemoveNodes = Operation{
-		name: "remove-nodes", since: flexible, verb: "remove nodes from", command: "removeNodesFromKubernetesCluster",
+		name:    "remove-nodes",
+		since:   flexible,
+		verb:    "remove nodes from",
+		command: "removeNodesFromKubernetesCluster",
 		setting: "cloud.kubernetes.cluster.remove.node.timeout",
 		from:    []string{stateRunning},
 		during:  []string{"RemovingNodes"},
@@ -95,12 +105,12 @@ var (
 	}
 )
 
-// Options are what an operation is asked for. Zone, version, offerings and network are names or ids, and no parameters
-// yet. Zero values stay as they are, or are left to the defaults.
+// Options are the flags of an operation. Zone, Version, Network, offerings and templates are names or ids, which are
+// resolved to ids before the API call. A zero value leaves the cluster as it is, or leaves the choice to CloudStack.
 type Options struct {
 	cloudapi.CreateClusterRequest
 	Zone, Version, Network string
-	Offering               string // of all nodes that have none of their own
+	Offering               string // of all nodes whose kind has no offering of its own
 
 	ControlOffering, WorkerOffering, EtcdOffering string
 	ControlTemplate, WorkerTemplate, EtcdTemplate string
@@ -113,19 +123,19 @@ type Options struct {
 	ManualUpgrade    bool
 	MountISOOnRouter bool
 
-	// Of a version.
+	// For csccm cks versions add.
 	URL, Checksum, Arch, VersionName string
 	MinCPUs, MinMemoryMiB            int
 	DirectDownload                   bool
 
 	Autoscaling    string   // MIN-MAX workers, or off
-	RemoveServices bool     // before a delete
-	Ignore         []string // codes of findings of the preflight that do not stop the operation
-	// Install installs csccm into a new cluster by its kubeconfig; nil installs nothing.
+	RemoveServices bool     // delete Services of type LoadBalancer before the cluster
+	Ignore         []string // codes of preflight findings that do not stop the operation
+	// Install installs csccm into a new cluster; nil installs nothing.
 	Install func(ctx context.Context, kubeconfig string) error
 }
 
-// Validate checks the options of an operation, which needs no connection.
+// Validate checks the options of an operation as far as that needs no connection.
 func (o *Options) Validate(op Operation) (err error) {
 	switch {
 	case op.name == Scale.name:
@@ -136,7 +146,8 @@ func (o *Options) Validate(op Operation) (err error) {
 	return err
 }
 
-// on is the preparation of an operation on a cluster that exists.
+// on returns a function that looks the cluster up by its name and then calls prepare. It is for operations on clusters
+// that exist.
 func on(prepare func(
 	ctx context.Context, t *task, k *cloudapi.KubernetesCluster,
 ) error) func(context.Context, *task, string) error {
@@ -145,13 +156,14 @@ func on(prepare func(
 		if err != nil {
 			return err
 		}
+
 		t.found(k)
 		t.params = cloudstack.Params{"id": k.ID}
 		return prepare(ctx, t, k)
 	}
 }
 
-// power starts or stops the VMs of a cluster.
+// power prepares to start or stop a cluster.
 func power(_ context.Context, t *task, _ *cloudapi.KubernetesCluster) error {
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		return changes{}.add("state", k.State, t.to[0], k.State == t.to[0])
@@ -159,16 +171,18 @@ func power(_ context.Context, t *task, _ *cloudapi.KubernetesCluster) error {
 	return nil
 }
 
-// upgrade brings a cluster to another version of Kubernetes, node after node.
+// upgrade prepares to upgrade a cluster to another Kubernetes version. CloudStack upgrades one node after another.
 func upgrade(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	versions, err := t.versions(ctx, k.ZoneID)
 	if err != nil {
 		return err
 	}
+
 	to, err := pick("version", " with --version", t.Version, versions, namesOfVersion)
 	if err != nil {
 		return err
 	}
+
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		return changes{}.add("version", k.Version, to.Name, k.VersionID == to.ID)
 	}
@@ -178,11 +192,15 @@ func upgrade(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error 
 	return nil
 }
 
-// scaleRequest is what CloudStack is asked for, without the offerings. It changes one kind of thing at a time.
+// scaleRequest returns the request to CloudStack, without the ids of the offerings. One request changes either the
+// number of workers, the offerings or autoscaling.
 func (o *Options) scaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
 	kinds := 0
-	for _, given := range []bool{o.Size != 0, o.Offering+o.ControlOffering+o.WorkerOffering != "",
-		o.Autoscaling != ""} {
+	for _, given := range []bool{
+		o.Size != 0,
+		o.Offering+o.ControlOffering+o.WorkerOffering != "",
+		o.Autoscaling != "",
+	} {
 		if given {
 			kinds++
 		}
@@ -215,7 +233,7 @@ func (o *Options) scaleRequest() (r cloudapi.ScaleClusterRequest, err error) {
 	return r, nil
 }
 
-// scale changes the size, the offerings or the autoscaling of a cluster.
+// scale prepares to change the number of workers, the offerings or the autoscaling of a cluster.
 func scale(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	r, err := t.scaleRequest()
 	if err != nil {
@@ -235,8 +253,8 @@ func scale(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		c := o.changes(k).add("workers", strconv.Itoa(k.Size), strconv.Itoa(r.Size), r.Size == 0 || r.Size == k.Size)
 		if r.Autoscaling != nil {
-			from, to := autoscaling(k.Autoscaling, k.MinSize,
-				k.MaxSize), autoscaling(*r.Autoscaling, r.MinSize, r.MaxSize)
+			from, to := autoscaling(k.Autoscaling, k.MinSize, k.MaxSize),
+				autoscaling(*r.Autoscaling, r.MinSize, r.MaxSize)
 			c = c.add("autoscaling", from, to, from == to)
 		}
 		return c
@@ -248,9 +266,10 @@ func scale(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	return nil
 }
 
-// changes are what differs from what was asked for.
+// changes are the differences between a cluster and the options.
 type changes []Change
 
+// add appends a change, unless same is set.
 func (c changes) add(what, from, to string, same bool) changes {
 	if same {
 		return c
@@ -258,12 +277,12 @@ func (c changes) add(what, from, to string, same bool) changes {
 	return append(c, Change{what, from, to})
 }
 
-// count adds a number that is asked for; 0 asks for none.
+// count appends the change of a number, unless the number stays the same; asked is 0 if the flag is not set.
 func (c changes) count(what string, is, asked int) changes {
 	return c.add(what, strings.TrimPrefix(strconv.Itoa(is), "0"), strconv.Itoa(asked), asked == 0 || is == asked)
 }
 
-// offerings are those that were named; the others are empty.
+// offerings are the offerings that flags name; the others are zero.
 type offerings struct{ all, control, worker, etcd cloudapi.ServiceOffering }
 
 func namesOfOffering(o *cloudapi.ServiceOffering) []string { return []string{o.ID, o.Name} }
@@ -274,18 +293,23 @@ func (t *task) offerings(ctx context.Context, zoneID string) (o offerings, err e
 	for _, f := range []struct {
 		noun, want string
 		to         *cloudapi.ServiceOffering
-	}{{"offering", t.Offering, &o.all}, {"control offering", t.ControlOffering, &o.control},
-		{"worker offering", t.WorkerOffering, &o.worker}, {"etcd offering", t.EtcdOffering, &o.etcd}} {
+	}{
+		{"offering", t.Offering, &o.all},
+		{"control offering", t.ControlOffering, &o.control},
+		{"worker offering", t.WorkerOffering, &o.worker},
+		{"etcd offering", t.EtcdOffering, &o.etcd},
+	} {
 		found, err := named(f.noun, f.want, list, namesOfOffering)
 		if err != nil {
 			return o, err
 		}
 		*f.to = *found
 	}
+
 	return o, nil
 }
 
-// changes are what of a cluster's offerings is not as it was asked for.
+// changes returns how the offerings of a cluster's control nodes and workers differ from the requested ones.
 func (o *offerings) changes(k *cloudapi.KubernetesCluster) (c changes) {
 	for _, x := range []struct {
 		what, id, name string
@@ -300,13 +324,14 @@ func (o *offerings) changes(k *cloudapi.KubernetesCluster) (c changes) {
 	return c
 }
 
-// remove deletes a cluster, its VMs, and the network if CloudStack created that for it. In any other network the rules
-// and addresses of Services of type LoadBalancer would stay: RemoveServices deletes these Services first; otherwise the
-// plan names them.
+// remove prepares to delete a cluster with its VMs, and with its network if CloudStack created the network for it. In
+// any other network the rules and addresses of Services of type LoadBalancer would stay. With RemoveServices these
+// Services are deleted first; otherwise the plan names them.
 func remove(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
 		return []Change{{"state", k.State, "deleted, with its " + report.Count(vms(k), "VM")}}
 	}
+
 	t.facts = func(r *ckscheck.Reader) (*ckscheck.Facts, error) {
 		f, err := r.Delete(ctx, k)
 		if err == nil && t.RemoveServices {
@@ -314,6 +339,7 @@ func remove(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 		}
 		return f, err
 	}
+
 	t.rules = func(f *ckscheck.Facts) []ckscheck.Finding { return ckscheck.Delete(f, t.RemoveServices) }
 	return nil
 }
@@ -321,8 +347,9 @@ func remove(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 // servicesTimeout is how long the controller may take to remove the load balancers of deleted Services.
 const servicesTimeout = 5 * time.Minute
 
-// removeServices plans to delete the Services of type LoadBalancer before the cluster, and to wait until they are gone:
-// their finalizer goes when the cluster's controller, which ends with the cluster, has removed their rules.
+// removeServices adds to the plan that the Services of type LoadBalancer are deleted before the cluster. The step
+// waits until they no longer exist: only the cluster's own controller removes their rules, and it then removes their
+// finalizer.
 func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 	if r.Kube == nil {
 		return report.CheckFailed(
@@ -350,16 +377,18 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 	t.before = []engine.Step{{Name: "delete Services", Do: func(ctx context.Context) error {
 		t.Progress.Step("Deleting %s of type LoadBalancer", report.Count(len(left), "Service"))
 		t.Note("delete Services %s", strings.Join(names, ", "))
+
 		inTime, err := poll.Until(ctx, t.Clock, pollInterval, servicesTimeout, func() (_ bool, err error) {
 			left = slices.DeleteFunc(left, func(svc *corev1.Service) bool {
 				failed := r.Kube.CoreV1().Services(svc.Namespace).Delete(ctx, svc.Name, metav1.DeleteOptions{})
 				if failed != nil && !apierrors.IsNotFound(failed) {
 					err = cmp.Or(err, failed)
 				}
-				return apierrors.IsNotFound(failed) // else its finalizer is there
+				return apierrors.IsNotFound(failed) // until then the Service still has its finalizer
 			})
 			return len(left) == 0, report.Remedied(err, "run the command again: it continues where it stopped")
 		})
+
 		if err == nil && !inTime {
 			err = report.Errorf(
 				"look at the controller with csccm doctor; without --remove-services the cluster is deleted, and "+

@@ -21,38 +21,38 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// task is an operation on one cluster. The operation's prepare fills in what it needs.
+// task is a run of an operation on one cluster. The operation's prepare function sets the fields from differs on.
 type task struct {
 	*Service
 	Operation
 	Options
-	cluster *cloudapi.KubernetesCluster // as it was before; nil before a create
+	cluster *cloudapi.KubernetesCluster // as it was before the operation; nil if it did not exist
 	plan    *Plan
-	said    string
+	said    string // progress text that was shown last
 
-	// differs returns what of a cluster is not as it was asked for. The operation is over when nothing is.
+	// differs returns how a cluster differs from the options. It returns nothing once the operation has succeeded.
 	differs       func(k *cloudapi.KubernetesCluster) []Change
-	facts         func(*ckscheck.Reader) (*ckscheck.Facts, error) // of the preflight; nil: none is needed
-	rules         func(*ckscheck.Facts) []ckscheck.Finding
-	params        cloudstack.Params // of the command
-	before, after []engine.Step     // around the operation
+	facts         func(*ckscheck.Reader) (*ckscheck.Facts, error) // reads the facts for the preflight; nil skips it
+	rules         func(*ckscheck.Facts) []ckscheck.Finding        // checks of the preflight
+	params        cloudstack.Params                               // of the API command
+	before, after []engine.Step                                   // steps before and after the API command
 }
 
-// Action is what a command does about a cluster.
+// Action is what a command does with a cluster.
 type Action string
 
 // The actions.
 const (
-	ActionChange Action = "change" // start an operation, and follow it
-	ActionFollow Action = "follow" // the operation runs already
-	ActionNone   Action = "none"   // already in that state
+	ActionChange Action = "change" // start the operation and follow it
+	ActionFollow Action = "follow" // follow the operation, which already runs
+	ActionNone   Action = "none"   // do nothing, the cluster is already in that state
 )
 
-// Plan is what a command is about to do. The run completes it, and it is the result then.
+// Plan is what a command is about to do. The run adds how it ended; the plan then is the result of the command.
 type Plan struct {
 	SchemaVersion int                `json:"schemaVersion"`
 	Operation     string             `json:"operation"`
-	Object        string             `json:"object"` // what kind of thing it is about, such as cluster
+	Object        string             `json:"object"` // kind of object, such as cluster
 	Name          string             `json:"name"`
 	ID            string             `json:"id,omitempty"`
 	Project       string             `json:"project,omitempty"`
@@ -61,23 +61,23 @@ type Plan struct {
 	Findings      []ckscheck.Finding `json:"findings"` // of the preflight
 
 	DryRun bool   `json:"dryRun"`
-	Done   bool   `json:"done"`            // everything is as it was asked for
-	State  string `json:"state,omitempty"` // as it was seen last; empty when the cluster is gone
+	Done   bool   `json:"done"`            // everything is as requested
+	State  string `json:"state,omitempty"` // last known state; empty if the cluster does not exist
 	Job    string `json:"job,omitempty"`
 	Cause  string `json:"cause,omitempty"` // why the operation failed
 
-	verb string // for people, where it is not the operation
+	verb string // for messages; "" means Operation
 }
 
-// Change is one thing that changes.
+// Change is one change in a plan.
 type Change struct {
 	What string `json:"what"`
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
 }
 
-// Run carries out an operation on a cluster, by its name or id, and follows it to its end. CloudStack goes on with an
-// operation whether or not anybody follows it, so a second run finds it by the cluster's state and follows it.
+// Run carries out an operation on the cluster with that name or id, and follows it to its end. CloudStack continues the
+// operation if csccm stops following it. A second run recognizes it by the state of the cluster and follows it.
 func (s *Service) Run(ctx context.Context, op Operation, name string, o Options) error {
 	t := &task{Service: s, Operation: op, Options: o}
 	t.plan = s.plan(op.name, "cluster", name)
@@ -85,16 +85,19 @@ func (s *Service) Run(ctx context.Context, op Operation, name string, o Options)
 	if err := s.needs(ctx, &o, "csccm cks "+op.name, op.since); err != nil {
 		return err
 	}
+
 	if err := op.prepare(ctx, t, name); err != nil {
 		return err
 	}
+
 	if err := t.decide(); err != nil {
 		return err
 	}
+
 	return t.run(ctx)
 }
 
-// plan begins the plan of an operation on an object.
+// plan returns a new plan of an operation on an object.
 func (s *Service) plan(operation, object, name string) *Plan {
 	return &Plan{
 		SchemaVersion: schemaVersion,
@@ -104,11 +107,12 @@ func (s *Service) plan(operation, object, name string) *Plan {
 		Project:       s.Project,
 		Action:        ActionChange,
 		DryRun:        s.DryRun,
-		Changes:       []Change{}, Findings: []ckscheck.Finding{},
+		Changes:       []Change{},
+		Findings:      []ckscheck.Finding{},
 	}
 }
 
-// call carries out a plan of one call, whose job is awaited, and of steps that follow it.
+// call carries out a plan that consists of one API call, whose job it waits for, and of the steps in after.
 func (s *Service) call(ctx context.Context, p *Plan, command string, f cloudstack.Params, after ...engine.Step) error {
 	steps := append([]engine.Step{{Name: p.what(), Do: func(ctx context.Context) error {
 		err := s.API.Do(ctx, command, f)
@@ -127,18 +131,23 @@ func (s *Service) call(ctx context.Context, p *Plan, command string, f cloudstac
 	}
 
 	return s.Env.Run(ctx, engine.Operation{
-		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps, Show: p.text,
+		Name:  "cks-" + p.Operation,
+		What:  p.what(),
+		Plan:  p,
+		Steps: steps,
+		Show:  p.text,
 		Check: func(context.Context) error { return p.judge(nil) },
 		Done:  func() string { return fmt.Sprintf("Done: %s\n", p.what()) },
 	})
 }
 
-// found notes the cluster that the operation is about.
+// found sets the cluster that the operation is about.
 func (t *task) found(k *cloudapi.KubernetesCluster) {
 	t.cluster, t.plan.Name, t.plan.ID, t.plan.State = k, k.Name, k.ID, k.State
 }
 
-// decide chooses what to do about a cluster, by its state and by what differs. CloudStack does one operation at a time.
+// decide sets the action of the plan, by the state of the cluster and by how it differs from the options. CloudStack
+// runs one operation on a cluster at a time.
 func (t *task) decide() error {
 	k, p := t.cluster, t.plan
 	p.Action = ActionChange
@@ -147,6 +156,7 @@ func (t *task) decide() error {
 	}
 
 	p.Changes = append(p.Changes, t.differs(k)...)
+
 	done := len(p.Changes) == 0
 	switch {
 	case k.Type == cloudstack.ExternalManaged:
@@ -154,15 +164,19 @@ func (t *task) decide() error {
 			"change the cluster with what made it; csccm cks list shows which clusters CloudStack made",
 			"CloudStack cannot %s cluster %s: it is ExternalManaged, CloudStack only lists it", t.name, k.Name,
 		)
+
 	case slices.Contains(t.during, k.State), done && len(t.after) > 0 && k.State == stateRunning:
 		p.Action = ActionFollow
+
 	case inProgress(k.State):
 		return report.CheckFailed(
 			"wait until it is over: csccm cks show "+k.Name+" --watch; then run the command again",
 			"cluster %s is %s: another operation on it runs, and nothing was changed", k.Name, k.State,
 		)
+
 	case done && slices.Contains(t.to, k.State):
 		p.Action, p.Done = ActionNone, true
+
 	case done || t.from != nil && !slices.Contains(t.from, k.State):
 		return report.CheckFailed(
 			nextStep(k),
@@ -173,12 +187,12 @@ func (t *task) decide() error {
 	return nil
 }
 
-// what says what a plan does, for the question and errors.
+// what describes the plan in a few words, for the confirmation and for errors.
 func (p *Plan) what() string { return cmp.Or(p.verb, p.Operation) + " " + p.Object + " " + p.Name }
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// text is the plan for a person.
+// text returns the plan as text.
 func (p *Plan) text(style report.Style) string {
 	var b strings.Builder
 	b.WriteString(map[Action]string{
@@ -200,10 +214,12 @@ func (p *Plan) text(style report.Style) string {
 		if f.Severity == ckscheck.Error {
 			y = report.SymbolFailed
 		}
+
 		text := f.String() + " [" + f.Code + "]"
 		if f.Reference != "" {
 			text += " (" + f.Reference + ")"
 		}
+
 		b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, text))
 		if f.Remedy != "" {
 			b.WriteString(style.Indented("  fix: ", 7, f.Remedy))
@@ -213,7 +229,7 @@ func (p *Plan) text(style report.Style) string {
 	return b.String()
 }
 
-// judge returns an error if the preflight found what stops the operation. ignored are codes of findings that do not.
+// judge returns an error if the preflight has findings of severity error whose codes are not in ignored.
 func (p *Plan) judge(ignored []string) error {
 	var codes, texts []string
 	for _, f := range p.Findings {
@@ -221,9 +237,11 @@ func (p *Plan) judge(ignored []string) error {
 			codes, texts = append(codes, f.Code), append(texts, f.String())
 		}
 	}
+
 	if len(codes) == 0 {
 		return nil
 	}
+
 	slices.Sort(codes)
 	return report.CheckFailed(
 		"correct that; --ignore-preflight "+strings.Join(slices.Compact(codes), ",")+
@@ -233,7 +251,7 @@ func (p *Plan) judge(ignored []string) error {
 	)
 }
 
-// run shows the plan, asks, starts the operation and follows it to its end.
+// run shows the plan, asks for confirmation, starts the operation and follows it to its end.
 func (t *task) run(ctx context.Context) error {
 	p := t.plan
 	if p.Action == ActionChange && t.facts != nil {
@@ -241,10 +259,12 @@ func (t *task) run(ctx context.Context) error {
 		if t.cluster != nil {
 			in.Kube, in.NoKube = t.inside(ctx, t.cluster)
 		}
+
 		facts, err := t.facts(in)
 		if err != nil {
 			return explain("look at what is needed to "+p.what(), err)
 		}
+
 		p.Findings = append(p.Findings, t.rules(facts)...)
 	}
 
@@ -259,7 +279,10 @@ func (t *task) run(ctx context.Context) error {
 	}
 
 	return t.Env.Run(ctx, engine.Operation{
-		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps,
+		Name:  "cks-" + p.Operation,
+		What:  p.what(),
+		Plan:  p,
+		Steps: steps,
 		Looks: p.Action == ActionFollow && len(t.after) == 0,
 		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
 		Show:  p.text,
@@ -268,23 +291,24 @@ func (t *task) run(ctx context.Context) error {
 	})
 }
 
-// start sends the command.
+// start sends the API command, and records its job in the plan.
 func (t *task) start(ctx context.Context) error {
 	p := t.plan
 	sent, err := t.API.Submit(ctx, cmp.Or(t.command, t.name+"KubernetesCluster"), t.params)
 	if err != nil {
 		return explain(p.what(), err)
 	}
+
 	p.ID, p.Job = cmp.Or(p.ID, sent.ID), sent.JobID
 	t.Note("cluster %s (%s), job %s", p.Name, p.ID, p.Job)
 	return nil
 }
 
-// pollInterval is the time between two looks at a cluster.
+// pollInterval is the time between two requests for the state of a cluster.
 const pollInterval = 2 * time.Second
 
-// follow watches the operation until it is over, and completes the plan. The job is asked first: what it has done is
-// visible when it is over. A server that does not answer is asked again.
+// follow polls the operation until it is over, and completes the plan. It reads the job before the cluster, so that the
+// cluster it reads shows all changes of a job that is over. It retries transient errors.
 func (t *task) follow(ctx context.Context) error {
 	p := t.plan
 	var k *cloudapi.KubernetesCluster
@@ -293,15 +317,18 @@ func (t *task) follow(ctx context.Context) error {
 		if p.Job != "" {
 			job, err = t.API.QueryJob(ctx, p.Job)
 		}
+
 		if err == nil {
 			k, err = t.API.KubernetesCluster(ctx, p.ID, t.Project)
 		}
+
 		if err != nil {
 			if cloudstack.IsKind(err, cloudstack.KindTransient) && ctx.Err() == nil {
 				err = nil
 			}
 			return false, explain("look at cluster "+p.Name, err)
 		}
+
 		t.say(k)
 		over, p.Cause = t.over(k, job)
 		return over, nil
@@ -323,6 +350,7 @@ func (t *task) follow(ctx context.Context) error {
 		if t.setting != "" {
 			fix += "; CloudStack gives up when the time of its setting " + t.setting + " is over"
 		}
+
 		return report.Errorf(fix, "%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), p.Cause)
 	}
 
@@ -330,8 +358,8 @@ func (t *task) follow(ctx context.Context) error {
 	return nil
 }
 
-// over reports whether the operation is over. cause is empty when everything is as it was asked for. k is nil when the
-// cluster is gone, job where it is not known.
+// over reports whether the operation is over, and why it failed; cause is empty if it succeeded. k is nil if the
+// cluster does not exist, job is nil if the job is not known.
 func (t *task) over(k *cloudapi.KubernetesCluster, job *cloudstack.Job) (over bool, cause string) {
 	switch {
 	case job != nil && job.Status == cloudstack.JobPending:
@@ -349,24 +377,26 @@ func (t *task) over(k *cloudapi.KubernetesCluster, job *cloudstack.Job) (over bo
 	return true, "it ended in state " + k.State + ", and is not as it was asked for"
 }
 
-// say shows what is new.
+// say shows the progress, if it has changed since the last call.
 func (t *task) say(k *cloudapi.KubernetesCluster) {
 	if k == nil {
 		return
 	}
+
 	running := 0
 	for _, vm := range k.Nodes {
 		if vm.State == string(cloudstack.VMRunning) {
 			running++
 		}
 	}
+
 	if text := fmt.Sprintf("%s, %d of %d VMs run", k.State, running, vms(k)); text != t.said {
 		t.said = text
 		t.Progress.Step("Cluster %s: %s", k.Name, text)
 	}
 }
 
-// vms is how many VMs a cluster has, or is to have.
+// vms returns how many VMs a cluster has, or will have.
 func vms(k *cloudapi.KubernetesCluster) int {
 	return max(len(k.Nodes), k.ControlNodes+k.Size+k.EtcdNodes)
 }

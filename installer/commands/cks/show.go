@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// autoscaling describes how many workers autoscaling may make.
+// autoscaling returns the range of workers for autoscaling as text; "off" if autoscaling is off.
 func autoscaling(on bool, low, high int) string {
 	if !on {
 		return "off"
@@ -25,7 +25,8 @@ func autoscaling(on bool, low, high int) string {
 	return fmt.Sprintf("%d to %d", low, high)
 }
 
-// ClusterList is the result of csccm cks list. Clusters, versions, nodes and events have CloudStack's own names.
+// ClusterList is the result of csccm cks list. In all results, the fields of clusters, versions, nodes and events are
+// named as in the CloudStack API.
 type ClusterList struct {
 	SchemaVersion int                          `json:"schemaVersion"`
 	Clusters      []cloudapi.KubernetesCluster `json:"clusters"`
@@ -40,7 +41,7 @@ func (s *Service) List(ctx context.Context) (*ClusterList, error) {
 	return &ClusterList{schemaVersion, append([]cloudapi.KubernetesCluster{}, all...)}, err
 }
 
-// Write prints the list for a person.
+// Write prints the list as a table.
 func (l *ClusterList) Write(w io.Writer, style report.Style) error {
 	t := report.Table{
 		Header: []string{"NAME", "KIND", "STATE", "VERSION", "CONTROL", "WORKERS", "ETCD", "ZONE", "NETWORK",
@@ -51,6 +52,7 @@ func (l *ClusterList) Write(w io.Writer, style report.Style) error {
 		if k.Autoscaling {
 			workers += fmt.Sprintf(" (%d-%d)", k.MinSize, k.MaxSize)
 		}
+
 		t.Add(k.Name, cmp.Or(k.Type, cloudapi.CloudManaged), k.State, dash(k.Version), strconv.Itoa(k.ControlNodes),
 			workers, strconv.Itoa(k.EtcdNodes), k.ZoneName, dash(k.NetworkName), dash(k.Endpoint))
 	}
@@ -65,7 +67,7 @@ type VersionList struct {
 	Versions      []cloudapi.KubernetesVersion `json:"versions"`
 }
 
-// Versions lists the versions of a zone, by name or id, or all for "".
+// Versions lists the Kubernetes versions of the zone with that name or id; all versions if zone is "".
 func (s *Service) Versions(ctx context.Context, zone string) (*VersionList, error) {
 	if zone != "" {
 		z, err := s.zone(ctx, zone)
@@ -74,11 +76,12 @@ func (s *Service) Versions(ctx context.Context, zone string) (*VersionList, erro
 		}
 		zone = z.ID
 	}
+
 	all, err := s.versions(ctx, zone)
 	return &VersionList{schemaVersion, append([]cloudapi.KubernetesVersion{}, all...)}, err
 }
 
-// Write prints the list for a person.
+// Write prints the list as a table.
 func (l *VersionList) Write(w io.Writer, style report.Style) error {
 	t := report.Table{Header: []string{"VERSION", "NAME", "STATE", "ISO", "ZONE", "ARCH", "MIN CPUS", "MIN MEMORY"}}
 	for _, v := range l.Versions {
@@ -93,19 +96,21 @@ type ClusterInfo struct {
 	SchemaVersion int                        `json:"schemaVersion"`
 	Cluster       cloudapi.KubernetesCluster `json:"cluster"`
 	Nodes         []cloudapi.ClusterVM       `json:"nodes"`
-	Events        []cloudapi.Event           `json:"events"` // newest first; people see the last ten
-	// EventsUnread says why there are no events.
+	Events        []cloudapi.Event           `json:"events"` // newest first; Write prints ten
+	// EventsUnread says why the events could not be read.
 	EventsUnread string `json:"eventsUnread,omitempty"`
-	// Next is what to do now.
+	// Next suggests the next command.
 	Next string `json:"next,omitempty"`
 }
 
-// Show describes a cluster by its name or id. Its events only explain: where the role may not list them, that is said.
+// Show describes the cluster with that name or id. If its events cannot be read, for example because the role may not
+// list them, Show says so and returns no error.
 func (s *Service) Show(ctx context.Context, name string) (*ClusterInfo, error) {
 	k, err := s.cluster(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+
 	out := &ClusterInfo{
 		SchemaVersion: schemaVersion,
 		Cluster:       *k,
@@ -113,15 +118,18 @@ func (s *Service) Show(ctx context.Context, name string) (*ClusterInfo, error) {
 		Events:        []cloudapi.Event{},
 		Next:          nextStep(k),
 	}
+
 	events, err := s.API.ListClusterEvents(ctx, k.ID, s.Project)
 	if err != nil {
 		out.EventsUnread = err.Error()
 	}
+
 	out.Events = append(out.Events, events...)
 	return out, nil
 }
 
-// roleOf goes by the names that CKS gives: CLUSTER-control-..., CLUSTER-node-... The API shows only which are of etcd.
+// roleOf returns the role of a VM. The API only shows which VMs are etcd nodes or were added, so roleOf tells control
+// nodes and workers apart by the names that CKS gives: CLUSTER-control-... and CLUSTER-node-...
 func roleOf(k *cloudapi.KubernetesCluster, vm cloudapi.ClusterVM) string {
 	switch {
 	case vm.Etcd:
@@ -134,7 +142,7 @@ func roleOf(k *cloudapi.KubernetesCluster, vm cloudapi.ClusterVM) string {
 	return "worker"
 }
 
-// next is what a person can do with a cluster in a state; %s is its name.
+// next is what a user can do with a cluster, by its state; %s is the name of the cluster.
 var next = map[string]string{
 	stateRunning: "csccm cks kubeconfig %s writes the configuration for kubectl",
 	stateStopped: "csccm cks start %s",
@@ -142,7 +150,7 @@ var next = map[string]string{
 	stateError:   "correct what the events name; csccm cks delete %s removes what is left, then create it again",
 }
 
-// nextStep says what a person can do with a cluster in its state.
+// nextStep suggests what to do with a cluster in its state.
 func nextStep(k *cloudapi.KubernetesCluster) string {
 	switch {
 	case k.Type == cloudstack.ExternalManaged:
@@ -153,17 +161,22 @@ func nextStep(k *cloudapi.KubernetesCluster) string {
 	return "csccm cks show " + k.Name + " --watch follows it"
 }
 
-// Write prints it for a person.
+// Write prints the cluster as text.
 func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	k := &c.Cluster
+
 	var b strings.Builder
 	_ = (&ClusterList{Clusters: []cloudapi.KubernetesCluster{*k}}).Write(&b, style)
+
 	made := report.Table{Header: []string{"MADE WITH", ""}}
 	for _, part := range []struct{ what, value string }{
-		{"offering", k.OfferingName}, {"offering of control nodes", k.ControlOfferingName},
+		{"offering", k.OfferingName},
+		{"offering of control nodes", k.ControlOfferingName},
 		{"offering of workers", k.WorkerOfferingName},
-		{"offering of etcd nodes", k.EtcdOfferingName}, {"template", k.TemplateName},
-		{"CNI configuration", k.CNIConfigName}, {"key pair", k.KeyPair},
+		{"offering of etcd nodes", k.EtcdOfferingName},
+		{"template", k.TemplateName},
+		{"CNI configuration", k.CNIConfigName},
+		{"key pair", k.KeyPair},
 	} {
 		if part.value != "" {
 			made.Add(part.what, part.value)
@@ -188,10 +201,11 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	}
 
 	if slices.ContainsFunc(c.Nodes, func(n cloudapi.ClusterVM) bool { return n.External }) {
-		b.WriteString("\n" +
-			style.Indented("", 0,
-				"Upgrades leave out the added workers that were marked for it (--manual-upgrade); CloudStack does "+
-					"not show which."))
+		b.WriteString("\n" + style.Indented(
+			"", 0,
+			"Upgrades leave out the added workers that were marked for it (--manual-upgrade); CloudStack does "+
+				"not show which.",
+		))
 	}
 
 	if c.EventsUnread != "" {

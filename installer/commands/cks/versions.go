@@ -22,18 +22,19 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// The smallest node that CloudStack accepts for a version.
+// The minimums that CloudStack accepts for the nodes of a version.
 const (
 	minCPUs      = 2
 	minMemoryMiB = 2048
 )
 
-// checksum is how CloudStack writes the checksum of an ISO; without the name of the algorithm it is MD5.
+// checksum matches the checksum of an ISO in the format of CloudStack; without the name of an algorithm it is MD5.
 var checksum = regexp.MustCompile(`^(?:\{(MD5|SHA-1|SHA-224|SHA-256|SHA-384|SHA-512)\})?([0-9a-fA-F]+)$`)
 
+// digits is the length of a checksum in hexadecimal digits, by algorithm.
 var digits = map[string]int{"": 32, "MD5": 32, "SHA-1": 40, "SHA-224": 56, "SHA-256": 64, "SHA-384": 96, "SHA-512": 128}
 
-// ValidateVersion checks what a new version is registered with, which needs no connection.
+// ValidateVersion checks the options of a new version as far as that needs no connection.
 func (o *Options) ValidateVersion(number string) error {
 	u, err := url.Parse(o.URL)
 	sum := checksum.FindStringSubmatch(o.Checksum)
@@ -41,17 +42,22 @@ func (o *Options) ValidateVersion(number string) error {
 	switch {
 	case wrong != nil:
 		return report.Usage("give three numbers, such as 1.34.1", "%q is no version of Kubernetes", number)
-	case err != nil || u.Host == "" || !slices.Contains([]string{"http", "https"},
-		u.Scheme) || !strings.HasSuffix(u.Path, ".iso"):
+
+	case err != nil ||
+		u.Host == "" ||
+		!slices.Contains([]string{"http", "https"}, u.Scheme) ||
+		!strings.HasSuffix(u.Path, ".iso"):
 		return report.Usage(
 			"give the address from which CloudStack's secondary storage VM can load it",
 			"--url %q is not the http or https URL of an ISO", o.URL,
 		)
+
 	case o.Checksum != "" && (sum == nil || len(sum[2]) != digits[sum[1]]):
 		return report.Usage(
 			"give {SHA-256} and the output of sha256sum; csccm cks iso prints it",
 			"--checksum %q is none", o.Checksum,
 		)
+
 	case o.MinCPUs != 0 && o.MinCPUs < minCPUs, o.MinMemoryMiB != 0 && o.MinMemoryMiB < minMemoryMiB:
 		return report.Usage(
 			"give --min-cpus and --min-memory at least these, or leave them out",
@@ -62,11 +68,13 @@ func (o *Options) ValidateVersion(number string) error {
 	return nil
 }
 
-// AddVersion registers a version, and waits until its ISO can be used. The same again waits for the first.
+// AddVersion registers a version, and waits until its ISO can be used. If the version is registered already, AddVersion
+// only waits.
 func (s *Service) AddVersion(ctx context.Context, number string, o *Options) error {
 	if err := s.needs(ctx, o, "", ""); err != nil {
 		return err
 	}
+
 	zone := &cloudstack.Zone{}
 	if o.Zone != "" {
 		var err error
@@ -74,25 +82,37 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 			return err
 		}
 	}
+
 	all, err := s.versions(ctx, zone.ID)
 	if err != nil {
 		return err
 	}
+
 	p := s.plan("add", "version", number)
 	f := cloudstack.Params{
-		"semanticversion": number, "url": o.URL,
-		"mincpunumber": strconv.Itoa(max(o.MinCPUs, minCPUs)),
-		"minmemory":    strconv.Itoa(max(o.MinMemoryMiB, minMemoryMiB)),
-	}.Set("name", o.VersionName).Set("zoneid", zone.ID).Set("checksum", o.Checksum).Set("arch",
-		o.Arch).Flag("directdownload", o.DirectDownload)
-	p.Changes = changes{}.add("ISO", "", o.URL, false).add("checksum", "", o.Checksum, o.Checksum == "").add("zone", "",
-		zone.Name, zone.Name == "").
+		"semanticversion": number,
+		"url":             o.URL,
+		"mincpunumber":    strconv.Itoa(max(o.MinCPUs, minCPUs)),
+		"minmemory":       strconv.Itoa(max(o.MinMemoryMiB, minMemoryMiB)),
+	}.
+		Set("name", o.VersionName).
+		Set("zoneid", zone.ID).
+		Set("checksum", o.Checksum).
+		Set("arch", o.Arch).
+		Flag("directdownload", o.DirectDownload)
+	p.Changes = changes{}.
+		add("ISO", "", o.URL, false).
+		add("checksum", "", o.Checksum, o.Checksum == "").
+		add("zone", "", zone.Name, zone.Name == "").
 		add("name", "", o.VersionName, o.VersionName == "")
+
 	if o.Checksum == "" {
 		p.Findings = append(p.Findings, ckscheck.Finding{
-			Code: "no-checksum", Severity: ckscheck.Warning, Object: "ISO " + o.URL,
-			What:   "without a checksum CloudStack takes whatever the URL serves",
-			Remedy: "give --checksum",
+			Code:     "no-checksum",
+			Severity: ckscheck.Warning,
+			Object:   "ISO " + o.URL,
+			What:     "without a checksum CloudStack takes whatever the URL serves",
+			Remedy:   "give --checksum",
 		})
 	}
 
@@ -102,23 +122,27 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 			(o.VersionName == "" || v.Name == o.VersionName) &&
 			(o.Arch == "" || v.Arch == o.Arch)
 	}
+
 	follow := engine.Read("follow the ISO of version "+number, func(ctx context.Context) error {
 		return s.awaitISO(ctx, p, zone.ID, same)
 	})
+
 	if i := slices.IndexFunc(all, same); i >= 0 {
 		p.ID, p.State, p.Changes = all[i].ID, all[i].ISOState, changes{}
 		if p.Action = ActionFollow; p.State == isoReady {
 			p.Action, p.Done = ActionNone, true
 		}
 	}
+
 	return s.call(ctx, p, "addKubernetesSupportedVersion", f, follow)
 }
 
 const isoReady = "Ready"
 
 // awaitISO waits until CloudStack has loaded the ISO of a version.
-func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
-	same func(cloudapi.KubernetesVersion) bool) error {
+func (s *Service) awaitISO(
+	ctx context.Context, p *Plan, zoneID string, same func(cloudapi.KubernetesVersion) bool,
+) error {
 	said := ""
 	_, err := poll.Until(ctx, s.Clock, pollInterval, math.MaxInt64, func() (bool, error) {
 		all, err := s.API.ListKubernetesVersions(ctx, zoneID)
@@ -155,7 +179,7 @@ func (s *Service) awaitISO(ctx context.Context, p *Plan, zoneID string,
 	return err
 }
 
-// version returns the version that a person names.
+// namedVersion returns the version with that name, id or number.
 func (s *Service) namedVersion(ctx context.Context, name string) (*cloudapi.KubernetesVersion, error) {
 	all, err := s.versions(ctx, "")
 	if err != nil {
@@ -169,7 +193,7 @@ func (s *Service) EnableVersion(ctx context.Context, name string) error {
 	return s.setVersion(ctx, name, "enable", "Enabled")
 }
 
-// DisableVersion disables it.
+// DisableVersion disables a version for new clusters and upgrades.
 func (s *Service) DisableVersion(ctx context.Context, name string) error {
 	return s.setVersion(ctx, name, "disable", "Disabled")
 }
@@ -179,6 +203,7 @@ func (s *Service) setVersion(ctx context.Context, name, verb, state string) erro
 	if err != nil {
 		return err
 	}
+
 	p := s.plan(verb, "version", v.Name)
 	p.ID, p.State = v.ID, v.State
 	if v.State == state {
@@ -186,10 +211,11 @@ func (s *Service) setVersion(ctx context.Context, name, verb, state string) erro
 	} else {
 		p.Changes = changes{{"state", v.State, state}}
 	}
+
 	return s.call(ctx, p, "updateKubernetesSupportedVersion", cloudstack.Params{"id": v.ID, "state": state})
 }
 
-// DeleteVersion deletes a version with its ISO. The clusters of all accounts that use it are named first.
+// DeleteVersion deletes a version with its ISO. The plan names the clusters of all accounts that use the version.
 func (s *Service) DeleteVersion(ctx context.Context, name string) error {
 	v, err := s.namedVersion(ctx, name)
 	if err != nil {
@@ -206,8 +232,10 @@ func (s *Service) DeleteVersion(ctx context.Context, name string) error {
 	for _, k := range clusters {
 		if k.VersionID == v.ID {
 			p.Findings = append(p.Findings, ckscheck.Finding{
-				Code: "version-used", Severity: ckscheck.Error, Object: "cluster " + k.Name + " of " + k.Owner(),
-				What: "it has the version",
+				Code:     "version-used",
+				Severity: ckscheck.Error,
+				Object:   "cluster " + k.Name + " of " + k.Owner(),
+				What:     "it has the version",
 				Remedy: "upgrade or delete the cluster first; csccm cks versions disable " + v.Name +
 					" keeps new clusters from it",
 			})

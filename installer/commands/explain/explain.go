@@ -1,8 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says of each alert, each reason of an Event or a condition, and each check what it means, how to see
-// it and how to end it. The texts are those of the tables; docs/runbooks.md and csccm doctor --explain show the same.
+// Package explain explains alerts, the reasons of Events and conditions, and checks: what each means, how to see it and
+// how to resolve it. The texts come from the tables of alerts, reasons and checks; docs/runbooks.md and
+// csccm doctor --explain show them.
 package explain
 
 import (
@@ -31,7 +32,7 @@ import (
 // Kind is the kind of thing that an entry explains.
 type Kind string
 
-// Kinds.
+// Kinds of entries.
 const (
 	Alert     Kind = "alert"
 	Event     Kind = "event"
@@ -39,35 +40,36 @@ const (
 	Check     Kind = "check"
 )
 
-// Entry explains one row of a table, in Markdown. Links in its texts start at the folder docs.
+// Entry explains one alert, reason or check, in Markdown. Links in its texts are relative to the folder docs.
 type Entry struct {
 	Kind Kind `json:"kind"`
 	// Object is the kind of object that has the Event or the condition.
 	Object string `json:"object,omitempty"`
-	// Severity is critical, warning or info of an alert, Warning or Normal of an Event, that of a check otherwise.
+	// Severity is critical, warning or info for an alert, Warning or Normal for an Event, and the severity of the check
+	// for a check.
 	Severity string `json:"severity,omitempty"`
-	// For is how long the query of an alert must hold.
+	// For is how long the expression of an alert must be true before the alert fires.
 	For string `json:"for,omitempty"`
-	// InCondition is the type of the condition that has the reason too.
+	// InCondition is the type of the condition that also uses the reason of an Event.
 	InCondition string   `json:"inCondition,omitempty"`
 	When        string   `json:"when"`
 	Means       string   `json:"means"`
 	See         []string `json:"see,omitempty"`     // command lines
-	Queries     []string `json:"queries,omitempty"` // PromQL; of an alert its own first
+	Queries     []string `json:"queries,omitempty"` // PromQL; for an alert, the first is its own expression
 	End         string   `json:"end"`
 
-	what   string // in one line
-	family string // the section of docs/runbooks.md; "" for a check, which docs/checks.md explains
+	what   string // kind and severity in one line
+	family string // section of docs/runbooks.md; "" for a check, which docs/checks.md explains
 }
 
-// Topic is all that is explained under one name.
+// Topic is the entries with one name.
 type Topic struct {
 	Name    string  `json:"name"`
 	Page    string  `json:"page"`
 	Entries []Entry `json:"entries"`
 }
 
-// Topics are all topics: alerts, reasons, checks.
+// Topics returns all topics: alerts, reasons and checks.
 var Topics = sync.OnceValue(func() []Topic {
 	var out []Topic
 	add := func(name, page string, e Entry) {
@@ -78,6 +80,7 @@ var Topics = sync.OnceValue(func() []Topic {
 		out = append(out, Topic{Name: name, Page: page, Entries: []Entry{e}})
 	}
 	reason := func(name string, e Entry) { add(name, version.Pages+"docs/runbooks.md#"+strings.ToLower(name), e) }
+
 	for _, a := range alerts() {
 		reason(a.Alert, Entry{
 			Kind:     Alert,
@@ -85,22 +88,35 @@ var Topics = sync.OnceValue(func() []Topic {
 			For:      a.For,
 			When:     variables(a.Annotations["summary"]),
 			Means:    variables(a.Annotations["description"]),
-			See:      a.Runbook.See, Queries: append([]string{a.Expr}, a.Runbook.Queries...), End: a.Runbook.End,
-			what: "Alert, " + a.Labels["severity"] + ", after " + a.For, family: "Alerts",
+			See:      a.Runbook.See,
+			Queries:  append([]string{a.Expr}, a.Runbook.Queries...),
+			End:      a.Runbook.End,
+			what:     "Alert, " + a.Labels["severity"] + ", after " + a.For,
+			family:   "Alerts",
 		})
 	}
+
 	for i := range reasons.Events {
 		reason(string(reasons.Events[i].Reason), eventEntry("Service", &reasons.Events[i]))
 	}
+
 	for i := range reasons.NodeEvents {
 		reason(string(reasons.NodeEvents[i].Reason), eventEntry("Node", &reasons.NodeEvents[i]))
 	}
+
 	for _, r := range reasons.Conditions {
 		reason(string(r.Reason), Entry{
-			Kind: Condition, Object: "Service", When: r.When, Means: r.Means, See: r.See, End: r.Remedy,
-			what: "Reason of a condition of a Service", family: "Conditions of a Service",
+			Kind:   Condition,
+			Object: "Service",
+			When:   r.When,
+			Means:  r.Means,
+			See:    r.See,
+			End:    r.Remedy,
+			what:   "Reason of a condition of a Service",
+			family: "Conditions of a Service",
 		})
 	}
+
 	for _, c := range check.All() {
 		add(c.Code, c.Hint(), Entry{
 			Kind:     Check,
@@ -108,12 +124,15 @@ var Topics = sync.OnceValue(func() []Topic {
 			When:     c.Title + ": " + c.What,
 			Means:    c.Why,
 			See:      []string{"csccm doctor --only " + c.Code + " -v"},
-			End:      c.Remedy, what: "Check of csccm doctor, " + string(c.Severity),
+			End:      c.Remedy,
+			what:     "Check of csccm doctor, " + string(c.Severity),
 		})
 	}
+
 	return out
 })
 
+// eventEntry returns the entry of an Event on a Service or Node.
 func eventEntry(object string, r *plan.EventRow) Entry {
 	e := Entry{
 		Kind:     Event,
@@ -123,8 +142,9 @@ func eventEntry(object string, r *plan.EventRow) Entry {
 		Means:    r.Means,
 		End:      r.Remedy,
 		family:   "Events on " + object + "s",
-		See: []string{"kubectl get events -A --field-selector involvedObject.kind=" + object + ",reason=" +
-			string(r.Reason)},
+		See: []string{
+			"kubectl get events -A --field-selector involvedObject.kind=" + object + ",reason=" + string(r.Reason),
+		},
 	}
 
 	if r.Warning {
@@ -147,7 +167,7 @@ func eventEntry(object string, r *plan.EventRow) Entry {
 	return e
 }
 
-// alert is a rule of the chart's PrometheusRule, with what the template leaves out.
+// alert is a rule in the chart's monitoring/alerts.yaml. The field Runbook is not part of the PrometheusRule.
 type alert struct {
 	Alert       string
 	Expr        string
@@ -160,20 +180,21 @@ type alert struct {
 	}
 }
 
-// variable matches a label or the value in the template of an alert.
+// variable matches a label or the value in the template of an alert, such as {{ $labels.node }}.
 var variable = regexp.MustCompile(`\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}`)
 
-// variables replaces them by placeholders.
+// variables replaces the variables of a template by their names in capital letters.
 func variables(template string) string {
 	return variable.ReplaceAllStringFunc(template,
 		func(v string) string { return strings.ToUpper(variable.FindStringSubmatch(v)[1]) })
 }
 
-// alerts are those of the chart with the default name of its lease. The chart is embedded: it is read, or a test has
-// failed.
+// alerts returns the alerts of the chart, with the default name of its lease. It panics on an error, which the tests
+// would find, because the chart is embedded.
 func alerts() (out []alert) {
 	const name = "monitoring/alerts.yaml"
 	var file struct{ Groups []struct{ Rules []alert } }
+
 	raw, err := fs.ReadFile(charts.FS(), name)
 	if err == nil {
 		err = yaml.Unmarshal(bytes.ReplaceAll(raw, []byte("LEASE_NAME"), []byte("cloud-controller-manager")), &file)
@@ -181,13 +202,14 @@ func alerts() (out []alert) {
 	if err != nil {
 		panic(fmt.Sprintf("embedded chart: %s: %v", name, err))
 	}
+
 	for _, g := range file.Groups {
 		out = append(out, g.Rules...)
 	}
 	return out
 }
 
-// Names are all names, each with what it is for shell completion.
+// Names returns the names of all topics for shell completion, each followed by a tab and its kind.
 func Names() []string {
 	var out []string
 	for _, t := range Topics() {
@@ -196,36 +218,39 @@ func Names() []string {
 	return out
 }
 
-// Find returns the topic of a name, in any case of letters. The error names those that are like it.
+// Find returns the topic with that name, ignoring case. The error suggests similar names.
 func Find(name string) (Topic, error) {
 	var known, near []string
 	for _, t := range Topics() {
 		if strings.EqualFold(t.Name, name) {
 			return t, nil
 		}
+
 		known = append(known, t.Name)
 		if name != "" && strings.Contains(strings.ToLower(t.Name), strings.ToLower(name)) {
 			near = append(near, t.Name)
 		}
 	}
+
 	if len(near) == 0 {
 		near = typo.Nearest(name, known, math.MaxInt)
 	}
+
 	return Topic{}, fmt.Errorf("%q is no alert, no reason of an Event or condition and no check, did you mean %s?",
 		name, strings.Join(near[:min(len(near), 3)], " or "))
 }
 
 //go:generate go test . -run PagesAreFresh -update
 
-// link matches a link of a text that leads to another page.
+// link matches a Markdown link.
 var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)]+)\)`)
 
-// sentence begins with a capital letter and ends with a full stop.
+// sentence returns text with a capital first letter and a full stop at the end.
 func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
-// text is what is said below the heading of a topic.
+// text returns the entries of a topic in Markdown, without the heading.
 func (t Topic) text() string {
 	var b strings.Builder
 	for _, e := range t.Entries {
@@ -235,16 +260,20 @@ func (t Topic) text() string {
 				fmt.Fprintf(&b, "\n```%s\n```\n", strings.Join(block, "\n"))
 			}
 		}
+
 		if e.End != "none needed" {
 			fmt.Fprintf(&b, "\nHow to end it: %s\n", sentence(e.End))
 		}
 	}
+
 	return b.String()
 }
 
-// WriteText writes a topic for a person, as its page has it, with links that a terminal shows.
+// WriteText writes a topic for a terminal: links become their text followed by the page in parentheses, and lines that
+// are not code are wrapped.
 func (t Topic) WriteText(w io.Writer, style report.Style) error {
 	var b strings.Builder
+
 	code := false
 	for line := range strings.SplitSeq(t.Name+"\n"+link.ReplaceAllString(t.text(), "$1 (docs/$2)")+"\n"+t.Page, "\n") {
 		if strings.HasPrefix(line, "```") {
@@ -255,6 +284,7 @@ func (t Topic) WriteText(w io.Writer, style report.Style) error {
 		}
 		b.WriteString(line + "\n")
 	}
+
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -26,10 +26,10 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-// pending reports whether something is to be made in CloudStack.
+// pending reports whether the plan creates or changes something in CloudStack.
 func (r *run) pending() bool { return r.user != nil && r.user.Changes() }
 
-// findAccess finds out, by reading alone, whose keys the controller will use. It asks for what is missing.
+// findAccess determines which keys the controller will use, and asks for what is missing. It changes nothing.
 func (r *run) findAccess(ctx context.Context) error {
 	if r.secret.Config != nil {
 		var end func()
@@ -37,6 +37,7 @@ func (r *run) findAccess(ctx context.Context) error {
 		if r.Found, end, err = r.secret.LocalConfig(ctx, r.Cluster.Kube); err != nil {
 			return err
 		}
+
 		r.ends = append(r.ends, end)
 	}
 
@@ -53,21 +54,26 @@ func (r *run) findAccess(ctx context.Context) error {
 	}
 
 	if r.Source != SourceSecret {
-		err := r.askURL(ctx, r.Env, func(url string) error { // says what answers at a URL that is no CloudStack
+		// The probe finds out whether a CloudStack API answers at the URL; otherwise its error says what answers there.
+		err := r.askURL(ctx, r.Env, func(url string) error {
 			if err := checkURL(url); err != nil {
 				return err
 			}
+
 			there := r.withoutProject(credentials.Keys{APIKey: "probe", SecretKey: "probe"})
 			there.APIURL = url
 			api, err := cloudapi.NewClient(there)
 			if err != nil {
 				return err
 			}
+
 			return credentials.Probe(ctx, url, api)
 		})
+
 		if err == nil && r.Source == SourceKeys {
 			err = r.askKeys(ctx)
 		}
+
 		if err != nil {
 			return err
 		}
@@ -78,6 +84,7 @@ func (r *run) findAccess(ctx context.Context) error {
 		if r.caPEM, err = os.ReadFile(file); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
 			err = fmt.Errorf("%s holds no PEM certificate", file)
 		}
+
 		if err != nil {
 			return report.Usage("name a file with PEM certificates", "--ca-file: %v", err)
 		}
@@ -91,9 +98,11 @@ func (r *run) findAccess(ctx context.Context) error {
 	switch {
 	case r.Source == SourceAdmin:
 		return r.planUser(ctx)
+
 	case r.secret.HasReplaced(r.config.APIKey):
 		r.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s", r.secret)
 		r.Source, r.config.APIKey, r.config.SecretKey = SourceSecret, r.secret.Config.APIKey, r.secret.Config.SecretKey
+
 	case r.Source == SourceSecret && r.secret.Problem != nil:
 		return report.Usage("correct the Secret, or give credentials and --overwrite-secret", "%v", r.secret.Problem)
 	}
@@ -101,14 +110,14 @@ func (r *run) findAccess(ctx context.Context) error {
 	return nil
 }
 
-// withoutProject is the configuration for a user who need not see the project.
+// withoutProject returns the configuration with keys but without the project, for users who may not see the project.
 func (r *run) withoutProject(keys credentials.Keys) *cloudstack.Config {
 	cfg := r.Merge()
 	cfg.APIKey, cfg.SecretKey, cfg.ProjectID = keys.APIKey, keys.SecretKey, ""
 	return cfg
 }
 
-// planUser logs in, and plans role, account, user and keys.
+// planUser logs in as the administrator, and plans the role, account, user and keys of the controller.
 func (r *run) planUser(ctx context.Context) (err error) {
 	wanted := r.Merge()
 	r.Domain, r.Account = ownerIn(r.Account, r.Domain)
@@ -119,7 +128,7 @@ func (r *run) planUser(ctx context.Context) (err error) {
 	}
 
 	missing := r.Account == "" && wanted.ProjectID == ""
-	if missing && !r.Interactive { // refuses before the login
+	if missing && !r.Interactive { // askOwner then returns an error, before the login
 		return r.askOwner(ctx, "")
 	}
 
@@ -129,7 +138,9 @@ func (r *run) planUser(ctx context.Context) (err error) {
 	}
 
 	r.ends = append(r.ends, end)
-	if wanted.Zone != "" { // before anything is made; the user's own rights are proven later
+
+	// Check the zone before anything is made. Whether the controller's user sees the zone is tested later.
+	if wanted.Zone != "" {
 		err = credentials.CheckZone(ctx, r.admin, wanted.Zone)
 	} else {
 		err = r.askZone(ctx, r.admin)
@@ -156,20 +167,29 @@ func (r *run) planUser(ctx context.Context) (err error) {
 	return nil
 }
 
-// judgeOwner plans the user in the account or project that is given.
+// judgeOwner plans the controller's user in the given account or project.
 func (r *run) judgeOwner(ctx context.Context) (err error) {
 	request := credentials.Request{
-		Domain: r.Domain, Account: r.Account, CreateAccount: r.CreateAccount, Project: r.Merge().ProjectID,
-		User: r.User, Role: r.Role, Commands: r.roleCommands(), Former: r.secret.FormerUsers(), Made: r.made,
+		Domain:        r.Domain,
+		Account:       r.Account,
+		CreateAccount: r.CreateAccount,
+		Project:       r.Merge().ProjectID,
+		User:          r.User,
+		Role:          r.Role,
+		Commands:      r.roleCommands(),
+		Former:        r.secret.FormerUsers(),
+		Made:          r.made,
 		Sees: func(ctx context.Context, keys credentials.Keys, projectID string) (bool, error) {
 			api, err := cloudapi.NewClient(r.withoutProject(keys))
 			if err != nil {
 				return false, err
 			}
+
 			projects, err := api.ListProjects(ctx)
 			if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 				return false, nil
 			}
+
 			return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == projectID }), err
 		},
 	}
@@ -185,7 +205,7 @@ func (r *run) judgeOwner(ctx context.Context) (err error) {
 	return err
 }
 
-// roleCommands returns what the minimal role allows.
+// roleCommands returns the API commands that the minimal role allows.
 func (r *run) roleCommands() []string {
 	all := slices.Clone(provider.RequiredCommands)
 	if name, _ := r.chartValues()["registerCluster"].(string); name != "" {
@@ -194,11 +214,12 @@ func (r *run) roleCommands() []string {
 	return slices.Compact(slices.Sorted(slices.Values(all)))
 }
 
-// matchesVMs is the check that matchNodes stands for before there are keys.
+// matchesVMs is the code of the check that matchNodes replaces as long as there are no keys.
 const matchesVMs = "NODE-002"
 
-// matchNodes refuses an account or project that does not own the VMs of the nodes, before a user is made in it. The
-// administrator's login lists its VMs; where it may not, the checks with the user's keys judge later.
+// matchNodes returns an error if the account or project does not own the VMs of the nodes, before a user is made in it.
+// It lists the VMs with the administrator's login. If the administrator may not list them, matchNodes returns nil, and
+// the check with the keys of the user decides later.
 func (r *run) matchNodes(ctx context.Context) error {
 	if slices.Contains(r.SkipChecks, matchesVMs) || len(r.nodes) == 0 {
 		return nil
@@ -232,13 +253,18 @@ func (r *run) matchNodes(ctx context.Context) error {
 
 	there := place.String()
 	place.VMs = vms // of all zones
-	out = check.Elsewhere(out, lost,
-		append(slices.DeleteFunc(credentials.AdminPlaces(ctx, r.admin),
-			func(p credentials.Place) bool { return p.String() == there }), place))
+	out = check.Elsewhere(out, lost, append(
+		slices.DeleteFunc(
+			credentials.AdminPlaces(ctx, r.admin),
+			func(p credentials.Place) bool { return p.String() == there },
+		),
+		place,
+	))
+
 	return checksFailed(check.PhasePreflight, check.Result{Code: matchesVMs, Message: out.Message, Remedy: out.Remedy})
 }
 
-// inZone are the VMs that are in a zone; all without one.
+// inZone returns the VMs that are in a zone; all VMs if zone is "".
 func inZone(vms []cloudstack.VirtualMachine, zone string) *inventory.VMSnapshot {
 	return inventory.NewVMSnapshot(time.Time{}, inventory.Scope{},
 		slices.DeleteFunc(slices.Clone(vms), func(vm cloudstack.VirtualMachine) bool {
@@ -246,7 +272,7 @@ func inZone(vms []cloudstack.VirtualMachine, zone string) *inventory.VMSnapshot 
 		}))
 }
 
-// makeUser makes what the plan of the user lists, after checks of the cluster and a question, and takes the keys.
+// makeUser checks the cluster, asks for confirmation, creates what the plan of the user lists, and takes over the keys.
 func (r *run) makeUser(ctx context.Context) error {
 	if r.user == nil {
 		return nil
@@ -269,8 +295,11 @@ func (r *run) makeUser(ctx context.Context) error {
 		if _, err := fmt.Fprint(r.ErrOut, text); err != nil {
 			return err
 		}
-		if err := r.Agreed(ctx, "make the controller's user",
-			prompt.Question{Message: "Do this in CloudStack for the controller", Default: "yes"}); err != nil {
+
+		if err := r.Agreed(
+			ctx, "make the controller's user",
+			prompt.Question{Message: "Do this in CloudStack for the controller", Default: "yes"},
+		); err != nil {
 			return err
 		}
 	}
@@ -284,7 +313,8 @@ func (r *run) makeUser(ctx context.Context) error {
 	return err
 }
 
-// takeKeys makes what is missing, which is recorded in the cluster before and after.
+// takeKeys creates what is missing in CloudStack, and sets the keys of the controller. What it creates is recorded in
+// the cluster before and after the creation.
 func (r *run) takeKeys(ctx context.Context) error {
 	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if r.user.Changes() {
@@ -308,7 +338,7 @@ func (r *run) takeKeys(ctx context.Context) error {
 	})
 }
 
-// close ends sessions. Where the install failed it names what is left in CloudStack.
+// close ends the sessions. If the install failed, it names what the install has made in CloudStack.
 func (r *run) close(err error) {
 	var names []string
 	for i := 0; err != nil && r.user != nil && i < len(r.user.Makes); i++ {
@@ -316,16 +346,19 @@ func (r *run) close(err error) {
 			names = append(names, o.String())
 		}
 	}
+
 	if len(names) > 0 {
 		r.Progress.Info("Made in CloudStack: %s; the next run goes on with it, and csccm uninstall "+
 			"--delete-user removes it", strings.Join(names, ", "))
 	}
+
 	for _, end := range r.ends {
 		end()
 	}
 }
 
-// scrub removes the keys from text of others. The controller never writes them; this is the second lock.
+// scrub removes the keys from text, such as logs of the controller. The controller never logs the keys; scrub is a
+// second safeguard.
 func (r *run) scrub(text string) string {
 	if r.config == nil {
 		return text
@@ -333,7 +366,7 @@ func (r *run) scrub(text string) string {
 	return report.Mask(text, r.config.APIKey, r.config.SecretKey)
 }
 
-// verify proves that the keys are good for what the controller does.
+// verify tests the keys with the API calls that the controller makes.
 func (r *run) verify(ctx context.Context) error {
 	r.Progress.Step("Credentials against CloudStack")
 	api, err := cloudapi.NewClient(r.config)
@@ -353,7 +386,7 @@ func (r *run) verify(ctx context.Context) error {
 	project, err := credentials.Verify(ctx, test)
 	showTest(r.Progress, lines.String())
 	if err == nil && project != "" && r.config.ProjectID != project {
-		r.config.ProjectID = project // the id outlives a renaming
+		r.config.ProjectID = project // the id, which stays valid if the project is renamed
 		api, err = cloudapi.NewClient(r.config)
 	}
 

@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/testenv"
 )
 
-// What flags, answers, a file and the Secret say of the cloud-config is merged key by key.
+// Settings of the cloud-config from flags, answers, a file and the Secret are merged key by key.
 func TestInstallMergesTheCloudConfig(t *testing.T) {
 	t.Parallel()
 	const rare = "node-vms = demo-*\nformer-cluster-ids = old-1,old-2\nlb-mode = direct\njob-timeout = " +
@@ -111,7 +111,7 @@ func TestInstallUsesTheSecretOfTheChart(t *testing.T) {
 	e.install(t, Config{})
 	require.Contains(t, e.Stderr.String(), "using the credentials in Secret kube-system/mine")
 
-	// Other commands go by what the Pods mount.
+	// Other commands use the Secret that the Pods mount.
 	d, err := e.Kube.AppsV1().Deployments(testenv.Namespace).Get(t.Context(), testenv.Deployment(1).Name,
 		metav1.GetOptions{})
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestInstallUsesTheSecretOfTheChart(t *testing.T) {
 	}
 }
 
-// Keys that CloudStack does not take any more are replaced by what the remedy says, and by no more than that.
+// Keys that CloudStack no longer accepts are replaced by the command in the remedy, without other flags.
 func TestInstallHealsDeadKeys(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

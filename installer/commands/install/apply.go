@@ -33,7 +33,8 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// applySecret writes the credentials, outside Helm, which would keep them in its release records.
+// applySecret writes the Secret with the credentials. The Secret is not part of the chart, because Helm would store the
+// credentials in its release records.
 func (r *run) applySecret(ctx context.Context) error {
 	r.Progress.Step("Secret %s", r.secret)
 	r.Note("%s %s", r.newSecret.Action, r.secret)
@@ -47,16 +48,19 @@ func (r *run) applySecret(ctx context.Context) error {
 		}
 		return err
 	})
+
 	if err == nil {
 		r.Progress.Done("%s", map[access.SecretAction]string{
-			access.SecretKeep: "kept", access.SecretCreate: "created", access.SecretOverwrite: "overwritten",
+			access.SecretKeep:      "kept",
+			access.SecretCreate:    "created",
+			access.SecretOverwrite: "overwritten",
 		}[r.newSecret.Action])
 	}
 
 	return err
 }
 
-// applyChart installs or upgrades the release. The rollout waits for its Pods.
+// applyChart installs or upgrades the release. It does not wait for the Pods; the step "rollout" does.
 func (r *run) applyChart(ctx context.Context) (err error) {
 	r.Progress.Step("Helm release %s/%s", r.Cluster.Namespace, r.Release)
 	if r.release = r.was; r.action == actionKeep {
@@ -69,10 +73,9 @@ func (r *run) applyChart(ctx context.Context) (err error) {
 		r.Progress.Done("revision %d, chart %s", r.release.Revision, r.release.ChartVersion)
 	}
 
-	// A running controller reads some keys of the cloud-config, such as the zone, only when it starts.
+	// The controller reads some settings of the cloud-config, such as the zone, only when it starts. Pods of a first
+	// release start with the new Secret and need no restart.
 	was, keys := r.secret.Config, ""
-
-	// Pods of a first release read the new one
 	if r.newSecret.Action == access.SecretOverwrite && was != nil && r.was != nil {
 		keys = strings.Join(was.NeedsRestart(r.config), ", ")
 	}
@@ -90,8 +93,9 @@ func (r *run) applyChart(ctx context.Context) (err error) {
 	return nil
 }
 
-// initialiseNodes waits until the controller has initialised the nodes that carry the taint already, as kubelets with
-// --cloud-provider=external set it, and then has those initialised that were there before: one first, then the others.
+// initialiseNodes first waits until the controller has initialised the nodes that already have the taint, which
+// kubelets with --cloud-provider=external set. It then taints the other existing nodes so that the controller
+// initialises them too: one node first, then the others.
 func (r *run) initialiseNodes(ctx context.Context) error {
 	p, err := r.taintPlan(ctx)
 	if err != nil {
@@ -110,6 +114,7 @@ func (r *run) initialiseNodes(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
+
 		r.Progress.Done("")
 	}
 
@@ -122,7 +127,7 @@ func (r *run) initialiseNodes(ctx context.Context) error {
 	return e.Initialise(ctx, p)
 }
 
-// summary says what runs now, and to programs the plan with what was done.
+// summary prints what runs now. It prints nothing with structured output, where the plan is the result.
 func (r *run) summary(ctx context.Context) error {
 	p, err := r.taintPlan(ctx)
 	if err != nil {
@@ -151,9 +156,9 @@ The same again:        %s
 	return err
 }
 
-// FlagLine is the command that repeats this install without questions: its flags, and what was answered. It names where
-// secrets come from, never what they are. After --from-predecessor the Secret holds the keys; the other provider's may
-// go with it.
+// FlagLine returns the command that repeats this install without questions: its flags, and flags for the answers. It
+// contains the names of files with secrets, never secrets. It leaves out --from-predecessor, because the Secret now
+// holds the keys, and those of the other provider may be deleted together with it.
 func (c *Config) FlagLine(e *engine.Env) []string {
 	line := slices.Concat([]string{"csccm", "install"}, e.Cluster.Args(e.Release), c.Typed)
 	given := func(flag string) bool { return slices.Contains(c.Typed, flag) }
@@ -185,8 +190,8 @@ func (c *Config) FlagLine(e *engine.Env) []string {
 	return append(line, "--yes")
 }
 
-// Upgrade brings the release to another version of the chart. Values that were given stay, over the new chart's
-// defaults.
+// Upgrade changes the release to another version of the chart. It keeps the values of the release, unless
+// o.ResetValues is set.
 func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 	history, err := e.Deployed(ctx)
 	if err != nil {
@@ -199,6 +204,7 @@ func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 	}
 
 	values = helm.MergeValues(values, o.Values)
+
 	d := &decided{}
 	if len(helm.Current(history).Decided) > 0 {
 		if d, err = decideFor(ctx, e.Cluster, values); err != nil {
@@ -207,8 +213,12 @@ func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 	}
 
 	c := &change{was: &history[0], back: wayBack(history), given: o.Values, request: helm.ApplyRequest{
-		Name: e.Release, Chart: o.Chart, Values: helm.MergeValues(d.values, values), KubeVersion: e.Cluster.Version,
-		Description: "csccm upgrade", Decided: d.names(),
+		Name:        e.Release,
+		Chart:       o.Chart,
+		Values:      helm.MergeValues(d.values, values),
+		KubeVersion: e.Cluster.Version,
+		Description: "csccm upgrade",
+		Decided:     d.names(),
 	}}
 
 	if err := c.render(ctx, e); err != nil {
@@ -233,13 +243,15 @@ func Upgrade(ctx context.Context, e *engine.Env, o Config) error {
 		c.action = diff.Update
 	}
 
-	return c.carryOut(ctx, e, "upgrade",
+	return c.carryOut(
+		ctx, e, "upgrade",
 		fmt.Sprintf("chart %s, controller %s", o.Chart.Version(), o.Chart.AppVersion()),
-		func(ctx context.Context) (*helm.Release, error) { return e.Helm.Apply(ctx, c.request) })
+		func(ctx context.Context) (*helm.Release, error) { return e.Helm.Apply(ctx, c.request) },
+	)
 }
 
-// Rollback makes a new revision with the content of an earlier one; revision 0
-// is the newest that worked before the latest.
+// Rollback makes a new revision with the content of an earlier one. Revision 0 means the newest revision before the
+// latest that worked.
 func Rollback(ctx context.Context, e *engine.Env, revision int) error {
 	history, err := e.Deployed(ctx)
 	if err != nil {
@@ -259,14 +271,16 @@ func Rollback(ctx context.Context, e *engine.Env, revision int) error {
 		request:  helm.ApplyRequest{Values: target.Values},
 	}
 
-	return c.carryOut(ctx, e, "rollback",
+	return c.carryOut(
+		ctx, e, "rollback",
 		fmt.Sprintf("revision %d, chart %s, controller %s", target.Revision, target.ChartVersion, target.AppVersion),
 		func(ctx context.Context) (*helm.Release, error) {
 			return e.Helm.Rollback(ctx, e.Release, target.Revision)
-		})
+		},
+	)
 }
 
-// pick finds the revision to go back to; history is newest first.
+// pick returns the revision to go back to; history is newest first.
 func pick(history []helm.Release, revision int) (*helm.Release, error) {
 	var known []string
 	for _, r := range history {
@@ -293,8 +307,8 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 	return nil, report.Usage("name one of "+strings.Join(known, ", "), "there is no revision %d", revision)
 }
 
-// wayBack is the command that goes back to the newest revision that worked; uninstall where none did. history is newest
-// first.
+// wayBack returns the command that goes back to the newest revision that worked; csccm uninstall if none did. history
+// is newest first.
 func wayBack(history []helm.Release) string {
 	for _, revision := range history {
 		if revision.Worked() {
@@ -304,24 +318,27 @@ func wayBack(history []helm.Release) string {
 	return "csccm uninstall"
 }
 
-// awaitPods waits until the Pods of a revision run. If they do not, the revision is no way back for later ones, and the
-// error names the values that were given: one of them may be the cause.
+// awaitPods waits until the Pods of a revision run. If they do not run, it marks the revision so that no rollback
+// chooses it. Its error then names the values on the command line, because one of them may be the cause.
 func awaitPods(ctx context.Context, e *engine.Env, now *helm.Release, given map[string]any) error {
 	err := rollout.Wait(ctx, e)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
+
 	if noted := e.Helm.NeverRan(ctx, e.Release, now.Revision); noted != nil {
 		e.Progress.Warn("revision %d is not marked as one that never ran: %v", now.Revision, noted)
 	}
+
 	fix := report.RemedyOf(err)
 	if set := settings("", given); len(set) > 0 {
 		fix += "; the cause may be " + strings.Join(set, " ")
 	}
+
 	return report.Remedied(err, fix)
 }
 
-// settings returns chart values as flags give them.
+// settings returns chart values as --set flags.
 func settings(prefix string, values map[string]any) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if section, nested := values[name].(map[string]any); nested {
@@ -330,11 +347,12 @@ func settings(prefix string, values map[string]any) (out []string) {
 			out = append(out, fmt.Sprintf("--set %s%s=%v", prefix, name, values[name]))
 		}
 	}
+
 	return out
 }
 
-// carryOut changes the release by do, and waits until the controller's Pods run and one of them leads. to is the chart,
-// or revision and chart, and its controller.
+// carryOut calls do, which changes the release, and waits until the controller's Pods run and one of them leads. to
+// describes the target for the plan: the chart and its controller, with the revision for a rollback.
 func (c *change) carryOut(
 	ctx context.Context, e *engine.Env, command, to string, do func(context.Context) (*helm.Release, error),
 ) error {
@@ -344,11 +362,14 @@ func (c *change) carryOut(
 
 	now, what := c.was, fmt.Sprintf("%s release %s/%s", c.action, e.Cluster.Namespace, e.Release)
 	plan := e.NewPlan()
-	plan.Add("Helm", what+":", c.request.Values,
+	plan.Add(
+		"Helm", what+":", c.request.Values,
 		fmt.Sprintf("from  revision %d, chart %s, controller %s", c.was.Revision, c.was.ChartVersion, c.was.AppVersion),
-		"to    "+to)
+		"to    "+to,
+	)
 	plan.Add("Objects", diff.Summary(c.objects), c.objects, diff.Text(c.objects, e.Verbose)...)
 	plan.Warnings = c.warnings
+
 	back := "go back with " + c.back
 	var steps []engine.Step
 	if c.action != actionKeep {
@@ -358,8 +379,11 @@ func (c *change) carryOut(
 				if now, err = do(ctx); err != nil {
 					return err
 				}
-				e.Note("revision %d after %d, chart %s after %s", now.Revision, c.was.Revision, now.ChartVersion,
-					c.was.ChartVersion)
+
+				e.Note(
+					"revision %d after %d, chart %s after %s",
+					now.Revision, c.was.Revision, now.ChartVersion, c.was.ChartVersion,
+				)
 				e.Progress.Done("revision %d, chart %s", now.Revision, now.ChartVersion)
 				return nil
 			}},
@@ -373,13 +397,16 @@ func (c *change) carryOut(
 					Setup:   check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release},
 					Clock:   e.Clock,
 				}
+
 				open, err := awaitLeader(ctx, env, inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {
-					late := report.Errorf(open.Remedy+"; or "+back, "the new Pods run, but none of them leads: %s",
-						open.Message)
+					late := report.Errorf(
+						open.Remedy+"; or "+back, "the new Pods run, but none of them leads: %s", open.Message,
+					)
 					late.Code = report.ExitTimeout
 					err = late
 				}
+
 				return err
 			}},
 		}
@@ -393,36 +420,44 @@ func (c *change) carryOut(
 		Plan:     plan,
 		Steps:    steps,
 		Done: func() string {
-			return fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s\nCheck it:  csccm doctor\nGo "+
-				"back:   %s\n",
-				e.Cluster.Namespace, e.Release, now.Revision, now.ChartVersion, now.AppVersion, c.back)
+			return fmt.Sprintf(
+				"release %s/%s revision %d runs: chart %s, controller %s\n"+
+					"Check it:  csccm doctor\n"+
+					"Go back:   %s\n",
+				e.Cluster.Namespace, e.Release, now.Revision, now.ChartVersion, now.AppVersion, c.back,
+			)
 		},
 	})
 }
 
-// settleTime is how long the controller may take for the Services that were there before it.
+// settleTime is how long the controller may take until it has handled all existing Services.
 const settleTime = 5 * time.Minute
 
-// settleServices waits until the controller has said of each Service whether it is served: the checks judge what it has
-// done, not what it is about to do.
+// settleServices waits until the controller has set the Ready condition of each Service, so that the checks after it
+// see what the controller has done.
 func (r *run) settleServices(ctx context.Context) error {
-	begun, waiting := false, 0
+	begun, waiting := false, 0 // waiting is the number of Services without a condition
+
 	_, err := poll.Until(ctx, r.Clock, leaderPoll, settleTime, func() (bool, error) {
 		var err error
 		all := check.Balanced(cluster.Services(ctx, &err, r.Cluster.Kube), family.ArgumentsOfChart(r.manifest))
+
 		left := 0
 		for _, s := range all {
 			if service.Ready(s).Type == "" {
 				left++
 			}
 		}
+
 		if left > 0 && !begun {
 			r.Progress.Step("Waiting for the controller to serve %s", report.Count(len(all), "Service"))
 			begun = true
 		}
+
 		if left != waiting {
 			r.Progress.Info("%d of %d done", len(all)-left, len(all))
 		}
+
 		waiting = left
 		return left == 0, err
 	})
@@ -430,30 +465,32 @@ func (r *run) settleServices(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case waiting > 0: // the checks say what is wrong
+	case waiting > 0: // not an error: the checks after the install say what is wrong
 		r.Progress.Fail("%d not within %s", waiting, settleTime)
 	}
 
 	return nil
 }
 
-// checker runs checks: inspect.Run, or a test's.
+// checker runs checks. It is inspect.Run, except in tests.
 type checker func(context.Context, *inspect.Env, check.Selection, func(check.Result)) check.Report
 
 const (
-	// leaderTimeout covers the lease of a controller that ended without releasing it: 15 s by default, 60 s of
-	// a csccm that was killed during a takeover, and the time until a Pod tries again.
+	// leaderTimeout covers a lease that was not released: 15 s for a controller by default, 60 s for a csccm that was
+	// killed during a takeover. It adds the time until a Pod tries again to acquire the lease.
 	leaderTimeout = 90 * time.Second
 	leaderPoll    = 2 * time.Second
 )
 
-// awaitLeader waits until a Pod of the controller leads: a ready Pod need not lead yet, the lease of a controller that
-// is gone must expire first. After a limit it returns the check that still fails.
+// awaitLeader waits until a Pod of the controller leads. A Pod can be ready before it leads, because the lease of a
+// previous controller must expire first. After leaderTimeout, awaitLeader returns the result of the check that still
+// fails.
 func awaitLeader(
 	ctx context.Context, env *inspect.Env, run checker, skip []string, p *report.Progress,
 ) (open *check.Result, err error) {
 	const code = "CCM-002"
 	waited := false
+
 	_, err = poll.Until(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
 		r := run(ctx, env, check.Selection{Phase: check.PhaseInstalled, Only: []string{code}, Skip: skip}, nil)
 		open = check.Find(r.Checks, func(c *check.Result) bool { return c.Code == code && c.Outcome == check.Failed })

@@ -21,8 +21,8 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
-// Whatever write to the cluster is the last one of a run, done or lost, the
-// next run completes and makes nothing twice.
+// If a run is killed after any write to the cluster or to CloudStack, the next run completes the install and creates
+// nothing twice.
 func TestCrashAtEveryWrite(t *testing.T) { //nolint:tparallel // one write after the other, until none is left
 	t.Parallel()
 	atEveryWrite(t, func(t *testing.T, n int) (last bool) {
@@ -53,8 +53,8 @@ func atEveryWrite(t *testing.T, try func(t *testing.T, n int) (last bool)) {
 	}
 }
 
-// life is that of a run of csccm. It ends with the n-th write to the cluster or to CloudStack, which happens, and all
-// later calls fail, until it is revived; 0 never ends.
+// life simulates a csccm that is killed after its n-th write to the cluster or to CloudStack: the write happens, and
+// all later calls fail until it is revived. 0 means never.
 type life struct {
 	n    int
 	mu   sync.Mutex // the fake controller calls beside the installer
@@ -63,7 +63,7 @@ type life struct {
 
 var errDead = errors.New("the program is dead")
 
-// goesOn reports whether a call goes on.
+// goesOn reports whether a call succeeds.
 func (l *life) goesOn(write bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *life) ended() bool {
 	return was
 }
 
-// bound ends with the calls to a cluster.
+// bound makes the calls to a fake cluster count.
 func (l *life) bound(kube *fakekube.Clientset) *life {
 	kube.PrependReactor("*", "*", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		if a.GetVerb() == "update" && a.GetResource().Resource == "nodes" { // by the controller; csccm patches them
@@ -99,7 +99,7 @@ func (l *life) bound(kube *fakekube.Clientset) *life {
 	return l
 }
 
-// cloud ends with the calls to CloudStack.
+// cloud makes the calls to CloudStack count.
 func (l *life) cloud(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

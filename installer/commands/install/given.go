@@ -22,27 +22,29 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Source is where keys come from.
+// Source is where the controller's keys come from.
 type Source string
 
 // The sources.
 const (
-	SourceAdmin  Source = "admin"
-	SourceKeys   Source = "keys"
-	SourceSecret Source = "secret" // the Secret that is in the cluster
+	SourceAdmin  Source = "admin"  // an administrator makes a user with keys
+	SourceKeys   Source = "keys"   // existing keys are given
+	SourceSecret Source = "secret" // the Secret in the cluster holds the keys
 )
 
-// byAdmin reports whether an administrator's login or keys are given, or a part of them.
+// byAdmin reports whether an administrator's login or keys are given, at least in part.
 func (c *Config) byAdmin() bool {
 	return c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys != (credentials.Keys{})
 }
 
-// Read reads passwords and keys, of which none is in argv, from files, stdin and the environment. It warns of files
-// that other users of this machine may read. Somebody who can be asked types a password from stdin later.
+// Read reads passwords and keys from files, stdin and the environment; the command line never contains them. It warns
+// about files that other users of this machine may read. In an interactive run it does not read a password from stdin,
+// because a prompt asks for it later.
 func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string, interactive bool) error {
 	keys := c.APIKeyFile != "" || c.SecretKeyFile != ""
 	admin := c.AdminUser != "" || c.AdminKeys.APIKey != "" || c.AdminAPIKeyFile != "" || c.AdminSecretKeyFile != ""
 	existing := c.CloudConfig != "" || keys
+
 	var own credentials.Keys
 	for _, twice := range []struct {
 		what string
@@ -75,9 +77,11 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 			_, _ = fmt.Fprintf(errOut, "warning: other users may read %s (%s, mode %04o)\n  fix: chmod 600 %s\n",
 				file.path, file.flag, mode, report.ShellLine(file.path))
 		}
+
 		if file.path == "" || file.read == nil {
 			continue
 		}
+
 		var err error
 		if *file.to, err = file.read(file.flag, file.path); err != nil {
 			return err
@@ -118,8 +122,8 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 	return nil
 }
 
-// LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for
-// what is missing; somebody at the terminal is asked again for what CloudStack refuses. The password is forgotten.
+// LogIn opens an administrator's session at the API of cfg, or returns a client with the administrator's keys. It asks
+// for what is missing, and asks again if CloudStack refuses an answer. It clears the password when it returns.
 func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	keys := c.AdminKeys != (credentials.Keys{})
 	if keys && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {
@@ -133,10 +137,12 @@ func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Confi
 		return nil, nil, err
 	}
 
-	cfg.APIKey, cfg.SecretKey, cfg.CAFile = c.AdminKeys.APIKey, c.AdminKeys.SecretKey, cmp.Or(c.Flags["ca-file"],
-		cfg.CAFile)
+	cfg.APIKey, cfg.SecretKey, cfg.CAFile =
+		c.AdminKeys.APIKey, c.AdminKeys.SecretKey, cmp.Or(c.Flags["ca-file"], cfg.CAFile)
+
 	given := *c
 	defer func() { c.AdminPassword = "" }()
+
 	for first := true; ; first = false {
 		asked := !keys && (c.AdminUser == "" || c.AdminPassword == "")
 		if asked {
@@ -144,26 +150,32 @@ func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Confi
 				return nil, nil, err
 			}
 		}
+
 		session, end, err := c.logIn(ctx, e, cfg, keys)
 		if err == nil {
 			e.Progress.Done("")
 			return session, end, nil
 		}
+
 		e.Progress.Fail("")
+
 		var refused *credentials.RefusedError
 		if !asked || !e.Interactive || ctx.Err() != nil || !errors.As(err, &refused) {
 			return nil, nil, err
 		}
+
 		e.Progress.Warn("%v", err)
 		e.Progress.Info("%s", refused.Problem.Fix)
 		c.AdminUser, c.AdminPassword, c.AdminDomain = given.AdminUser, given.AdminPassword, given.AdminDomain
 	}
 }
 
+// logIn makes one attempt to log in, or to use the administrator's keys.
 func (c *Config) logIn(
 	ctx context.Context, e *engine.Env, cfg *cloudstack.Config, keys bool,
 ) (session *cloudapi.Client, end func(), err error) {
 	who, domain := fmt.Sprintf("user %q", c.AdminUser), cmp.Or(c.AdminDomain, credentials.DefaultDomain)
+
 	end = func() {}
 	if keys {
 		who = "the user of the administrator's keys"
@@ -175,7 +187,7 @@ func (c *Config) logIn(
 		end = func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
-			_ = session.Logout(ctx) // the session ends by itself otherwise
+			_ = session.Logout(ctx) // if this fails, the session expires
 		}
 	}
 
@@ -192,8 +204,8 @@ func (c *Config) logIn(
 	return session, end, nil
 }
 
-// askLogin asks for what is missing of a login. Who has given a user name is asked for its domain only where the login
-// failed.
+// askLogin asks for the missing parts of a login. If the user name is given, it asks for the domain only after a login
+// has failed.
 func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) error {
 	if err := ask(ctx, e, &c.AdminUser, prompt.Question{
 		Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
@@ -211,7 +223,8 @@ func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) er
 		if err != nil {
 			return err
 		}
-		if domain != credentials.DefaultDomain { // the flag line leaves the default out
+
+		if domain != credentials.DefaultDomain { // FlagLine leaves out the default
 			c.AdminDomain = domain
 		}
 	}
@@ -220,7 +233,7 @@ func (c *Config) askLogin(ctx context.Context, e *engine.Env, askDomain bool) er
 		prompt.Question{Message: "Password of " + c.AdminUser, Secret: true, Flag: passwordFlags, Validate: notEmpty})
 }
 
-// ask asks for what is missing.
+// ask asks a question if *to is empty.
 func ask(ctx context.Context, e *engine.Env, to *string, q prompt.Question) (err error) {
 	if *to == "" {
 		*to, err = e.Prompt.Ask(ctx, q)
@@ -228,7 +241,7 @@ func ask(ctx context.Context, e *engine.Env, to *string, q prompt.Question) (err
 	return err
 }
 
-// askURL asks for the API's URL where it is missing, and judges it.
+// askURL asks for the URL of the API if it is not given, and checks it.
 func (c *Config) askURL(ctx context.Context, e *engine.Env, validate func(string) error) error {
 	url := c.Merge().APIURL
 	given := url
@@ -238,23 +251,26 @@ func (c *Config) askURL(ctx context.Context, e *engine.Env, validate func(string
 	}); err != nil {
 		return err
 	}
+
 	if err := checkURL(url); err != nil {
 		return report.Usage("give the URL of the API", "--%v", err)
 	}
+
 	if given == "" {
 		c.Answer("api-url", url)
 	}
+
 	return nil
 }
 
-// Reach returns CloudStack with the credentials that Read has read, for commands that work without a Kubernetes
-// cluster: those of a cloud-config, a login or keys. Without any it returns what secret finds.
+// Reach connects to CloudStack with the credentials that Read has read: a cloud-config, a login or keys. Without them
+// it returns the result of secret. It is for commands that also work without a Kubernetes cluster.
 func (c *Config) Reach(
 	ctx context.Context, e *engine.Env, secret func(context.Context) (*access.Cloud, error),
 ) (*access.Cloud, error) {
 	admin := c.byAdmin()
 	switch given := c.Given(); {
-	case admin:
+	case admin: // connects below
 	case given.APIKey+given.SecretKey == "":
 		found, err := secret(ctx)
 		if err == nil {
@@ -293,15 +309,15 @@ const (
 	passwordFlags = "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD"
 )
 
-// A wrong answer asks the question again: each question's Validate asks CloudStack, which changes nothing. Without a
-// terminal the first missing thing is an error that names its flag.
+// Questions are asked again after a wrong answer: the Validate function of a question checks the answer with read-only
+// calls to CloudStack. Without a terminal, the first question is an error that names its flag.
 
-// askSource decides where the keys come from.
+// askSource decides where the controller's keys come from.
 func (r *run) askSource(ctx context.Context) error {
 	switch given := r.Given(); {
 	case r.Source != "":
 		return nil
-	case r.FromPredecessor:
+	case r.FromPredecessor: // read below
 	case given.APIKey+given.SecretKey != "":
 		r.Source = SourceKeys
 		return nil
@@ -326,8 +342,10 @@ func (r *run) askSource(ctx context.Context) error {
 
 		const predecessor = "predecessor"
 		if err == nil {
-			choices = append(choices,
-				prompt.Choice{Value: predecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s)", from)})
+			choices = append(choices, prompt.Choice{
+				Value: predecessor,
+				Label: fmt.Sprintf("Use the keys of the other provider (%s)", from),
+			})
 		}
 
 		source, err := r.Prompt.Ask(ctx, prompt.Question{
@@ -347,12 +365,13 @@ func (r *run) askSource(ctx context.Context) error {
 		return err
 	}
 
-	// Its settings count where no flag says otherwise. The keys are verified as other keys are.
+	// The settings of the other provider apply unless a flag overrides them. Its keys are verified like other keys.
 	r.Progress.Info("credentials of the other provider: %s", from)
 	r.Source, r.FromPredecessor = SourceKeys, true
 	r.File = text
 	if file := r.Given().CAFile; file != "" && r.Flags["ca-file"] == "" {
 		r.Progress.Warn("ca-file %s is in the other provider's Pod; give the certificates with --ca-file FILE", file)
+
 		found := ""
 		if r.Found != nil {
 			found = r.Found.CAFile
@@ -363,7 +382,7 @@ func (r *run) askSource(ctx context.Context) error {
 	return nil
 }
 
-// askKeys asks for the controller's keys until CloudStack takes them.
+// askKeys asks for the controller's keys until CloudStack accepts them.
 func (r *run) askKeys(ctx context.Context) error {
 	for k, given := r.Given(), r.Given(); ; k.APIKey, k.SecretKey = given.APIKey, given.SecretKey {
 		for _, q := range []struct {
@@ -373,14 +392,17 @@ func (r *run) askKeys(ctx context.Context) error {
 			{&k.APIKey, "API key", "--api-key-file FILE, or set CLOUDSTACK_API_KEY"},
 			{&k.SecretKey, "Secret key", "--secret-key-file FILE, or set CLOUDSTACK_SECRET_KEY"},
 		} {
-			err := ask(ctx, r.Env, q.to,
-				prompt.Question{Message: q.name, Secret: true, Flag: q.flag, Validate: func(s string) error {
+			err := ask(ctx, r.Env, q.to, prompt.Question{
+				Message: q.name,
+				Secret:  true,
+				Flag:    q.flag,
+				Validate: func(s string) error {
 					if err := notEmpty(s); err != nil {
 						return err
 					}
 					return credentials.CheckKey(q.name, credentials.TrimKey(s))
-				}})
-
+				},
+			})
 			if err != nil {
 				return err
 			}
@@ -410,8 +432,8 @@ func (r *run) askKeys(ctx context.Context) error {
 	}
 }
 
-// askOwner asks for the account or project that owns the VMs: NAME of an account, DOMAIN/NAME, or project/NAME. The
-// answer is judged by the plan of the user there.
+// askOwner asks for the account or project that owns the VMs: NAME of an account, DOMAIN/NAME, or project/NAME. It
+// checks the answer by planning the controller's user in that account or project.
 func (r *run) askOwner(ctx context.Context, owner string) error {
 	project, domain := r.Answers["project-id"], r.Domain
 	_, err := r.Prompt.Ask(ctx, prompt.Question{
@@ -419,23 +441,27 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 		Flag:    "--account NAME, or --project NAME for a cluster in a project",
 		Default: owner,
 		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project " +
-			"type project/NAME, " +
-			"for an account of another domain the domain's path too, as in ROOT/shop/NAME",
+			"type project/NAME, for an account of another domain the domain's path too, as in ROOT/shop/NAME",
 		Validate: func(answer string) error {
 			if err := notEmpty(answer); err != nil {
 				return err
 			}
+
+			// Undo what an earlier answer has set.
 			r.Answer("project-id", project)
 			r.Domain, r.Account = domain, ""
+
 			if name, ok := strings.CutPrefix(answer, "project/"); ok {
 				r.Answer("project-id", name)
 			} else {
 				r.Domain, r.Account = ownerIn(answer, domain)
 			}
+
 			err := r.judgeOwner(ctx)
 			if known, ok := errors.AsType[*report.Error](err); ok && known.Fix != "" {
 				return fmt.Errorf("%w (%s)", err, known.Fix)
 			}
+
 			return err
 		},
 	})
@@ -443,7 +469,7 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 	return err
 }
 
-// ownerIn returns the domain and the account that DOMAIN/NAME names; NAME is in the default domain.
+// ownerIn splits DOMAIN/NAME into the domain and the account. For a NAME without a domain it returns the given domain.
 func ownerIn(name, domain string) (string, string) {
 	if i := strings.LastIndex(name, "/"); i > 0 {
 		return name[:i], name[i+1:]
@@ -451,7 +477,8 @@ func ownerIn(name, domain string) (string, string) {
 	return domain, name
 }
 
-// ownerOfNodes returns the account or project that owns the VMs of the nodes, as askOwner reads it; "" if none does.
+// ownerOfNodes returns the account or project that owns the VMs of all nodes, in the syntax of askOwner; "" if there is
+// none.
 func (r *run) ownerOfNodes(ctx context.Context) string {
 	if len(r.nodes) == 0 {
 		return ""
@@ -460,15 +487,18 @@ func (r *run) ownerOfNodes(ctx context.Context) string {
 		if len(check.Lost(r.nodes, inZone(p.VMs, r.Merge().Zone))) > 0 {
 			continue
 		}
+
 		if p.Project != "" {
 			return "project/" + p.Project
 		}
+
 		return p.Domain + "/" + p.Account
 	}
+
 	return ""
 }
 
-// askZone offers the zones where there is a choice.
+// askZone asks for the zone if there are several.
 func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
 	if r.Merge().Zone != "" || !r.Interactive {
 		return nil
@@ -476,7 +506,7 @@ func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
 
 	zones, err := api.ListZones(ctx)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return nil // its VMs show it
+		return nil // without a zone the controller looks for VMs in all zones
 	}
 
 	if err != nil || len(zones) < 2 {
@@ -494,7 +524,6 @@ func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
 		Flag:    "--zone NAME",
 		Help:    "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
 	})
-
 	r.Answer("zone", zone)
 	return err
 }

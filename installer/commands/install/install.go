@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install brings the controller into a cluster, and its release to another version and back. An install looks
-// at what is there, gets access to CloudStack, makes a plan, and carries it out step by step. Every step looks first
-// and does only what is missing, so a run that ended early is continued by running again.
+// Package install installs the controller into a cluster, upgrades its release and rolls it back. An install reads the
+// cluster, gets access to CloudStack, makes a plan, and carries the plan out step by step. Every step does only what is
+// missing, so an install that was interrupted continues when the command is run again.
 package install
 
 import (
@@ -29,24 +29,24 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Config is what the operator wants: flags, answers, and what the cluster decides where neither says anything. Zero
-// values are asked for on a terminal, or have the default that the comment names.
+// Config is what the operator wants, from flags and answers. Missing values are asked for at a terminal, follow from
+// the cluster, or have a default.
 type Config struct {
-	access.Layers        // what is wanted of the controller's cloud-config; Found is read from the cluster
+	access.Layers        // settings of the controller's cloud-config; Found is read from the cluster
 	Source        Source // where the controller's keys come from
 
-	// SourceAdmin: a login, or an administrator's keys.
+	// For SourceAdmin: an administrator's login or keys, and the user to make.
 	AdminUser, AdminPassword, AdminDomain string
 	AdminKeys                             credentials.Keys
 	Account, Domain, User, Role           string
 	CreateAccount                         bool
-	// AllowHTTP lets the login, or the calls with an administrator's keys, go to an http:// URL.
+	// AllowHTTP allows an http:// URL for the login, or for calls with an administrator's keys.
 	AllowHTTP bool
-	// AnyUser lets a user log in who is no administrator.
+	// AnyUser allows the login of a user who is not an administrator.
 	AnyUser         bool
-	FromPredecessor bool // the keys are those of the provider that the install replaces
+	FromPredecessor bool // use the keys of the provider that the install replaces
 
-	// Where the flags say that passwords and keys are; see Read.
+	// Files with passwords and keys, and whether to read the password from stdin; see Read.
 	AdminPasswordFile, AdminAPIKeyFile, AdminSecretKeyFile string
 	AdminPasswordStdin                                     bool
 	APIKeyFile, SecretKeyFile, CloudConfig                 string
@@ -54,27 +54,27 @@ type Config struct {
 	OverwriteSecret bool
 	Chart           *helm.Chart
 	Values          map[string]any
-	Typed           []string // flags that were given, for the line that repeats the install
+	Typed           []string // flags on the command line, for FlagLine
 
-	ResetValues    bool // an upgrade forgets the release's values
+	ResetValues    bool // an upgrade drops the values of the release
 	AllowDowngrade bool
 
 	SkipChecks   []string
 	SkipTaint    bool // leave existing nodes as they are
 	SkipSelfTest bool // do not run the controller's self-test in the cluster
 
-	// Accept and Pin name Services (namespace/name, or takeover.All) of which the takeover from another
-	// provider may change what runs, or is to keep it by an annotation.
+	// Accept and Pin name Services (namespace/name, or takeover.All). In a takeover from another provider, the load
+	// balancers of accepted Services may change; those of pinned Services keep their current state by annotations.
 	Accept, Pin []string
 	Adopt       string // see takeover.Options
 
-	taint.Pace // of existing nodes
+	taint.Pace // for existing nodes
 
-	// checks runs checks; nil = inspect.Run.
+	// checks runs checks; nil means inspect.Run.
 	checks checker
 }
 
-// run is one install: what is wanted, what was found, and what was decided.
+// run is the state of one install.
 type run struct {
 	*engine.Env
 	*Config
@@ -83,42 +83,43 @@ type run struct {
 
 	// Found in the cluster.
 	nodes       []corev1.Node
-	kept        map[string]any // values that the release keeps
+	kept        map[string]any // values of the current release
 	secret      *access.Secret
 	made        *credentials.Made
 	controllers *family.Controllers
 	decided     *decided
 
-	// The controller's access to CloudStack, and that of the administrator who makes its user.
-	config *cloudstack.Config // of the controller, for this machine; without keys as long as they are to be made
-	api    *cloudapi.Client   // with the controller's keys, when they are verified
-	caPEM  []byte
-	admin  *cloudapi.Client       // an administrator's session
-	user   *credentials.Provision // what makes the user; nil where keys were given
-	ends   []func()
+	// The controller's access to CloudStack, and that of the administrator who makes the controller's user.
+	config *cloudstack.Config     // the controller's, adapted to this machine; without keys until they are made
+	api    *cloudapi.Client       // with the controller's keys; nil until they are verified
+	caPEM  []byte                 // CA certificates of --ca-file
+	admin  *cloudapi.Client       // with the administrator's session or keys
+	user   *credentials.Provision // plan of the controller's user; nil if keys are given
+	ends   []func()               // close sessions
 
-	// Decided before the cluster is changed. Without the controller's credentials newSecret and taints are nil.
+	// Planned before the cluster is changed. newSecret and taints are nil without the controller's credentials.
 	newSecret *access.SecretPlan
 	taints    *taint.Plan
-	// nil where no other provider is there. Its Services are compared once there are credentials
+	// order is the plan of the takeover; nil if there is no other provider. It contains no Services until there are
+	// credentials.
 	order  *takeover.Plan
-	taker  *takeover.Taker // of order, with its Services; nil before
-	warned map[string]bool // warnings of checks that were shown
+	taker  *takeover.Taker // carries out order; nil until there are credentials
+	warned map[string]bool // warnings of checks that were already shown
 
-	release *helm.Release // as it is at the end
+	release *helm.Release // the release after the install
 }
 
-// chartValues are those that the release will have: those that it has, and over them the operator's.
+// chartValues returns the values of the new release: those of the current release, overridden by the operator's.
 func (r *run) chartValues() map[string]any { return helm.MergeValues(r.kept, r.Values) }
 
-// setDefault sets a chart value that neither the operator nor the release sets.
+// setDefault sets a chart value, unless the operator or the current release sets it.
 func (r *run) setDefault(name string, value any) {
 	if _, set := r.chartValues()[name]; !set {
 		r.Values = helm.MergeValues(r.Values, map[string]any{name: value})
 	}
 }
 
-// Run is the whole install. Its errors have a remedy and an exit code where they can.
+// Run runs the install.
 func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if c.checks == nil {
 		c.checks = inspect.Run
@@ -145,7 +146,9 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { // programs get the plan, however the run ends
+
+	// Structured output contains the plan even if the install fails.
+	defer func() {
 		if e.Structured() {
 			out := r.shown()
 			out.Done = r.session.Done()
@@ -174,7 +177,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 		[]engine.Step{
 			{Name: "initialisation of nodes", Do: r.initialiseNodes},
 			{Name: "leader", Do: func(ctx context.Context) error {
-				// After the limit it goes on: the checks after the install say what is wrong.
+				// Without a leader the install goes on after a timeout: the checks after it say what is wrong.
 				open, err := awaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
 				if err == nil && open == nil && r.taker != nil {
 					err = r.settleServices(ctx)
@@ -190,16 +193,17 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	)...)
 }
 
-// prepare plans and checks what is changed later, and makes the user in CloudStack, whose keys that needs. A dry run
-// goes as far as reading goes: without keys, what needs them is left out, and a check or gate that does not pass is
-// said after the plan is shown.
+// prepare plans and checks all changes, and asks for confirmation. It makes the controller's user in CloudStack,
+// because the plan needs its keys. A dry run only reads: it leaves out steps that need keys that do not exist yet, and
+// returns the error of a failed check or gate after it has shown the plan.
 func (r *run) prepare(ctx context.Context) error {
-	keys := !r.DryRun || !r.pending()
+	keys := !r.DryRun || !r.pending() // whether there are keys, at the latest after makeUser
+
 	var unfit error
 	for _, step := range []struct {
 		name        string
 		do          func(context.Context) error
-		needs, gate bool // keys; and whether a dry run goes on where it refuses
+		needs, gate bool // needs keys; a dry run goes on after its error
 	}{
 		{"takeover", r.planOrder, false, true},
 		{"the user in CloudStack", r.makeUser, true, false}, // never made in a dry run
@@ -212,10 +216,12 @@ func (r *run) prepare(ctx context.Context) error {
 		if step.needs && !keys {
 			continue
 		}
+
 		err := r.session.Run(ctx, engine.Read(step.name, step.do))
 		if err != nil && (!step.gate || !r.DryRun) {
 			return err
 		}
+
 		unfit = cmp.Or(unfit, err)
 	}
 
@@ -223,6 +229,7 @@ func (r *run) prepare(ctx context.Context) error {
 		if err := r.Print(r.shown().Text(r.StyleOf(r.Out))); err != nil {
 			return err
 		}
+
 		return cmp.Or(unfit, r.overwrites(), r.consent(ctx))
 	}
 
@@ -233,8 +240,8 @@ func (r *run) prepare(ctx context.Context) error {
 	return r.session.Run(ctx, engine.Read("confirmation", r.confirm))
 }
 
-// preflight runs the checks that make sense before an install; a failed one ends it. It lets the workloads pass whose
-// place is taken.
+// preflight runs the checks of the preflight phase; a failed check ends the install. The checks ignore the workloads
+// that the install replaces.
 func (r *run) preflight(ctx context.Context) error {
 	r.Progress.Step("Checks before the install")
 	env := r.checkEnv()
@@ -242,21 +249,27 @@ func (r *run) preflight(ctx context.Context) error {
 	for _, p := range r.controllers.Predecessors {
 		env.Replaces = append(env.Replaces, check.Object{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
 	}
+
 	if r.api == nil {
 		env.CloudStack, env.CloudConfig, env.NoCloud = nil, nil, "the controller's user is not made yet"
 	}
+
 	return r.runChecks(ctx, env, check.PhasePreflight)
 }
 
-// checkEnv is what the checks work with.
+// checkEnv returns the environment of the checks.
 func (r *run) checkEnv() *inspect.Env {
 	return &inspect.Env{
-		Cluster: r.Cluster, Style: r.StyleOf(r.Out), CloudStack: r.api, CloudConfig: r.config, Clock: r.Clock,
-		Setup: check.Setup{Namespace: r.Cluster.Namespace, Release: r.Release},
+		Cluster:     r.Cluster,
+		Style:       r.StyleOf(r.Out),
+		CloudStack:  r.api,
+		CloudConfig: r.config,
+		Clock:       r.Clock,
+		Setup:       check.Setup{Namespace: r.Cluster.Namespace, Release: r.Release},
 	}
 }
 
-// runChecks runs the checks of a phase. A warning is shown once in a run.
+// runChecks runs the checks of a phase, and shows failures and warnings. It shows a warning only once in a run.
 func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase) error {
 	result := r.checks(ctx, env, check.Selection{Phase: phase, Skip: r.SkipChecks}, nil)
 	if ctx.Err() != nil {
@@ -270,6 +283,7 @@ func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase
 		} else if c.Outcome != check.Warning || r.warned[c.Code+c.Message] {
 			continue
 		}
+
 		r.warned[c.Code+c.Message] = true
 		r.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
 		for i, o := range c.Objects {
@@ -279,6 +293,7 @@ func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase
 			}
 			r.Progress.Info("%s %s", o.String(), o.Message)
 		}
+
 		if c.Remedy != "" {
 			r.Progress.Info("fix: %s", c.Remedy)
 		}
@@ -295,19 +310,22 @@ func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase
 	return nil
 }
 
-// checksFailed is the error of checks that do not pass.
+// checksFailed returns the error for failed checks.
 func checksFailed(phase check.Phase, failed ...check.Result) error {
 	var codes, texts []string
 	for _, f := range failed {
 		codes, texts = append(codes, f.Code), append(texts, f.Code+" failed: "+f.Message)
 	}
+
 	fix := failed[0].Remedy
 	if len(failed) > 1 {
 		fix = "see the remedy of each check above"
 	}
+
 	if phase != check.PhasePreflight {
 		return report.CheckFailed(fix, "installed, but %s", strings.Join(texts, "; "))
 	}
+
 	return report.CheckFailed(
 		strings.TrimSpace(fmt.Sprintf("%s (or pass over it with --skip-check %s)", fix, strings.Join(codes, ","))),
 		"nothing was installed: %s", strings.Join(texts, "; "),

@@ -72,7 +72,8 @@ func TestUserIsRemoved(t *testing.T) {
 	e.install(t, e.admin())
 }
 
-// The list of what csccm made may be lost: the users of this cluster have its mark. One of another cluster stays.
+// If the list of what csccm made is lost, the users of this cluster are found by its mark. Users of other clusters are
+// kept.
 func TestUserIsRemovedWithoutTheList(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -80,15 +81,17 @@ func TestUserIsRemovedWithoutTheList(t *testing.T) {
 	before := e.names(t)
 	e.install(t, e.admin())
 	e.rotate(t)
-	require.NoError(t,
-		e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Delete(t.Context(), credentials.MadeConfigMap,
-			metav1.DeleteOptions{}))
+	require.NoError(t, e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Delete(
+		t.Context(), credentials.MadeConfigMap, metav1.DeleteOptions{},
+	))
+
 	admin := e.cloud.Admin(t)
 	accounts, err := admin.ListAccounts(t.Context(), "k8s")
 	require.NoError(t, err)
 	_, err = admin.CreateUser(t.Context(),
 		cloudapi.NewUser{Account: "k8s", DomainID: accounts[0].DomainID, Name: "other", Cluster: "another"})
 	require.NoError(t, err)
+
 	e.uninstall(t, false)
 	require.ElementsMatch(t, append(before, "user other"), e.names(t))
 	require.Nil(t, e.Secret(t, access.SecretName), "its keys have ended")

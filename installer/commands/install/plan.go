@@ -29,7 +29,7 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// detect reads what is there, and sets the chart values that follow from it. It changes nothing in the cluster.
+// detect reads the cluster, and sets the chart values that follow from it. It changes nothing in the cluster.
 func (r *run) detect(ctx context.Context) error {
 	r.Progress.Step("Looking at the cluster")
 	history, err := r.History(ctx)
@@ -78,16 +78,17 @@ func (r *run) detect(ctx context.Context) error {
 	return nil
 }
 
-// decided are chart values that follow from the cluster.
+// decided are the chart values that follow from the cluster.
 type decided struct {
 	values    map[string]any
-	placement string // where the Pods with the keys run
+	placement string // where the controller's Pods run, for messages
 }
 
+// names returns the names of the values, sorted.
 func (d *decided) names() []string { return slices.Sorted(maps.Keys(d.values)) }
 
-// decide chooses chart values as far as those that are given do not: where the Pods run, and how many. They run on
-// control plane nodes only, because the kubelet of a Pod's node may read the keys.
+// decide chooses the chart values that are not given: whether the controller adopts nodes without the taint, where its
+// Pods run, and how many. Pods run only on control plane nodes, because the kubelet of a Pod's node may read the keys.
 func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[string]any) *decided {
 	d := &decided{values: map[string]any{}}
 	set := func(name string, value any) {
@@ -97,11 +98,11 @@ func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[st
 	}
 
 	if distribution == cluster.CKS {
-		// CKS has no place for arguments of kubelets: the nodes that it adds join without the taint.
+		// CKS has no setting for kubelet arguments, so the nodes that it adds join without the taint.
 		set("adoptNodes", true)
 	}
 
-	n := 0
+	n := 0 // control plane nodes
 	for _, candidate := range nodes {
 		if node.ControlPlane(&candidate) {
 			n++
@@ -124,13 +125,14 @@ func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[st
 	return d
 }
 
-// decideFor is decide for a command that reads nothing else of the nodes.
+// decideFor reads the nodes and calls decide.
 func decideFor(ctx context.Context, c *cluster.Cluster, given map[string]any) (*decided, error) {
 	var err error
 	nodes, distribution := cluster.Nodes(ctx, &err, c.Kube), cluster.Unknown
 	if err == nil {
 		distribution, _, err = c.Distribution(ctx, nodes)
 	}
+
 	return decide(nodes, distribution, given), err
 }
 
@@ -140,36 +142,37 @@ func Values(ctx context.Context, e *engine.Env, given map[string]any) (map[strin
 	if err != nil {
 		return nil, err
 	}
+
 	given = helm.MergeValues(helm.Values(history), given)
 	d, err := decideFor(ctx, e.Cluster, given)
 	if err == nil {
 		e.Progress.Info("the controller's Pods run %s (chart value controlPlaneOnly)", d.placement)
 	}
+
 	return helm.MergeValues(d.values, given), err
 }
 
 // change is what an install, an upgrade or a rollback does with the Helm release.
 type change struct {
-	was      *helm.Release // nil = none
+	was      *helm.Release // current release; nil if there is none
 	request  helm.ApplyRequest
 	manifest string
 	action   string
-	objects  []diff.Change  // what the API server says would become of the chart's objects; nil when it was not asked
-	warnings []string       // what the policy for tenants refuses
+	objects  []diff.Change  // changes of the chart's objects, from dry runs on the API server; nil without dry runs
+	warnings []string       // Services that the tenancy policy refuses
 	back     string         // command that goes back to the newest revision that worked
-	given    map[string]any // chart values of the command line
+	given    map[string]any // chart values on the command line
 }
 
-// The actions. actionRestore is for a release that is what is wanted, and whose objects somebody has changed or
-// deleted.
+// The actions.
 const (
 	actionInstall = "install"
 	actionUpgrade = "upgrade"
-	actionKeep    = "keep"
-	actionRestore = "restore"
+	actionKeep    = "keep"    // the release is up to date
+	actionRestore = "restore" // the release is up to date, but its objects were changed or deleted
 )
 
-// render decides what is to be done with the release.
+// render renders the chart and sets the action.
 func (c *change) render(ctx context.Context, e *engine.Env) (err error) {
 	c.manifest, err = e.Render(ctx, c.request)
 	switch {
@@ -181,32 +184,37 @@ func (c *change) render(ctx context.Context, e *engine.Env) (err error) {
 	default:
 		c.action = actionUpgrade
 	}
+
 	return err
 }
 
-// compare finds out what would become of the objects, by dry runs on the API server, and of a chart's Services by its
-// policy for tenants.
+// compare sets the changes of the chart's objects, from dry runs on the API server, and warns about Services that the
+// tenancy policy of the chart refuses.
 func (c *change) compare(ctx context.Context, e *engine.Env) (err error) {
 	old := ""
 	if c.was != nil {
 		old = c.was.Manifest
 	}
+
 	if c.objects, err = e.Changes(ctx, old, c.manifest); err != nil {
 		return err
 	}
+
 	if c.action == actionKeep && diff.Different(c.objects) {
 		c.action = actionRestore
 	}
+
 	if c.request.Chart == nil { // a rollback
 		return nil
 	}
+
 	c.warnings, err = refused(ctx, e, c.manifest)
 	return err
 }
 
-// refused warns of each Service of the cluster that the policy of a rendered chart refuses, and returns the warnings.
-// CloudStack is not asked about addresses: check TEN-002 is. The labels of namespaces are read if the policy needs
-// them.
+// refused warns about each Service that the tenancy policy of a rendered chart refuses, and returns the warnings. It
+// does not check addresses in CloudStack; check TEN-002 does. It reads the labels of namespaces only if the policy
+// needs them.
 func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []string, _ error) {
 	p, set, err := check.PolicyOf(family.ArgumentsOfChart(manifest))
 	if err != nil {
@@ -214,7 +222,7 @@ func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []st
 	}
 
 	if !set {
-		return nil, nil // a chart whose controller has no policy
+		return nil, nil // the chart has no tenancy policy
 	}
 
 	f := &check.Facts{Services: cluster.Services(ctx, &err, e.Cluster.Kube)}
@@ -234,11 +242,12 @@ func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []st
 	return warnings, nil
 }
 
-// planRelease decides what is to be done with the release.
+// planRelease makes the request to Helm, renders the chart and sets the action.
 func (r *run) planRelease(ctx context.Context) error {
 	if r.caPEM != nil {
 		r.setDefault("caBundle", map[string]any{"configMapName": access.CAConfigMap})
 	}
+
 	r.request = helm.ApplyRequest{
 		Name:        r.Release,
 		Chart:       r.Chart,
@@ -247,11 +256,12 @@ func (r *run) planRelease(ctx context.Context) error {
 		Description: "csccm install",
 		Decided:     r.decided.names(),
 	}
+
 	return r.render(ctx, r.Env)
 }
 
-// planOrder says, by the cluster alone, who would be replaced in which order; an error is what
-// keeps it from happening, known before anything is made in CloudStack.
+// planOrder plans which controllers are replaced, and in which order. It reads only the cluster, so that problems are
+// found before anything is made in CloudStack.
 func (r *run) planOrder(context.Context) error {
 	controllers := *r.controllers
 	controllers.Own.FromChart(r.manifest)
@@ -281,8 +291,8 @@ func (r *run) planOrder(context.Context) error {
 	return nil
 }
 
-// planTakeover compares, now that there are keys, the current state of each Service with what the new
-// controller would make of it. Chart values that keep the nodes' forms join those of the operator.
+// planTakeover compares the current load balancer of each Service with what the new controller would change, which
+// needs the keys. It also sets the chart values that keep the form of labels and provider IDs that nodes have.
 func (r *run) planTakeover(ctx context.Context) error {
 	if r.order == nil || r.order.Problem != nil {
 		return nil //nolint:nilerr // consent returns the problem, after the plan was shown
@@ -290,7 +300,8 @@ func (r *run) planTakeover(ctx context.Context) error {
 
 	r.Progress.Step("What the other provider has made")
 	t := &takeover.Taker{
-		Env: r.Env, Cloud: r.cloud(),
+		Env:     r.Env,
+		Cloud:   r.cloud(),
 		Options: takeover.Options{Accept: r.Accept, Pin: r.Pin, Adopt: r.Adopt, ClusterID: r.config.ClusterID},
 	}
 
@@ -317,67 +328,75 @@ func (r *run) planTakeover(ctx context.Context) error {
 	return nil
 }
 
-// consent has somebody agree to what the takeover changes.
+// consent asks the operator to agree to the changes of the takeover.
 func (r *run) consent(ctx context.Context) error {
 	if r.taker == nil {
 		return nil
 	}
+
 	err := r.taker.Consent(ctx)
 	if err == nil {
 		err = r.taker.AskAddresses(ctx)
 	}
-	r.Accept, r.Pin, r.Adopt = r.taker.Accept, r.taker.Pin, r.taker.Adopt // for the flag line
+
+	r.Accept, r.Pin, r.Adopt = r.taker.Accept, r.taker.Pin, r.taker.Adopt // for FlagLine
 	return err
 }
 
-// planNodes says what happens to the Secret, and which existing nodes are to be initialised, now that the credentials
-// are known.
+// planNodes plans the change of the Secret, and which existing nodes the controller will initialise. It needs the
+// credentials.
 func (r *run) planNodes(ctx context.Context) (err error) {
 	if r.newSecret, err = access.PlanSecret(r.secret, r.config); err != nil {
 		return err
 	}
+
 	if r.taints, err = r.taintPlan(ctx); err != nil || r.SkipTaint {
 		return err
 	}
+
 	for _, problem := range r.taints.Problems {
 		r.Progress.Warn("%s", problem.Text)
 		r.Progress.Info("fix: %s", problem.Remedy)
 	}
+
 	return r.taints.Blocked()
 }
 
-// cloud is CloudStack with the controller's keys, when they are verified.
+// cloud returns access to CloudStack with the controller's keys; call it after verify.
 func (r *run) cloud() *access.Cloud { return &access.Cloud{Client: r.api, Config: r.config} }
 
-// taintPlan reads nodes and VMs as they are now.
+// taintPlan reads nodes and VMs, and plans which nodes to taint.
 func (r *run) taintPlan(ctx context.Context) (*taint.Plan, error) {
 	var err error
 	nodes := cluster.Nodes(ctx, &err, r.Cluster.Kube)
 	if err != nil {
 		return nil, err
 	}
+
 	vms, err := r.cloud().Inventory().VMs(ctx, 0)
 	if err != nil {
 		return nil, fmt.Errorf("listing virtual machines: %w", err)
 	}
+
 	text, _ := r.chartValues()["instanceTypeFormat"].(string)
 	form, err := node.ParseLabelForm(text)
 	return taint.NewPlan(taint.Facts{Nodes: nodes, VMs: vms, Region: r.config.Region, LabelForm: form}), err
 }
 
-// diffObjects has the API server judge every object of the plan by dry runs: what it refuses ends the install before
-// the first write.
+// diffObjects sends every object of the plan to the API server as a dry run, so that an object that the API server
+// refuses ends the install before the first write.
 func (r *run) diffObjects(ctx context.Context) error {
 	if r.newSecret != nil && r.Diff != nil {
 		if err := r.newSecret.DryRun(ctx, r.Cluster.Kube); err != nil {
 			return err
 		}
 	}
+
 	return r.compare(ctx, r.Env)
 }
 
-// overwrites is the refusal to overwrite somebody's credentials unasked; nil where that is not planned, or agreed to.
-// Those of a user that is yet to be made are not in the Secret that is there.
+// overwrites returns an error if the install would overwrite other credentials in the Secret without
+// --overwrite-secret. New keys of a user always differ from those in the Secret.
 func (r *run) overwrites() error {
 	differences := ""
 	switch {
@@ -387,16 +406,18 @@ func (r *run) overwrites() error {
 	case r.newSecret != nil && r.newSecret.Action == access.SecretOverwrite:
 		differences = strings.Join(r.newSecret.Differences, "; ")
 	}
+
 	if differences == "" {
 		return nil
 	}
+
 	return report.Usage(
 		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is",
 		"Secret %s exists and differs: %s", r.secret, differences,
 	)
 }
 
-// shown is the plan for people and programs.
+// shown returns the plan for output as text or structured.
 func (r *run) shown() *engine.Plan {
 	out := r.NewPlan()
 	out.Context.Version, out.Context.Nodes = r.Cluster.Version, len(r.nodes)
@@ -415,6 +436,7 @@ func (r *run) shown() *engine.Plan {
 	}
 
 	out.Add("Secret", fmt.Sprintf("%s %s", secret.Action, r.secret), nil, secret.Differences...)
+
 	from := ""
 	if r.action == actionUpgrade {
 		from = " from " + r.was.ChartVersion
@@ -425,14 +447,22 @@ func (r *run) shown() *engine.Plan {
 		values = strings.Split(strings.TrimSpace(string(text)), "\n")
 	}
 
-	out.Add("Helm",
-		fmt.Sprintf("%s release %s/%s%s: chart %s %s, controller %s", r.action, r.Cluster.Namespace, r.Release, from,
-			r.Chart.Source, r.Chart.Version(), r.Chart.AppVersion()), r.Values, values...)
+	out.Add(
+		"Helm",
+		fmt.Sprintf(
+			"%s release %s/%s%s: chart %s %s, controller %s",
+			r.action, r.Cluster.Namespace, r.Release, from, r.Chart.Source, r.Chart.Version(), r.Chart.AppVersion(),
+		),
+		r.Values, values...,
+	)
 	out.Add("Pods", r.decided.placement, r.objects, diff.Text(r.objects, r.Verbose)...)
+
 	if r.order != nil {
-		out.Add("Takeover",
+		out.Add(
+			"Takeover",
 			"in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:",
-			nil)
+			nil,
+		)
 		if r.order.AddTo(out); r.taker == nil {
 			out.Add("Services", "what changes of which Service is planned once the credentials are there", nil)
 		}
@@ -451,13 +481,14 @@ func (r *run) shown() *engine.Plan {
 	return out
 }
 
-// confirm shows the plan and asks, unless it changes neither cluster nor CloudStack.
+// confirm shows the plan and asks for confirmation, unless the plan changes neither the cluster nor CloudStack.
 func (r *run) confirm(ctx context.Context) error {
 	if !r.Yes || !r.Structured() {
 		if _, err := io.WriteString(r.ErrOut, r.shown().Text(r.StyleOf(r.ErrOut))); err != nil {
 			return err
 		}
 	}
+
 	nothing := r.newSecret.Action == access.SecretKeep &&
 		r.action == actionKeep &&
 		r.order == nil &&
@@ -467,6 +498,7 @@ func (r *run) confirm(ctx context.Context) error {
 	if err := r.consent(ctx); err != nil || r.Yes || nothing {
 		return err
 	}
+
 	what := fmt.Sprintf("%s release %s/%s", r.action, r.Cluster.Namespace, r.Release)
 	return r.Agreed(ctx, what, prompt.Question{Message: "Go on", Default: "yes"})
 }

@@ -66,8 +66,8 @@ func elsewhereWorld() *simulator.World {
 	return w
 }
 
-// Each bad input is one line of what and why and one of how to go on, and changes nothing. What the run refuses, the
-// dry run refuses too, with the same words and exit code.
+// Each invalid input returns an error with its cause and a remedy, and changes nothing. A dry run returns the same
+// message and exit code.
 func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	type row struct {

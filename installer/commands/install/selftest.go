@@ -24,22 +24,22 @@ import (
 
 // Times of a self-test.
 const (
-	// testTime is how long the Pod may take, from its creation to its end.
-	testTime    = 2 * time.Minute
+	testTime    = 2 * time.Minute // how long the Pod may take, from its creation to its end
 	testPoll    = 250 * time.Millisecond
 	removalTime = 20 * time.Second
-	accountTime = 10 * time.Second
+	accountTime = 10 * time.Second // how long the ServiceAccount of a new namespace may take to appear
 )
 
-// selfTest has the new controller's program prove in the cluster, in a Pod with its Secret, its proxy and its
-// certificates, that it can do with CloudStack what it will need to do: before it takes anybody's place and before any
-// node is touched. The Pod is the chart's own, which helm test runs too.
+// selfTest runs the new controller's program in a Pod in the cluster, with its Secret, proxy and certificates, to test
+// that it can make the API calls it needs. It runs before another controller is stopped and before any node is changed.
+// The Pod is the test Pod of the chart, which helm test runs too.
 func (r *run) selfTest(ctx context.Context) error {
 	if r.SkipSelfTest {
 		return nil
 	}
 
 	r.Progress.Step("The controller's self-test in the cluster")
+
 	result := "not run"
 	request := r.request
 	request.Tests = true
@@ -53,6 +53,7 @@ func (r *run) selfTest(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		if where != "" {
 			result = "passed in " + where
 		}
@@ -63,8 +64,9 @@ func (r *run) selfTest(ctx context.Context) error {
 	return nil
 }
 
-// runTest runs the Pod of a chart's test to its end, shows what it found, and removes it, whatever happens. passed is
-// where it ran; "" where it could not be run, which is a warning: nothing is known then.
+// runTest runs the Pod of a chart's test to its end, shows what it found, and always deletes it. passed says where the
+// Pod ran. passed is "" if the manifest is not a test, or if the Pod did not run to its end. The latter is a warning,
+// and an error only in a takeover that stops the old controller first.
 func (r *run) runTest(ctx context.Context, manifest string) (passed string, err error) {
 	var object metav1.PartialObjectMetadata
 	if yaml.Unmarshal([]byte(manifest), &object) != nil ||
@@ -79,6 +81,7 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 	}
 
 	pod.Namespace = r.Cluster.Namespace
+
 	defer func() {
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
 		defer cancel()
@@ -113,16 +116,18 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 		return where, nil
 	}
 
-	if problem == "" { // the program did not get to say it
+	if problem == "" { // the program ended before it could log the problem
 		problem = cmp.Or(pod.Status.Message, "it failed")
 		for _, s := range pod.Status.ContainerStatuses {
 			if t := s.State.Terminated; t != nil {
 				problem = fmt.Sprintf("its container ended with exit code %d (%s)", t.ExitCode, t.Reason)
 			}
 		}
+
 		if err != nil {
 			log = err.Error()
 		}
+
 		problem = strings.TrimSuffix(problem+": "+log[strings.LastIndex(log, "\n")+1:], ": ")
 	}
 
@@ -134,12 +139,14 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 	)
 }
 
-// runToEnd returns the Pod as it ended, or as it was and why it did not end.
+// runToEnd creates the Pod, and returns it once it has ended. If the Pod does not end, why is the reason.
 func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod, why string) {
 	pods, inTime := r.Cluster.Kube.CoreV1().Pods(pod.Namespace), false
-	err := r.removePod(ctx, pod.Name, testTime) // of a run that was killed, or of helm test
+
+	// A Pod of that name may exist from a run that was killed, or from helm test.
+	err := r.removePod(ctx, pod.Name, testTime)
 	if err == nil {
-		// The account of a new namespace is made a moment after it.
+		// Kubernetes creates the ServiceAccount of a new namespace a moment after the namespace.
 		_, _ = poll.Until(ctx, r.Clock, testPoll, accountTime, func() (bool, error) {
 			_, err = pods.Create(ctx, pod, metav1.CreateOptions{})
 			return !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "service account"), nil
@@ -164,7 +171,8 @@ func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod,
 	return ended, ""
 }
 
-// removePod deletes a Pod and waits until it is gone. One on a node that is down stays until the node is back.
+// removePod deletes a Pod and waits until it no longer exists. A Pod on a node that is down exists until the node is
+// back.
 func (r *run) removePod(ctx context.Context, name string, limit time.Duration) error {
 	inTime, err := poll.Until(ctx, r.Clock, testPoll, limit, func() (bool, error) {
 		err := r.Cluster.Kube.CoreV1().Pods(r.Cluster.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
@@ -173,19 +181,23 @@ func (r *run) removePod(ctx context.Context, name string, limit time.Duration) e
 		}
 		return false, err
 	})
+
 	if err == nil && !inTime {
 		err = fmt.Errorf("the Pod %s is being deleted and does not end within %s; `kubectl -n %s delete pod %s "+
 			"--force` removes it", name, limit, r.Cluster.Namespace, name)
 	}
+
 	return err
 }
 
-// showTest shows what the lines of a self-test say, and returns why it failed. It ignores other lines.
+// showTest shows the results in the output of a self-test, and returns its problem and fix if it failed. It ignores
+// other lines.
 func showTest(p *report.Progress, text string) (problem, fix string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		mark, rest, _ := strings.Cut(line, " ")
 		rest = strings.TrimSpace(rest)
 		subject, what, _ := strings.Cut(rest, " ")
+
 		switch mark {
 		case selftest.MarkOK:
 			p.Info("%s: %s", subject, strings.TrimSpace(what))
@@ -197,5 +209,6 @@ func showTest(p *report.Progress, text string) (problem, fix string) {
 			fix = rest
 		}
 	}
+
 	return problem, fix
 }

@@ -42,7 +42,7 @@ func (e *env) testing(phase corev1.PodPhase, log string) {
 	e.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) { return log, nil }
 }
 
-// What does not work in the cluster is found before anybody's place is taken.
+// A failed self-test ends the install before another controller is stopped.
 func TestInstallWhoseSelfTestFails(t *testing.T) {
 	t.Parallel()
 	e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
@@ -62,7 +62,7 @@ kind: Pod
 metadata: {name: x-self-test, annotations: {helm.sh/hook: test}}
 spec: {restartPolicy: Never, containers: [{name: self-test, image: x}]}`
 
-// Whatever the Pod comes to, the result says so, and no Pod is left.
+// The result describes how the test Pod ended, and the Pod is always deleted.
 func TestSelfTest(t *testing.T) {
 	t.Parallel()
 	ended := func(phase corev1.PodPhase, code int32) corev1.PodStatus {
@@ -206,7 +206,7 @@ func waiting() corev1.PodStatus {
 	}}}
 }
 
-// ^C ends the wait and still takes the Pod away.
+// An interrupt (^C) ends the wait, and the Pod is still deleted.
 func TestSelfTestInterrupted(t *testing.T) {
 	t.Parallel()
 	kube := fake.NewClientset()

@@ -25,7 +25,7 @@ func (e *env) second(t *testing.T, uid types.UID) *env {
 	return o
 }
 
-// works asks CloudStack with the keys of a cluster's Secret.
+// works returns an error if CloudStack does not accept the keys in the Secret of a cluster.
 func (e *env) works(t *testing.T) error {
 	t.Helper()
 	api, err := cloudapi.NewClient(e.config(t))
@@ -50,8 +50,10 @@ func TestClustersOfOneAccountHaveUsersOfTheirOwn(t *testing.T) {
 			b.install(t, b.admin())
 			require.NotEqual(t, a.config(t).APIKey, b.config(t).APIKey)
 			require.Contains(t, b.Stderr.String(), `user "kubeadmin-2" in account "k8s"`)
+
 			do(t, a)
 			require.NoError(t, b.works(t))
+
 			do(t, b)
 			b.install(t, b.admin())
 			require.NoError(t, b.works(t))
@@ -89,10 +91,12 @@ func TestKeysOfAnotherUserAreNeverRevoked(t *testing.T) {
 			b := a.second(t, "another-cluster")
 			a.install(t, made(a))
 			b.install(t, made(b))
+
 			a.rotate(t)
 			require.Contains(t, a.Stdout.String(), `this cluster did not make user "`+testenv.Owner+`"`)
 			require.NotEqual(t, a.config(t).APIKey, b.config(t).APIKey)
 			require.NoError(t, b.works(t))
+
 			a.uninstall(t, false)
 			require.NoError(t, b.works(t))
 		})

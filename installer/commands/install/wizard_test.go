@@ -11,8 +11,8 @@ import (
 	"github.com/csccm/csccm/installer/cloud/access"
 )
 
-// Keys that CloudStack does not take are asked for again, and so is one with a blank inside. Blanks around them are
-// removed.
+// The wizard asks again for keys that CloudStack does not accept or that contain a space. It removes spaces around
+// keys.
 func TestWizardAsksForKeysAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -27,7 +27,7 @@ func TestWizardAsksForKeysAgain(t *testing.T) {
 	e.requireNoSecrets(t, "canary")
 }
 
-// What is wrong with a flag ends the run: nobody was asked for it.
+// An invalid flag ends the run with an error instead of a question.
 func TestWizardLeavesFlagsAlone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

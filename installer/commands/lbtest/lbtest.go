@@ -1,8 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lbtest proves that Services of type LoadBalancer work: it makes one with a small Pod, waits for its address,
-// asks it from inside the cluster and from here, plainly and with the PROXY protocol, and removes all of it.
+// Package lbtest tests that Services of type LoadBalancer work. It creates a Service with a small Pod, waits for its
+// address, sends requests to the address from inside the cluster and from this machine, with and without the PROXY
+// protocol, and deletes what it created.
 package lbtest
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/echo"
 )
 
-// Ports of the Service, which the virtual router has no use of its own for, and of the Pod.
+// Ports of the Service and of the Pod. The virtual router does not use the ports of the Service itself.
 const (
 	portPlain = 9080
 	portProxy = 9081
@@ -40,10 +41,10 @@ const (
 
 // Options of a test.
 type Options struct {
-	Namespace   string // that exists; "" = one of its own
-	Image       string // of the controller's program
-	AddressTime time.Duration
-	NoProxy     bool // leave the PROXY protocol out
+	Namespace   string        // existing namespace; "" creates one for the test
+	Image       string        // image with the controller's program; "" is the image of the running controller
+	AddressTime time.Duration // how long the Service may take to get an address
+	NoProxy     bool          // do not test the PROXY protocol
 }
 
 // Outcome is how a step ended.
@@ -56,7 +57,7 @@ const (
 	Skipped Outcome = "skipped"
 )
 
-// Step is one step and its time.
+// Step is the result of one step.
 type Step struct {
 	Name    string  `json:"name"`
 	Outcome Outcome `json:"outcome"`
@@ -68,7 +69,7 @@ type Step struct {
 // Result is the result of a test.
 type Result struct {
 	SchemaVersion int    `json:"schemaVersion"`
-	What          string `json:"what"` // the test does
+	What          string `json:"what"` // what the test does
 	Passed        bool   `json:"passed"`
 	Namespace     string `json:"namespace"`
 	Image         string `json:"image"`
@@ -80,16 +81,17 @@ type Result struct {
 type Tester struct {
 	*engine.Env
 	Options
-	// Cloud makes sure that CloudStack answers, before anything waits for it; nil without credentials.
+	// Cloud returns an error if CloudStack does not answer, so that the test does not wait for an address in vain. It
+	// is nil without credentials.
 	Cloud func(ctx context.Context) error
-	// Ask is the edge to the network of this machine.
+	// Ask sends a request to an address from this machine. Tests replace it.
 	Ask func(ctx context.Context, address, token string) (echo.Answer, error)
 
 	id     string
 	result Result
 }
 
-// Run asks, tests, and writes the result.
+// Run asks for confirmation, runs the test and writes the result.
 func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	c := e.Cluster
 	if o.Image == "" {
@@ -109,23 +111,28 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	}
 
 	test := func(ctx context.Context) error {
-		// else the caller may not read it: the address shows
+		// Without the right to read the Secret the test goes on: the wait for the address shows whether CloudStack
+		// answers.
 		if cs, err := access.OfSecret(ctx, c, t.Release); err == nil {
 			defer cs.Close()
 			t.Cloud = cs.Client.Answers
 		}
+
 		return t.Run(ctx)
 	}
 
 	return e.Run(ctx, engine.Operation{
-		Name: "test", What: what, Question: prompt.Question{Message: "Test load balancers: " + what},
-		Plan: &t.result, Show: func(report.Style) string { return "To do: " + what + "\n" },
-		Steps: []engine.Step{{Name: "load balancer test", Do: test}},
-		Done:  func() string { return t.result.text(e.StyleOf(e.Out)) },
+		Name:     "test",
+		What:     what,
+		Question: prompt.Question{Message: "Test load balancers: " + what},
+		Plan:     &t.result,
+		Show:     func(report.Style) string { return "To do: " + what + "\n" },
+		Steps:    []engine.Step{{Name: "load balancer test", Do: test}},
+		Done:     func() string { return t.result.text(e.StyleOf(e.Out)) },
 	})
 }
 
-// Run does all of it; everything is removed in any case.
+// Run runs all steps of the test. It deletes what it created even if a step fails.
 func (t *Tester) Run(ctx context.Context) (err error) {
 	t.id = strings.ToLower(rand.Text()[:8])
 	t.result.Namespace = cmp.Or(t.Namespace, prefix+t.id)
@@ -133,19 +140,18 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 		if err := t.step(ctx, "CloudStack", "run csccm doctor --only CS", func(ctx context.Context) (string, error) {
 			return "answers", t.Cloud(ctx)
 		}); err != nil {
-			return err // nothing is made yet
+			return err // nothing has been created yet
 		}
 	}
 
 	const unanswered = "csccm doctor --only LB,CS-005,NODE; a firewall on the nodes or a network policy may keep the " +
-		"virtual router from the node port; " +
-		"where LB-001 finds nothing, the router may have lost rules that CloudStack lists: restart the network with " +
-		"clean-up, which interrupts its traffic"
+		"virtual router from the node port; where LB-001 finds nothing, the router may have lost rules that " +
+		"CloudStack lists: restart the network with clean-up, which interrupts its traffic"
 
 	for _, s := range []struct {
 		name, fix string
 		do        func(context.Context) (string, error)
-		anyway    bool // also where the step before has failed
+		anyway    bool // run also if the step before has failed
 	}{
 		{"namespace", "", t.makeNamespace, false},
 		{
@@ -163,7 +169,7 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 		}
 	}
 
-	// ^C ends the test, not the removal.
+	// An interrupt (^C) ends the test, but not the removal.
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
 	defer cancel()
 	rerr := t.step(rctx, "removal", "remove the cause, then delete what is named with kubectl", t.remove)
@@ -176,10 +182,10 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// errSkipped ends a step that proves nothing.
+// errSkipped ends a step whose failure does not mean that load balancers fail.
 var errSkipped = errors.New("the address is not reached from this machine, which may be as it should")
 
-// step does one step. fix is the remedy where the error has none.
+// step runs one step and adds its result. fix is the remedy for errors that have none.
 func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Context) (string, error)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -206,7 +212,7 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 	return err
 }
 
-// targets are the addresses to ask, the plain one first.
+// targets returns the addresses to send requests to; the one without the PROXY protocol is first.
 func (t *Tester) targets() []string {
 	out := []string{net.JoinHostPort(t.result.Address, fmt.Sprint(portPlain))}
 	if !t.NoProxy {
@@ -215,7 +221,7 @@ func (t *Tester) targets() []string {
 	return out
 }
 
-// judge compares answers with what the ports promise.
+// judge checks the answers of the targets, in the order of targets, and describes them.
 func judge(answers []echo.Answer) (string, error) {
 	var texts []string
 	for i, a := range answers {
@@ -235,8 +241,8 @@ func judge(answers []echo.Answer) (string, error) {
 	return strings.Join(texts, "; "), nil
 }
 
-// askOutside asks from this machine. That nothing can be reached from here proves nothing. It does not wait long,
-// because the Pod inside has waited for the first answer.
+// askOutside sends requests from this machine. If the address cannot be reached from here, the step is skipped. It does
+// not wait long, because the Pod in the cluster has already waited for the first answer.
 func (t *Tester) askOutside(ctx context.Context) (string, error) {
 	const patience = 15 * time.Second
 	var answers []echo.Answer
@@ -247,6 +253,7 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 			err = fmt.Errorf("no answer within %s, the limit of csccm test: %w", patience, err)
 		}
 		cancel()
+
 		var network *net.OpError
 		switch {
 		case err == nil:
@@ -263,14 +270,15 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 	return judge(answers)
 }
 
-// text is the result for a person.
+// text returns the result as text.
 func (r *Result) text(style report.Style) string {
 	var out strings.Builder
 	table := report.Table{Header: []string{"STEP", "RESULT", "TIME", "WHAT"}}
 	for _, s := range r.Steps {
 		table.Add(s.Name, string(s.Outcome), fmt.Sprintf("%.1fs", s.Seconds), s.Text)
 	}
-	_ = table.Write(&out, style) // a Builder takes everything
+	_ = table.Write(&out, style) // a strings.Builder never fails
+
 	if r.Passed {
 		fmt.Fprintf(&out, "Load balancers work: address %s was acquired, answered, and is released again.\n", r.Address)
 	}

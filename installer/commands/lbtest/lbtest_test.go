@@ -28,7 +28,7 @@ import (
 	"github.com/csccm/csccm/pkg/echo"
 )
 
-// env is a cluster whose Pods run, whose Services get an address, and whose Pod in the cluster asks as it is told.
+// env is a fake cluster whose Pods run and whose Services get an address. answers are the results of the client Pod.
 type env struct {
 	kube    *fake.Clientset
 	address string
@@ -62,7 +62,7 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
-// turn is what scheduler, kubelet and controller do meanwhile.
+// turn does what the scheduler, the kubelet and the controller would do between two polls.
 func (e *env) turn(ctx context.Context) {
 	pods, _ := e.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	for i := range pods.Items {
@@ -103,7 +103,7 @@ func (e *env) run(ctx context.Context, o Options) (*Result, error) {
 	return &t.result, err
 }
 
-// requireNothingLeft looks for everything that a test makes.
+// requireNothingLeft fails the test if an object of the load balancer test still exists.
 func (e *env) requireNothingLeft(t *testing.T, r *Result) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -200,7 +200,7 @@ func TestLoadBalancerTest(t *testing.T) {
 	}
 }
 
-// ^C at any step removes what was made by then.
+// After an interrupt (^C) in any step, everything created so far is deleted.
 func TestLoadBalancerTestInterrupted(t *testing.T) {
 	t.Parallel()
 	interrupted := errors.New("interrupted")

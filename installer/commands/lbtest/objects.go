@@ -35,16 +35,19 @@ const (
 	// label marks all objects of a test; its value is the test's id.
 	label = "csccm.io/load-balancer-test"
 
-	logLines = 50
+	logLines = 50 // lines to read from the end of the client Pod's log
 )
 
+// meta returns the metadata of an object of the test.
 func (t *Tester) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: t.result.Namespace, Name: prefix + name + "-" + t.id, Labels: map[string]string{
-		label: t.id, "app.kubernetes.io/managed-by": "csccm",
-	}}
+	return metav1.ObjectMeta{
+		Namespace: t.result.Namespace,
+		Name:      prefix + name + "-" + t.id,
+		Labels:    map[string]string{label: t.id, "app.kubernetes.io/managed-by": "csccm"},
+	}
 }
 
-// wait polls until why is empty; why says what it waits for.
+// wait polls until look returns no reason to wait. It shows each new reason.
 func (t *Tester) wait(
 	ctx context.Context, limit time.Duration, look func(context.Context) (why string, err error),
 ) error {
@@ -56,9 +59,11 @@ func (t *Tester) wait(
 		}
 		return why == "", err
 	})
+
 	if err == nil && !inTime {
 		err = fmt.Errorf("not within %s: %s", limit, why)
 	}
+
 	return err
 }
 
@@ -67,6 +72,7 @@ func (t *Tester) makeNamespace(ctx context.Context) (string, error) {
 		_, err := t.Cluster.Kube.CoreV1().Namespaces().Get(ctx, t.Namespace, metav1.GetOptions{})
 		return t.Namespace, err
 	}
+
 	m := t.meta("")
 	m.Namespace, m.Name = "", t.result.Namespace
 	_, err := t.Cluster.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: m}, metav1.CreateOptions{})
@@ -76,7 +82,7 @@ func (t *Tester) makeNamespace(ctx context.Context) (string, error) {
 //go:embed pod.yaml
 var podManifest []byte
 
-// run makes a Pod and waits until it runs, or has run to its end.
+// run creates a Pod and waits until it reaches a phase that until accepts.
 func (t *Tester) run(
 	ctx context.Context, name string, limit time.Duration, until func(corev1.PodPhase) bool, args ...string,
 ) (*corev1.Pod, error) {
@@ -88,6 +94,7 @@ func (t *Tester) run(
 	p.ObjectMeta, p.Spec.Containers[0].Image = t.meta(name), t.Image
 	p.Spec.Containers[0].Args = slices.Concat(args, []string{"--" + echo.TokenFlag + "=" + t.id})
 	p.Labels[label+"-pod"] = name
+
 	pods := t.Cluster.Kube.CoreV1().Pods(t.result.Namespace)
 	if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err != nil {
 		return nil, err
@@ -99,9 +106,11 @@ func (t *Tester) run(
 			p = now
 			return "", err
 		}
+
 		if phase := now.Status.Phase; phase == corev1.PodFailed || phase == corev1.PodSucceeded {
 			return "", t.ended(ctx, now)
 		}
+
 		return cmp.Or(cluster.PodWaits(now), "the Pod does not run yet"), nil
 	})
 
@@ -117,17 +126,19 @@ func (t *Tester) makePod(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s/%s runs on node %s", p.Namespace, p.Name, p.Spec.NodeName), nil
 }
 
-// ended is the error of a Pod that ended too early: the last line of its log.
+// ended returns the error of a Pod that ended too early, with the last line of its log.
 func (t *Tester) ended(ctx context.Context, p *corev1.Pod) error {
 	log, _ := t.PodLogs(ctx, p, 1)
-	return errors.New(strings.TrimSuffix(fmt.Sprintf("Pod %s/%s ended: %s", p.Namespace, p.Name,
-		strings.TrimSpace(log)), ": "))
+	return errors.New(strings.TrimSuffix(
+		fmt.Sprintf("Pod %s/%s ended: %s", p.Namespace, p.Name, strings.TrimSpace(log)), ": ",
+	))
 }
 
 func (t *Tester) makeService(ctx context.Context) (string, error) {
 	s := &corev1.Service{ObjectMeta: t.meta("lb"), Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{label: t.id, label + "-pod": "server"},
-		Ports: []corev1.ServicePort{{Name: "plain", Port: portPlain, TargetPort: intstr.FromInt32(portPod)}},
+		Type:     corev1.ServiceTypeLoadBalancer,
+		Selector: map[string]string{label: t.id, label + "-pod": "server"},
+		Ports:    []corev1.ServicePort{{Name: "plain", Port: portPlain, TargetPort: intstr.FromInt32(portPod)}},
 	}}
 
 	controller, _, err := planner.Options(ctx, t.Cluster.Kube, t.Cluster.Namespace, t.Release)
@@ -155,14 +166,17 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
+
 		if in := now.Status.LoadBalancer.Ingress; len(in) > 0 {
 			t.result.Address = cmp.Or(in[0].IP, in[0].Hostname)
 			return "", nil
 		}
+
 		why := fmt.Sprintf("Service %s/%s has no address yet", s.Namespace, s.Name)
 		if ready := service.Ready(now); ready.Type != "" {
 			why += ": " + ready.Reason + ": " + ready.Message
 		}
+
 		return why, nil
 	})
 
@@ -196,8 +210,8 @@ func (t *Tester) askInside(ctx context.Context) (string, error) {
 	return judge(answers)
 }
 
-// remove deletes what was made, and waits: the controller releases the address before the Service is gone. Deleting
-// what is being deleted already changes nothing.
+// remove deletes the objects of the test, and waits until they no longer exist: the controller releases the address
+// before the Service disappears. It repeats the delete calls, which do not affect objects that are being deleted.
 func (t *Tester) remove(ctx context.Context) (string, error) {
 	core, ns := t.Cluster.Kube.CoreV1(), t.result.Namespace
 	return "everything is gone", t.wait(ctx, removalTime, func(ctx context.Context) (why string, err error) {
@@ -205,7 +219,7 @@ func (t *Tester) remove(ctx context.Context) (string, error) {
 			failed := call(ctx, name, metav1.DeleteOptions{})
 			switch {
 			case apierrors.IsNotFound(failed):
-			case failed == nil || apierrors.IsConflict(failed): // it is being deleted
+			case failed == nil || apierrors.IsConflict(failed): // being deleted
 				why = cmp.Or(why, kind+" "+name+" is being deleted")
 			default:
 				err = cmp.Or(err, failed)
@@ -229,6 +243,7 @@ func controllerImage(ctx context.Context, kube kubernetes.Interface, namespace, 
 	if err != nil {
 		return "", err
 	}
+
 	if len(all) == 0 {
 		return "", report.Usage(
 			"run csccm install, or name the release with --release and --namespace",
@@ -236,5 +251,6 @@ func controllerImage(ctx context.Context, kube kubernetes.Interface, namespace, 
 			release, namespace,
 		)
 	}
+
 	return all[0].Pod.Containers[0].Image, nil
 }

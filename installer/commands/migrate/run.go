@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrate is the command that gives the rules of older providers the names that csccm uses, and takes that
-// back.
+// Package migrate implements csccm migrate-rules, which renames the rules of older providers to the names that csccm
+// uses, and can undo that.
 package migrate
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// BeforeAnnotation keeps on a Service the names that its rules had.
+// BeforeAnnotation records on a Service the names of its rules before the renaming.
 const BeforeAnnotation = "csccm.io/before-migrate-rules"
 
 // migration is one run of the command.
@@ -28,13 +28,14 @@ type migration struct {
 	*rules.Facts
 	plan     *engine.Plan
 	steps    []rules.Step
-	recorded []string // Services with a record
-	renames  int      // steps that another provider would take back; 0 for an undo
+	recorded []string // Services that have BeforeAnnotation
+	renames  int      // steps that another active provider would undo; 0 for an undo
 }
 
-// Run renames the rules of older providers, or goes back to the names that the Services keep.
+// Run renames the rules of older providers. With undo it restores the names recorded on the Services.
 func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error {
 	m := &migration{Env: e, plan: e.NewPlan()}
+
 	var err error
 	if m.Facts, err = rules.Read(ctx, e.Cluster.Kube, cs); err != nil {
 		return err
@@ -42,8 +43,11 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 
 	apply := engine.Step{Name: "rules", Do: func(ctx context.Context) error {
 		a := &rules.Applier{
-			API: cs.Client, Project: m.Project, Progress: e.Progress, Note: e.Note,
-			Undo: "csccm migrate-rules --undo",
+			API:      cs.Client,
+			Project:  m.Project,
+			Progress: e.Progress,
+			Note:     e.Note,
+			Undo:     "csccm migrate-rules --undo",
 		}
 		return a.Apply(ctx, m.steps)
 	}}
@@ -57,6 +61,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 		if err := m.makePlan(ctx, cs); err != nil {
 			return err
 		}
+
 		steps = []engine.Step{{Name: "record of the names", Do: m.record}, apply}
 		back = "Undo:  csccm migrate-rules --undo\n"
 	}
@@ -67,7 +72,11 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 
 	changed := report.Count(len(m.steps), "rule")
 	return e.Run(ctx, engine.Operation{
-		Name: "migrate-rules", What: "rename " + changed, Plan: m.plan, Check: m.allowed, Steps: steps,
+		Name:  "migrate-rules",
+		What:  "rename " + changed,
+		Plan:  m.plan,
+		Check: m.allowed,
+		Steps: steps,
 		Question: prompt.Question{
 			Help: "A renamed rule keeps its id, address, members and traffic. csccm migrate-rules --undo goes back.",
 		},
@@ -75,6 +84,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 	})
 }
 
+// makePlan plans the renames.
 func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 	var named []string
 	for _, r := range m.Rules {
@@ -90,15 +100,19 @@ func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 
 	p := rules.MakePlan(m.Rules, m.Services, members, rules.NodeVMs(m.Nodes, m.VMs))
 	m.steps, m.renames = p.Steps, len(p.Steps)
-	foreign := 0
+
+	foreign := 0 // rules that are not listed
 	for _, it := range p.Items {
 		if it.Verdict == rules.VerdictForeign && !m.Verbose {
 			foreign++
 			continue
 		}
-		m.plan.Add(string(it.Verdict), fmt.Sprintf("%s on %s:%d, %s, %s: %s",
+
+		m.plan.Add(string(it.Verdict), fmt.Sprintf(
+			"%s on %s:%d, %s, %s: %s",
 			it.Name, it.PublicIP, it.Port, report.Count(it.Members, "member"), cmp.Or(it.Service, "no Service"),
-			it.Reason), &it)
+			it.Reason,
+		), &it)
 	}
 
 	if foreign > 0 {
@@ -113,21 +127,24 @@ func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 	return nil
 }
 
-// planUndo makes the steps back, without those that are done already.
+// planUndo plans the renames back to the recorded names, without those that are already done.
 func (m *migration) planUndo() {
 	for _, svc := range m.Services {
 		was, recorded := rules.RecordOf(&svc, BeforeAnnotation)
 		if !recorded {
 			continue
 		}
+
 		name := svc.Namespace + "/" + svc.Name
 		steps, stays := rules.Undo(&svc, was.Rules, m.Rules)
 		for _, s := range steps {
 			m.plan.Add("rename", s.Describe(), s)
 		}
+
 		for _, text := range stays {
 			m.plan.Warnings = append(m.plan.Warnings, name+": "+text)
 		}
+
 		m.steps, m.recorded = append(m.steps, steps...), append(m.recorded, name)
 	}
 
@@ -136,7 +153,7 @@ func (m *migration) planUndo() {
 	}
 }
 
-// allowed refuses to change rules behind the back of a provider that works: it would make them again.
+// allowed returns an error if another controller is active, because that controller would undo the renames.
 func (m *migration) allowed(ctx context.Context) error {
 	if m.renames == 0 {
 		return nil
@@ -158,18 +175,20 @@ func (m *migration) allowed(ctx context.Context) error {
 		return nil
 	}
 
-	return report.Refused("take its place with csccm takeover, or stop it first",
+	return report.Refused(
+		"take its place with csccm takeover, or stop it first",
 		"another controller is at work, and would take %s of the plan back: %s",
-		report.Count(m.renames, "rule"), strings.Join(where, "; "))
+		report.Count(m.renames, "rule"), strings.Join(where, "; "),
+	)
 }
 
-// record keeps the names of the rules on their Services.
+// record writes the current names of the rules into BeforeAnnotation of their Services.
 func (m *migration) record(ctx context.Context) error {
 	_, err := rules.Keep(ctx, m.Cluster.Kube, BeforeAnnotation, m.steps, nil)
 	return err
 }
 
-// forget removes the records.
+// forget removes BeforeAnnotation from the Services.
 func (m *migration) forget(ctx context.Context) error {
 	for _, service := range m.recorded {
 		if err := rules.Annotate(ctx, m.Cluster.Kube, service, map[string]*string{BeforeAnnotation: nil}); err != nil {

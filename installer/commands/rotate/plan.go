@@ -1,15 +1,20 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rotate gives the controller new API keys without a moment in which it has none that work.
+// Package rotate gives the controller new API keys without an interruption.
 //
-// A CloudStack user has one pair of keys, and registering another revokes the old one at once. So the new pair is that
-// of a second user of the same account, which has the same rights and sees the same resources (the role is the
-// account's). The order is: new pair, proven call by call; Secret; proof that the controller works with it; only then
-// the old pair is revoked, by registering one that nobody gets to know. Until that last step the way back is the old
-// Secret. The next rotation uses the first user again.
+// A CloudStack user has one pair of keys, and registering a new pair revokes the old pair at once. The new pair
+// therefore belongs to a second user of the same account, who has the same rights and sees the same resources, because
+// the role belongs to the account. A rotation runs in this order:
 //
-// How far a rotation came is written on the Secret itself, with its content (access.Rotation).
+//  1. Register the new keys, and test them with the API calls of the controller.
+//  2. Write them into the Secret.
+//  3. Wait until the controller works with them.
+//  4. Revoke the old keys, by registering a pair for their user that is not stored anywhere.
+//
+// Until the last step, the old content of the Secret can be restored. The next rotation uses the first user again.
+//
+// The progress of a rotation is recorded on the Secret itself (access.Rotation).
 package rotate
 
 import (
@@ -24,8 +29,8 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// Plan is what a rotation would do, and did. It holds no secret. With --finish it only revokes old keys, and has no
-// From and To.
+// Plan is what a rotation will do, and later what it did. It contains no secrets. With --finish a rotation only revokes
+// old keys, and From and To are empty.
 type Plan struct {
 	SchemaVersion int      `json:"schemaVersion"`
 	DryRun        bool     `json:"dryRun"`
@@ -35,20 +40,21 @@ type Plan struct {
 	To            string   `json:"to,omitempty"`   // user of the new keys
 	Steps         []string `json:"steps"`
 	*access.Found
-	// KeptFor are the reasons why the old keys work on, or, with --finish, who stops working.
+	// KeptFor are the reasons to keep the old keys or, with --finish, what stops working without them.
 	KeptFor []string `json:"keptFor"`
 	Stays   []string `json:"stays,omitempty"` // old keys that --finish may not revoke
-	Proof   string   `json:"proof,omitempty"` // that the controller works with the new keys: reload or restart
-	Pods    int      `json:"pods,omitempty"`  // that proved it
+	Proof   string   `json:"proof,omitempty"` // how the controller got the new keys: reload or restart
+	Pods    int      `json:"pods,omitempty"`  // Pods that work with the new keys
 	Ended   []string `json:"ended"`           // users whose old keys are revoked
 
-	made     *credentials.Made
-	ends     []cloudapi.User // whose old keys are revoked, if nothing keeps them
-	toID     string          // "" = to be created
-	switched bool            // the Secret holds the new keys already
+	made     *credentials.Made // what csccm has created in CloudStack
+	ends     []cloudapi.User   // users whose old keys are revoked, unless there is a reason to keep them
+	toID     string            // id of the user of the new keys; "" if the user does not exist yet
+	switched bool              // the Secret already holds the new keys
 }
 
-// newPlan finds whose keys the Secret holds, who is next, and whose old keys end.
+// newPlan finds the user whose keys the Secret holds, the user who gets the new keys, and the users whose old keys are
+// revoked.
 func (r *run) newPlan(ctx context.Context) error {
 	record := access.RotationOf(r.Secret.Object)
 	p := &Plan{
@@ -95,8 +101,11 @@ func (r *run) newPlan(ctx context.Context) error {
 	from := named(record.From)
 	switch {
 	case r.Finish && record.From+record.To != "":
-		return report.Refused("run csccm rotate-keys again, which goes on with it; with --keep-old it keeps "+
-			"the old keys", "a rotation has not ended")
+		return report.Refused(
+			"run csccm rotate-keys again, which goes on with it; with --keep-old it keeps the old keys",
+			"a rotation has not ended",
+		)
+
 	case r.Finish:
 		for _, u := range users {
 			switch {
@@ -110,6 +119,7 @@ func (r *run) newPlan(ctx context.Context) error {
 
 	case from.Account == holder.Account:
 		p.switched, p.From, p.To, p.ends = true, record.From, holder.Username, []cloudapi.User{from}
+
 	default:
 		mine := func(name string) bool {
 			u := named(name)
@@ -122,8 +132,9 @@ func (r *run) newPlan(ctx context.Context) error {
 	return nil
 }
 
-// next is the user that gets the new keys: that of a rotation that did not end, the one that the last rotation left, or
-// a new one. A user that somebody else may work with is never taken: its keys would end.
+// next returns the name of the user who gets the new keys: the user of an unfinished rotation, the spare user of the
+// last rotation, or a new user. It never returns a user that csccm did not make, because new keys would revoke the keys
+// that somebody else may use.
 func next(holder string, users []cloudapi.User, mine func(name string) bool, record access.Rotation) string {
 	for _, name := range []string{record.To, record.Spare} {
 		if mine(name) {
@@ -133,7 +144,7 @@ func next(holder string, users []cloudapi.User, mine func(name string) bool, rec
 	return credentials.FreeName(holder, users)
 }
 
-// show is the plan for a person.
+// show returns the plan as text.
 func (r *run) show(report.Style) string {
 	p := r.plan
 	var b strings.Builder
@@ -157,7 +168,7 @@ func (r *run) show(report.Style) string {
 	return b.String()
 }
 
-// section prints a list with its title; nothing without any.
+// section prints a list with its title, or nothing if the list is empty.
 func section(b *strings.Builder, title string, all []string) {
 	if len(all) > 0 {
 		b.WriteString(title)
@@ -167,12 +178,13 @@ func section(b *strings.Builder, title string, all []string) {
 	}
 }
 
-// done is what was done, for a person.
+// done returns the result as text.
 func (r *run) done() string {
 	p := r.plan
 	if r.Finish {
 		return fmt.Sprintf("the old keys of %s are revoked\n", strings.Join(p.Ended, ", "))
 	}
+
 	var b strings.Builder
 	old, next := "are revoked", ""
 	if len(p.KeptFor) > 0 {
@@ -181,6 +193,7 @@ func (r *run) done() string {
 			next = "When nothing uses them any more, end them: csccm rotate-keys --finish\n"
 		}
 	}
+
 	fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof,
 		count(p.Pods), p.From, old)
 	section(&b, "", p.KeptFor)

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// reloadTimeout is how long Pods may take to take new keys over by themselves: the kubelet brings a changed Secret
-	// within some 90 seconds, and the controller looks every 10.
+	// reloadTimeout is how long Pods may take to reload the keys: the kubelet updates a mounted Secret within about 90
+	// seconds, and the controller checks the file every 10 seconds.
 	reloadTimeout = 3 * time.Minute
-	// contactTimeout is how long a restarted controller may take until it has spoken to CloudStack: it must get the
-	// lease of the one before first.
+	// contactTimeout is how long a restarted controller may take until it calls CloudStack: it must first acquire the
+	// lease of its predecessor.
 	contactTimeout = 2 * time.Minute
 	proofPoll      = time.Second
-	logLines       = 2000 // of a log are looked at, from its end
+	logLines       = 2000 // lines to read from the end of a log
 )
 
-// What the controller says in its log: good and bad of changed keys, and of those that it started with.
+// Log messages of the controller: about changed keys, and about the keys that it started with.
 const (
 	saysReloaded = "Changed credentials or CA certificates are in use"
 	saysRefused  = "Changed credentials or CA certificates do not work"
@@ -36,7 +36,8 @@ const (
 	saysFails    = "CloudStack cannot be used"
 )
 
-// pods are the controller's that run; none is an error, as nobody could prove new keys.
+// pods returns the running Pods of the controller. It returns an error if there are none, because nothing could then
+// test new keys.
 func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 	_, all, err := rollout.Read(ctx, r.Env)
 	var out []corev1.Pod
@@ -64,38 +65,42 @@ func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return out, err
 }
 
-// hear reads what the Pods have said about changed keys so far.
+// hear reads the current logs of the Pods, so that listen can recognize new messages.
 func (r *run) hear(ctx context.Context) error {
 	pods, err := r.pods(ctx)
+
 	r.heard = map[string]string{}
 	for _, p := range pods {
 		log, lerr := r.PodLogs(ctx, &p, logLines)
 		r.heard[p.Name], err = log, errors.Join(err, lerr)
 	}
+
 	return err
 }
 
-// prove waits until the controller works with the new keys. If it refuses them, the old ones come back, which still
+// prove waits until the controller works with the new keys. If it does not, prove writes the old keys back, which still
 // work.
 func (r *run) prove(ctx context.Context) error {
 	err := r.proven(ctx)
 	if err == nil || r.old == nil || ctx.Err() != nil {
 		return err
 	}
+
 	state := "the Secret holds the old keys again, which still work"
 	if back := r.writeBack(ctx); back != nil {
 		state = fmt.Sprintf("and the old keys could not be put back: %v", back)
 	} else {
 		r.Note("the Secret holds the keys of user %q again", r.plan.From)
 	}
+
 	return report.Errorf(
 		"see csccm doctor for the cause, and run csccm rotate-keys again",
 		"the controller does not work with the new keys: %w; %s", err, state,
 	)
 }
 
-// proven lets the Pods take the keys over, and restarts them where they do not. A run that goes on with an earlier one
-// has not heard what they said before the Secret was changed, and restarts them at once.
+// proven waits until the Pods reload the keys, and restarts them if they do not. A run that continues an earlier
+// rotation restarts them at once, because it does not know which log messages are older than the change of the Secret.
 func (r *run) proven(ctx context.Context) error {
 	if !r.plan.switched {
 		r.plan.Proof = "reload"
@@ -103,6 +108,7 @@ func (r *run) proven(ctx context.Context) error {
 		if inTime, err := r.listen(ctx, reloadTimeout, saysReloaded, saysRefused, false); inTime || err != nil {
 			return err
 		}
+
 		r.Progress.Done("")
 		r.Progress.Info("the controller does not take changed keys over by itself; restarting it, one Pod at a time")
 	}
@@ -130,18 +136,21 @@ func (r *run) proven(ctx context.Context) error {
 	return err
 }
 
-// listen waits until Pods say something good, and reports whether they did in time. Of the Pods that were heard before
-// each must say so, and a bad word ends the wait; of fresh ones only the leader speaks, and may yet succeed.
+// listen waits until the message good is new in the logs of the Pods, and reports whether that happened in time. If
+// fresh is false, every Pod must log it, and the message bad ends the wait. If fresh is true, the Pods in r.heard are
+// ignored and one Pod is enough, because only the leader calls CloudStack; the message bad does not end the wait,
+// because the leader tries again.
 func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string, fresh bool) (inTime bool, err error) {
 	var refused error
 	inTime, err = poll.Until(ctx, r.Clock, proofPoll, limit, func() (bool, error) {
 		pods, err := r.pods(ctx)
+
 		said := 0
 		for _, p := range pods {
 			before, known := r.heard[p.Name]
 			log, lerr := r.PodLogs(ctx, &p, logLines)
 			switch {
-			case lerr != nil || fresh && known: // a Pod on its way is asked again
+			case lerr != nil || fresh && known: // the log of a Pod that starts or ends is read again
 			case strings.Count(log, good) > strings.Count(before, good):
 				said++
 			case strings.Count(log, bad) > strings.Count(before, bad):

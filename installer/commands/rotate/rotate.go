@@ -26,26 +26,26 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-// Field managers of the Secret. The API server notes when each has changed it last: the first writes the keys, and
-// nothing else.
+// Field managers of the Secret. keysManager writes only the keys, so that the time of its last write in managedFields
+// is when the keys were changed.
 const keysManager, recordManager = "csccm-rotate-keys", "csccm"
 
 // Options of a rotation.
 type Options struct {
 	KeepOld bool // do not revoke the old keys
-	// Finish ends old keys that rotations have kept, and does nothing else. Force does so also where something uses
-	// them.
+	// Finish revokes the old keys that rotations have kept, and does nothing else. Force revokes them even if something
+	// still uses them.
 	Finish, Force bool
 
-	// Admin makes the administrator's session for the API at cfg's URL, and ends it.
+	// Admin opens an administrator's session for the API at the URL of cfg; end closes it.
 	Admin func(
 		ctx context.Context, e *engine.Env, cfg *cloudstack.Config,
 	) (admin *cloudapi.Client, end func(), err error)
-	// Commands that the controller calls, and those of them it can do without.
+	// API commands that the controller must and may call.
 	Required, Optional []string
 }
 
-// Validate checks what needs no connection.
+// Validate checks the options as far as that needs no connection.
 func (o *Options) Validate() error {
 	switch {
 	case o.Force && !o.Finish:
@@ -53,21 +53,23 @@ func (o *Options) Validate() error {
 	case o.Finish && o.KeepOld:
 		return report.Usage("leave it out", "--finish makes no new keys: --keep-old has no meaning with it")
 	}
+
 	return nil
 }
 
+// run is one run of csccm rotate-keys.
 type run struct {
 	*engine.Env
-	*access.Cloud // with the keys that the Secret held at first
+	*access.Cloud // with the keys that the Secret held at the start
 	Options
 
 	admin   *cloudapi.Client
 	plan    *Plan
-	keys    cloudapi.Keys     // the new ones
-	old     []byte            // the Secret's cloud-config before
-	changed time.Time         // when the Secret got its keys; zero before
-	hide    []string          // secrets that no text may hold
-	heard   map[string]string // logs of the controller's Pods, before the Secret was changed or they were restarted
+	keys    cloudapi.Keys     // new keys
+	old     []byte            // cloud-config in the Secret before the change
+	changed time.Time         // when the Secret got its current keys; zero before the change
+	hide    []string          // secrets to remove from all output
+	heard   map[string]string // logs by Pod, from before the change of the Secret or the restart
 }
 
 // Run rotates the keys.
@@ -77,9 +79,12 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		return err
 	}
 	defer cs.Close()
+
 	r := &run{Env: e, Options: o, Cloud: cs, hide: []string{cs.Config.APIKey, cs.Config.SecretKey}}
 	e.Scrub = func(text string) string { return report.Mask(text, r.hide...) }
-	if _, err := r.pods(ctx); err != nil { // keys that nobody could prove are not made
+
+	// Make no keys if no Pod could test them.
+	if _, err := r.pods(ctx); err != nil {
 		return err
 	}
 
@@ -90,6 +95,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		return err
 	}
 	defer end()
+
 	r.admin = admin
 	if err := r.newPlan(ctx); err != nil {
 		return err
@@ -108,7 +114,10 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		Name:     "rotate-keys",
 		What:     fmt.Sprintf("rotate the keys of account %q", p.Account),
 		Question: prompt.Question{Message: "Go on"},
-		Plan:     p, Show: r.show, Done: r.done, Steps: r.steps(),
+		Plan:     p,
+		Show:     r.show,
+		Done:     r.done,
+		Steps:    r.steps(),
 	}
 
 	if o.Finish {
@@ -119,7 +128,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	return e.Run(ctx, op)
 }
 
-// steps returns what is left to do, and says so in the plan.
+// steps returns the remaining steps, and adds their names to the plan.
 func (r *run) steps() (steps []engine.Step) {
 	p := r.plan
 	step := func(do func(context.Context) error, format string, args ...any) {
@@ -165,7 +174,7 @@ func (r *run) steps() (steps []engine.Step) {
 	return steps
 }
 
-// change updates the Secret and the record on it, again when somebody else did meanwhile, and not only half when the
+// change updates the Secret and the record on it in one write. It retries conflicts, and is not interrupted when the
 // run is stopped.
 func (r *run) change(
 	ctx context.Context, manager string, edit func(s *corev1.Secret, record *access.Rotation),
@@ -178,6 +187,7 @@ func (r *run) change(
 			if err != nil {
 				return err
 			}
+
 			s = s.DeepCopy()
 			record := access.RotationOf(s)
 			edit(s, &record)
@@ -190,13 +200,14 @@ func (r *run) change(
 	return changed, r.Cluster.Explain(err)
 }
 
-// record changes the record alone.
+// record changes only the record on the Secret.
 func (r *run) record(ctx context.Context, edit func(record *access.Rotation)) error {
 	_, err := r.change(ctx, recordManager, func(_ *corev1.Secret, record *access.Rotation) { edit(record) })
 	return err
 }
 
-// begin names the user on the Secret, so that a run that ends here is continued with the same one.
+// begin records the user of the new keys on the Secret, so that the next run continues with the same user if this run
+// stops.
 func (r *run) begin(record *access.Rotation) { record.To = r.plan.To }
 
 // makeUser creates the user of the new keys.
@@ -214,12 +225,18 @@ func (r *run) makeUser(ctx context.Context) error {
 		if err := r.record(ctx, r.begin); err != nil {
 			return err
 		}
+
 		return credentials.Recorded(ctx, r.Cluster, r.Config, []*credentials.MadeObject{made}, func() error {
-			u, err := r.admin.CreateUser(ctx,
-				cloudapi.NewUser{Cluster: p.made.Cluster, Account: p.Account, Name: p.To, DomainID: holder.DomainID})
+			u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{
+				Cluster:  p.made.Cluster,
+				Account:  p.Account,
+				Name:     p.To,
+				DomainID: holder.DomainID,
+			})
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
 			}
+
 			r.Note("made user %q", p.To)
 			p.toID, made.ID = u.ID, u.ID
 			return nil
@@ -227,7 +244,7 @@ func (r *run) makeUser(ctx context.Context) error {
 	})
 }
 
-// makeKeys registers keys and proves them.
+// makeKeys registers the new keys, and tests them with the API calls of the controller.
 func (r *run) makeKeys(ctx context.Context) error {
 	p := r.plan
 	r.Progress.Step("New keys of user %q", p.To)
@@ -258,17 +275,18 @@ func (r *run) makeKeys(ctx context.Context) error {
 	return err
 }
 
-// register makes a new pair of keys, which ends the user's old one.
+// register registers a new pair of keys for a user, which revokes the user's old pair.
 func (r *run) register(ctx context.Context, user, id string) (cloudapi.Keys, error) {
 	keys, err := r.admin.RegisterUserKeys(ctx, id)
 	if err != nil {
 		return keys, fmt.Errorf("registering keys for user %q: %w", user, err)
 	}
+
 	r.hide = append(r.hide, keys.APIKey, keys.SecretKey)
 	return keys, nil
 }
 
-// write puts the new keys into the Secret and, with the same write, whose keys were there before.
+// write writes the new keys into the Secret, and records in the same write whose keys it held before.
 func (r *run) write(ctx context.Context) error {
 	if err := r.hear(ctx); err != nil {
 		return err
@@ -283,6 +301,7 @@ func (r *run) write(ctx context.Context) error {
 		record.From, record.To = r.plan.From, ""
 		record.Replaced(r.plan.From, r.Secret.Config.APIKey)
 	})
+
 	if err == nil {
 		r.changed = r.changedAt(written)
 		r.Note("the Secret holds the keys of user %q", r.plan.To)
@@ -292,7 +311,7 @@ func (r *run) write(ctx context.Context) error {
 	return err
 }
 
-// writeBack puts the old keys into the Secret again.
+// writeBack writes the old keys into the Secret again.
 func (r *run) writeBack(ctx context.Context) error {
 	_, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *access.Rotation) {
 		s.Data[r.Secret.Key] = r.old
@@ -301,8 +320,9 @@ func (r *run) writeBack(ctx context.Context) error {
 	return err
 }
 
-// changedAt returns when the Secret got its keys, by the clock of the API server, which also times the creation of
-// Pods. Where nothing says so it is now: then all Pods are older.
+// changedAt returns when the keys in the Secret were written, by the clock of the API server, which also sets the
+// creation time of Pods. If the Secret does not say so, changedAt returns the current time, so that all Pods count as
+// older.
 func (r *run) changedAt(s *corev1.Secret) time.Time {
 	if _, written := cluster.LastWritten(&s.ObjectMeta, r.Secret.Key); !written.IsZero() {
 		return written
@@ -310,30 +330,34 @@ func (r *run) changedAt(s *corev1.Secret) time.Time {
 	return r.Clock.Now()
 }
 
-// keeps returns why old keys must still work, or what --finish would break.
+// keeps returns the reasons to keep the old keys; with --finish, what their end would break.
 func (r *run) keeps(f *access.Found) (why []string) {
 	if r.KeepOld {
 		why = []string{"--keep-old"}
 	}
+
 	for _, u := range r.plan.ends {
 		if !r.plan.made.Mine(&u) {
 			why = append(why, credentials.NotMine(u.Username)+": revoke them in CloudStack when nobody does")
 		}
 	}
+
 	why = append(why, inUse(f, r.changed)...)
 	for _, what := range f.NotRead {
-		if !r.Finish { // who finishes has been told, and decides
+		if !r.Finish { // with --finish the plan shows what could not be read, and the user decides
 			why = append(why, "csccm may not read "+what)
 		}
 	}
+
 	return why
 }
 
-// mayBreak refuses to break something, unless forced.
+// mayBreak returns an error if something would stop working, unless --force is set.
 func (r *run) mayBreak(breaks []string) error {
 	if len(breaks) == 0 || r.Force {
 		return nil
 	}
+
 	return report.CheckFailed(
 		"restart what read the Secret before (kubectl rollout restart), write the new keys into the copies; or "+
 			"end the old keys all the same with --force",
@@ -341,8 +365,8 @@ func (r *run) mayBreak(breaks []string) error {
 	)
 }
 
-// retire revokes a user's old keys: CloudStack replaces them by a pair that nobody reads. The next rotation takes the
-// user. Where something may still work with them, they stay, and the next rotation does not take their user.
+// retire revokes the old keys of a user, by registering a pair that is not stored anywhere. The next rotation uses this
+// user. If something may still use the old keys, retire keeps them, and the next rotation does not use this user.
 func (r *run) retire(ctx context.Context, u *cloudapi.User) error {
 	found, err := r.look(ctx)
 	if err != nil {
@@ -366,6 +390,7 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User) error {
 		if _, err := r.register(ctx, u.Username, u.ID); err != nil {
 			return err
 		}
+
 		r.plan.Ended = append(r.plan.Ended, u.Username)
 		r.Note("the old keys of user %q are revoked", u.Username)
 		r.Progress.Done("revoked")

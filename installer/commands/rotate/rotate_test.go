@@ -45,7 +45,7 @@ type testEnv struct {
 	clock *stepclock.Clock
 	out   bytes.Buffer
 	err   bytes.Buffer
-	// logs is what a Pod says after the Secret was changed n times.
+	// logs returns the log of a Pod after n changes of the Secret.
 	logs    func(pod string, changes int32) string
 	changes atomic.Int32
 }
@@ -104,7 +104,7 @@ func newEnv(t *testing.T) *testEnv {
 	return env
 }
 
-// granted says whether the user may read Secrets and Pods in all namespaces.
+// granted sets whether the user may read Secrets and Pods in all namespaces.
 func (env *testEnv) granted(allowed bool) {
 	env.kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
 		return true, &authorizationv1.SelfSubjectAccessReview{
@@ -113,14 +113,14 @@ func (env *testEnv) granted(allowed bool) {
 	})
 }
 
-// result is what -o json wrote.
+// result returns what -o json wrote.
 func (env *testEnv) result() (p Plan) {
 	env.t.Helper()
 	require.NoError(env.t, json.Unmarshal(env.out.Bytes(), &p))
 	return p
 }
 
-// reading makes a Pod one that reads the Secret, of a workload.
+// reading makes a Pod mount the Secret and belong to a workload.
 func reading(p *corev1.Pod, kind, name string) {
 	if kind != "" {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr.To(true)}}
@@ -134,7 +134,7 @@ func reading(p *corev1.Pod, kind, name string) {
 	p.Spec.Containers = []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: "keys"}}}}
 }
 
-// takesOver is a controller that takes changed keys over.
+// takesOver is the log of a controller that reloads changed keys.
 func takesOver(_ string, changes int32) string {
 	// what it said first, too
 	return "I1121 CloudStack can be used\n" + strings.Repeat("I1121 "+saysReloaded+"\n", int(changes))
@@ -194,7 +194,7 @@ func (env *testEnv) run(ctx context.Context, change func(*engine.Env, *Options))
 	return err
 }
 
-// rotate is a run that must work.
+// rotate runs a rotation that must succeed.
 func (env *testEnv) rotate(change func(*engine.Env, *Options)) {
 	env.t.Helper()
 	require.NoError(env.t, env.run(env.t.Context(), change), env.err.String())
@@ -241,7 +241,7 @@ func TestRotate(t *testing.T) {
 	require.Equal(t, "k8s-owner", record.Spare)
 	require.Equal(t, "k8s-owner", record.Former[0].User)
 
-	// The next one goes back to the first user and makes none.
+	// The next rotation uses the first user again and creates no user.
 	env.rotate(nil)
 	s, third := env.secret()
 	require.True(t, env.works(third))
@@ -277,7 +277,7 @@ func TestRotateKeepsOldKeys(t *testing.T) {
 	require.Equal(t, 2, env.sim.Ledger().Count("registerUserKeys"))
 }
 
-// A controller that does not follow its Secret is restarted.
+// A controller that does not reload its Secret is restarted.
 func TestRotateRestarts(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -287,7 +287,7 @@ func TestRotateRestarts(t *testing.T) {
 	require.Contains(t, env.err.String(), "restarting it, one Pod at a time")
 }
 
-// A controller that refuses the keys gets the old ones back.
+// If the controller refuses the new keys, the old keys are written back.
 func TestRotateRefused(t *testing.T) {
 	t.Parallel()
 	for name, logs := range map[string]func(string, int32) string{
@@ -319,7 +319,7 @@ func TestRotateRefused(t *testing.T) {
 	}
 }
 
-// A run that ended after the Secret was written is continued, not begun again.
+// A rotation that was interrupted after the Secret was written is continued, not started again.
 func TestRotateContinues(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

@@ -18,21 +18,21 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// What a workload needs to work with new keys.
+// What a workload needs to use new keys.
 const (
-	reloads = "reloads" // nothing: the controller takes them over by itself
-	restart = "restart" // a restart: it may have read them once, at its start
-	update  = "update"  // its Secret is a copy, which csccm does not write
+	reloads = "reloads" // nothing: the controller reloads the keys
+	restart = "restart" // a restart: the workload may have read the keys only when it started
+	update  = "update"  // new keys in its Secret, which is a copy that csccm does not write
 )
 
-// needsText says the same for people.
+// needsText describes these needs in messages.
 var needsText = map[string]string{
 	reloads: "takes new keys over by itself",
 	restart: "must be restarted",
 	update:  "needs new keys in that Secret, and a restart",
 }
 
-// look reads what works with the old keys.
+// look finds the workloads and Secrets that use the old keys.
 func (r *run) look(ctx context.Context) (*access.Found, error) {
 	keys := cloudapi.Names(r.plan.ends, func(u *cloudapi.User) string { return u.APIKey })
 	r.hide = append(r.hide, keys...)
@@ -40,11 +40,12 @@ func (r *run) look(ctx context.Context) (*access.Found, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	judge(f, r.Release)
 	return f, nil
 }
 
-// judge says what each workload needs, and adds those that use a copy.
+// judge sets what each workload needs, and adds the workloads that use a copy of the Secret.
 func judge(f *access.Found, release string) {
 	for i := range f.Users {
 		u := &f.Users[i]
@@ -53,6 +54,7 @@ func judge(f *access.Found, release string) {
 			u.Needs = restart
 		}
 	}
+
 	for i := range f.Copies {
 		for _, u := range f.Copies[i].Users {
 			u.Needs = update
@@ -61,14 +63,15 @@ func judge(f *access.Found, release string) {
 	}
 }
 
-// inUse returns what would stop working without the old keys. changed is when the Secret was changed; zero is in the
-// future.
+// inUse returns what would stop working without the old keys. changed is when the Secret got the new keys; zero means
+// that it still holds the old keys.
 func inUse(f *access.Found, changed time.Time) []string {
 	out := []string{}
 	for i := range f.Users {
-		u, old := &f.Users[i], 0
+		u, old := &f.Users[i], 0 // old counts the Pods that may have read the old keys
 		for _, p := range u.Pods {
-			// Creation times are whole seconds: one of the same second is taken for older.
+			// Creation times have a resolution of one second. A Pod created in the second of the change may have read
+			// the old keys.
 			if changed.IsZero() || !p.CreationTimestamp.After(changed) {
 				old++
 			}
@@ -79,9 +82,9 @@ func inUse(f *access.Found, changed time.Time) []string {
 	}
 
 	for _, c := range f.Copies {
-		out = append(out,
-			fmt.Sprintf("Secret %s holds a copy of the old keys (%s), which csccm does not write", &c,
-				strings.Join(c.Keys, ", ")))
+		out = append(out, fmt.Sprintf(
+			"Secret %s holds a copy of the old keys (%s), which csccm does not write", &c, strings.Join(c.Keys, ", "),
+		))
 	}
 
 	return out

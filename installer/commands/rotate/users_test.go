@@ -106,7 +106,7 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// Old keys stay while something works with them. --finish is refused meanwhile, and --force ends them all the same.
+// Old keys are kept while something uses them: --finish is refused then, and --force revokes them.
 func TestFinishByForce(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -124,7 +124,7 @@ func TestFinishByForce(t *testing.T) {
 	require.Equal(t, []string{"k8s-owner"}, env.result().Ended)
 }
 
-// What csccm may not look at keeps the old keys too, and is named to who ends them.
+// If csccm may not list all users of the keys, the old keys are kept, and --finish names what could not be read.
 func TestRotateKeepsOldKeysForTheUnseen(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ui keeps the page of `csccm ui` up to date: Kubernetes by watches, CloudStack and the checks by runs of
-// doctor, one after the other. It only reads. Package picture turns what was read into a snapshot.
+// Package ui provides the data for the page of `csccm ui`. It watches Kubernetes, and runs the checks of csccm doctor
+// repeatedly, which also read CloudStack. It only reads. Package picture turns the data into a snapshot.
 package ui
 
 import (
@@ -35,42 +35,42 @@ import (
 )
 
 const (
-	// answerWithin is how long a source may take for an answer before the page says that it does not answer.
+	// answerWithin is how long Kubernetes or CloudStack may take before the page shows that it does not answer.
 	answerWithin = 20 * time.Second
-	// probeEvery is the time between two questions to the API server.
+	// probeEvery is the time between two probes of the API server.
 	probeEvery = 5 * time.Second
-	// quiet is the time between two snapshots. A Service's creation is several changes.
+	// quiet is the minimum time between two snapshots. The creation of a Service, for example, causes several changes.
 	quiet = 500 * time.Millisecond
 )
 
-// Options name the cluster that a page shows.
+// Options say which cluster a page shows, and how.
 type Options struct {
 	Cluster     *cluster.Cluster
 	Release     string
-	CloudConfig string // file with other credentials than the controller's
+	CloudConfig string // file with credentials; "" uses the credentials of the controller
 	Style       report.Style
-	Interval    time.Duration // between two runs of doctor, without a change of a Service
-	// Redact makes a function that removes secrets from text.
+	Interval    time.Duration // between two runs of doctor, unless a Service changes
+	// Redact returns a function that removes secrets from text.
 	Redact func(secrets []string) func(string) string
 }
 
-// Source is what the page shows, for pkg/ui/server.
+// Source provides the data of the page to pkg/ui/server.
 type Source struct {
 	o       Options
-	flags   string        // with which another csccm looks at the same cluster
-	within  time.Duration // answerWithin, less in tests
+	flags   string        // flags with which csccm commands on the page select the same cluster
+	within  time.Duration // answerWithin, or less in tests
 	watched watched
 
-	changed chan struct{}
-	due     chan struct{} // doctor is worth running again
-	arrived chan struct{} // something was read
+	changed chan struct{} // signals that the snapshot has changed
+	due     chan struct{} // signals that doctor should run again
+	arrived chan struct{} // signals that new data was read
 
-	mu      sync.Mutex // of what follows
+	mu      sync.Mutex // guards the fields below
 	shown   model.Snapshot
-	secrets []string // the keys of all runs: somebody may rotate them
+	secrets []string // keys of all runs, because the keys may be rotated
 	clean   func(string) string
-	// The last run, and the last known of what runs read: what a run cannot read changes nothing but the state of its
-	// source.
+	// Results of the last run of doctor, and the last known data. Data that a run cannot read stays as it was; only the
+	// state of its source changes.
 	kube, cloud model.Source
 	report      *check.Report
 	facts       *check.Facts
@@ -78,14 +78,20 @@ type Source struct {
 	findings    map[string]check.Result // by code
 }
 
-// New makes a source that Run fills.
+// New returns a source without data; Run reads the data.
 func New(o Options) *Source {
 	s := &Source{
 		o:       o,
 		within:  answerWithin,
 		flags:   strings.TrimSpace(strings.TrimPrefix(o.Style.Commands("csccm plan"), "csccm plan")),
-		changed: make(chan struct{}, 1), due: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
-		clean: remember(o.Redact(nil)), known: &check.Facts{}, findings: map[string]check.Result{},
+		changed: make(chan struct{}, 1),
+		due:     make(chan struct{}, 1),
+		arrived: make(chan struct{}, 1),
+
+		clean:    remember(o.Redact(nil)),
+		known:    &check.Facts{},
+		findings: map[string]check.Result{},
+
 		kube: model.Source{
 			Name:  "Kubernetes",
 			State: model.SourceConnecting,
@@ -101,18 +107,22 @@ func New(o Options) *Source {
 	return s
 }
 
-// inspect runs doctor.
+// inspect runs the checks of csccm doctor.
 func (s *Source) inspect(ctx context.Context) (check.Report, *check.Facts) {
 	env, end := inspect.Connect(ctx, s.o.Cluster, s.o.Style, s.o.Release, s.o.CloudConfig, check.PhaseInstalled)
 	defer end()
-	return inspect.Facts(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: true, Timeout: s.within},
-		nil)
+
+	return inspect.Facts(ctx, env, check.Selection{
+		Phase:      check.PhaseInstalled,
+		AllMembers: true,
+		Timeout:    s.within,
+	}, nil)
 }
 
-// Changed receives after each change.
+// Changed returns a channel that receives a value after each change of the snapshot.
 func (s *Source) Changed() <-chan struct{} { return s.changed }
 
-// Snapshot returns what was read last; it never waits.
+// Snapshot returns the current snapshot without waiting.
 func (s *Source) Snapshot(context.Context) (model.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,25 +137,28 @@ func (s *Source) Once(ctx context.Context) (model.Snapshot, error) {
 	return picture.Of(&p), ctx.Err()
 }
 
-// Run keeps the snapshot up to date until ctx ends. Kubernetes, the API server's health and doctor are read each in
-// their own time: one that hangs does not keep the others from being shown.
+// Run keeps the snapshot up to date until ctx ends. The watches, the probe of the API server and doctor run
+// independently, so that one that hangs does not block the others.
 func (s *Source) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
+
 	parts := []func(context.Context){s.probe, s.inspectAgain}
 	for _, informer := range s.watched {
 		parts = append(parts, informer.RunWithContext)
 	}
+
 	for _, part := range parts {
 		all.Go(func() { part(ctx) })
 	}
+
 	for sleep(ctx, time.Hour, s.arrived) {
 		s.publish()
 		sleep(ctx, quiet, nil)
 	}
 }
 
-// Serve shows the page until ctx ends, whose cause it returns.
+// Serve serves the page until ctx ends, and returns the cause of ctx.
 func (s *Source) Serve(ctx context.Context, out, errOut io.Writer, open bool) error {
 	at, err := server.Listen(ctx, server.Options{Source: s, Files: page.Files()})
 	if err != nil {
@@ -167,6 +180,7 @@ func (s *Source) Serve(ctx context.Context, out, errOut io.Writer, open bool) er
 	}
 
 	_, _ = fmt.Fprintln(errOut, note)
+
 	running, stop := context.WithCancel(ctx)
 	var reading sync.WaitGroup
 	reading.Go(func() { s.Run(running) })
@@ -176,6 +190,7 @@ func (s *Source) Serve(ctx context.Context, out, errOut io.Writer, open bool) er
 	return cmp.Or(err, context.Cause(ctx))
 }
 
+// signal sends to a channel with a buffer of one, unless a signal is already pending.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -183,7 +198,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// sleep waits for a time, or for a signal; false if ctx has ended.
+// sleep waits until d has passed or the channel receives a signal. It returns false if ctx has ended.
 func sleep(ctx context.Context, d time.Duration, or <-chan struct{}) bool {
 	select {
 	case <-ctx.Done():
@@ -194,27 +209,30 @@ func sleep(ctx context.Context, d time.Duration, or <-chan struct{}) bool {
 	return true
 }
 
-// probe asks the API server whether it is there: a watch on a server that hangs shows no error for a minute.
+// probe pings the API server regularly, because a watch on a server that hangs returns no error for a minute.
 func (s *Source) probe(ctx context.Context) {
 	for {
 		within, cancel := context.WithTimeout(ctx, s.within)
 		_, err := s.o.Cluster.Ping(within)
 		cancel()
+
 		if ctx.Err() != nil {
 			return
 		}
+
 		s.mu.Lock()
 		answered(&s.kube, err)
 		s.mu.Unlock()
 		signal(s.arrived)
+
 		if !sleep(ctx, probeEvery, nil) {
 			return
 		}
 	}
 }
 
-// inspectAgain runs doctor again and again. Between two runs is at least three times the time of one, up to the
-// interval: a page that stays open is no load.
+// inspectAgain runs doctor repeatedly. The pause between two runs is at least three times the duration of a run, but
+// not longer than the interval, so that an open page causes little load.
 func (s *Source) inspectAgain(ctx context.Context) {
 	for {
 		began := time.Now()
@@ -222,6 +240,7 @@ func (s *Source) inspectAgain(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+
 		s.take(&report, facts)
 		pause := min(3*time.Since(began), s.o.Interval)
 		if !sleep(ctx, pause, nil) || !sleep(ctx, s.o.Interval-pause, s.due) {
@@ -230,10 +249,11 @@ func (s *Source) inspectAgain(ctx context.Context) {
 	}
 }
 
-// take notes what a run has read.
+// take stores what a run of doctor has read.
 func (s *Source) take(report *check.Report, f *check.Facts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	s.report, s.facts = report, f
 	for _, r := range report.Checks {
 		if r.Outcome != check.Unknown && r.Outcome != check.Skipped || s.findings[r.Code].Code == "" {
@@ -276,7 +296,7 @@ func (s *Source) take(report *check.Report, f *check.Facts) {
 	signal(s.arrived)
 }
 
-// answered notes how a read of a source went.
+// answered sets the state of a source after a read, which failed if err is not nil.
 func answered(of *model.Source, err error) {
 	if err == nil {
 		of.State, of.Reason, of.Remedy = model.SourceOK, "", ""
@@ -286,10 +306,11 @@ func answered(of *model.Source, err error) {
 	of.State, of.Reason, of.Remedy = model.SourceFailing, err.Error(), report.RemedyOf(err)
 }
 
-// publish makes what was read last the snapshot that is shown.
+// publish makes a snapshot of the current data, and signals if it differs from the last one.
 func (s *Source) publish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	known, w := s.known, s.watched
 	known.At, known.Services, known.Nodes = time.Now(), list[corev1.Service](w), list[corev1.Node](w)
 	known.Events, known.Leases = list[corev1.Event](w), list[coordinationv1.Lease](w)
@@ -336,7 +357,7 @@ func (s *Source) publish() {
 	}
 }
 
-// remember keeps what was cleaned: most texts of a snapshot are those of the last one.
+// remember caches the results of clean, because most texts of a snapshot were also in the last one.
 func remember(clean func(string) string) func(string) string {
 	const most = 200_000
 	known := map[string]string{}
@@ -349,23 +370,27 @@ func remember(clean func(string) string) func(string) string {
 			out = clean(s)
 			known[s] = out
 		}
+
 		return out
 	}
 }
 
-// watched is what is watched of Kubernetes: all Services, Nodes and Events, and the leases of controllers. What may not
-// be watched is listed again and again; what may not be listed is in doctor's report.
+// watched are the informers: for Services, Nodes, Events and the leases of controllers. If the user may not watch a
+// kind, its objects are listed repeatedly; if the user may not list a kind, the report of doctor says so.
 type watched []cache.SharedIndexInformer
 
 func (s *Source) watch(kube kubernetes.Interface, namespace string) watched {
 	all := informers.NewSharedInformerFactory(kube, 0)
 	events := informers.NewSharedInformerFactoryWithOptions(kube, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = "involvedObject.kind!=Pod" // most are about Pods, and none of them is shown
+			o.FieldSelector = "involvedObject.kind!=Pod" // most Events are about Pods; the page shows none of those
 		}))
 
-	w := watched{all.Core().V1().Services().Informer(), all.Core().V1().Nodes().Informer(),
-		events.Core().V1().Events().Informer()}
+	w := watched{
+		all.Core().V1().Services().Informer(),
+		all.Core().V1().Nodes().Informer(),
+		events.Core().V1().Events().Informer(),
+	}
 	for _, n := range slices.Compact([]string{metav1.NamespaceSystem, namespace}) {
 		of := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(n))
 		w = append(w, of.Coordination().V1().Leases().Informer())
@@ -373,9 +398,9 @@ func (s *Source) watch(kube kubernetes.Interface, namespace string) watched {
 
 	note := func(o any) {
 		switch o.(type) {
-		case *coordinationv1.Lease: // renewed all the time, and shown with the next answer of the API server
+		case *coordinationv1.Lease: // renewed every few seconds; the next probe shows the change
 			return
-		case *corev1.Service: // CloudStack changes with it
+		case *corev1.Service: // the controller changes CloudStack next
 			signal(s.due)
 		}
 		signal(s.arrived)
@@ -392,7 +417,7 @@ func (s *Source) watch(kube kubernetes.Interface, namespace string) watched {
 	return w
 }
 
-// list copies the objects of a kind, sorted by namespace and name. The copies are shallow: nobody changes them.
+// list returns shallow copies of the objects of a kind, sorted by namespace and name. Callers must not change them.
 func list[T any](w watched) (out []T) {
 	for _, informer := range w {
 		store := informer.GetStore()

@@ -87,7 +87,7 @@ func until(t *testing.T, s *Source, what string, holds func(model.Snapshot) bool
 	return last
 }
 
-// TestRotatedKeys: the keys are those of the moment, and none of any moment is shown.
+// TestRotatedKeys checks that the current keys are used after a rotation, and that neither old nor new keys are shown.
 func TestRotatedKeys(t *testing.T) {
 	t.Parallel()
 	s, start, cloud, kube, _ := sourceOf(t)
@@ -120,8 +120,8 @@ func TestRotatedKeys(t *testing.T) {
 	assert.Equal(t, []string{"rotated-1", "rotated-2", right.APIKey, right.SecretKey}, masked[len(masked)-1])
 }
 
-// TestOutage: while CloudStack fails or hangs, the page keeps what it knew, with the colours of then, and says whose
-// answer is missing and since when. The API server likewise, for which a watch that hangs shows nothing.
+// TestOutage checks that the page keeps the last known data and health while CloudStack or the API server fails or
+// hangs, and says which of them does not answer and since when.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{"fails": "*:error:code=530", "hangs": "*:delay:delay=1h"} {
@@ -208,8 +208,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestSource follows a cluster that has rules in CloudStack: what is made and what is taken away by others shows, with
-// few calls that only read.
+// TestSource follows a cluster that has rules in CloudStack: objects that others create and delete appear and disappear
+// on the page. It also checks that there are few calls, which only read.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	s, start, cloud, kube, nodes := sourceOf(t)
@@ -252,7 +252,7 @@ func TestSource(t *testing.T) {
 		return rounds == 4
 	}), 4*25, "of three rounds, and one that had begun")
 
-	// What is sent follows the schema.
+	// The snapshot conforms to the JSON schema.
 	compiled, err := jsonschema.NewCompiler().Compile("../../../docs/ui.schema.json")
 	require.NoError(t, err)
 	text, err := json.Marshal(first.Sorted())
@@ -261,7 +261,7 @@ func TestSource(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, compiled.Validate(value))
 
-	// A Service is made.
+	// A Service is created.
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "new", Name: "fresh", UID: "11111111-2222-3333-4444-555555555555"},
 		Spec: corev1.ServiceSpec{

@@ -1,10 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uninstall takes the controller out of a cluster and says what stays.
-// What the controller made in CloudStack for Services, and what it wrote on
-// nodes, is not touched: provider IDs cannot be taken back, and load balancers
-// carry traffic.
+// Package uninstall removes the controller from a cluster and says what stays. It does not touch what the controller
+// made in CloudStack for Services, because load balancers carry traffic, nor what it wrote to nodes, because provider
+// IDs cannot be changed.
 package uninstall
 
 import (
@@ -41,34 +40,34 @@ import (
 
 // Options of an uninstall.
 type Options struct {
-	// OrphanLoadBalancers goes on although Services of type LoadBalancer exist.
+	// OrphanLoadBalancers removes the controller even if Services of type LoadBalancer exist.
 	OrphanLoadBalancers bool
-	// DeleteSecret removes the credentials and the CA certificates too.
+	// DeleteSecret also removes the Secret with the credentials and the ConfigMap with the CA certificates.
 	DeleteSecret bool
-	// DeleteUser removes from CloudStack what csccm made there: user, keys, account and role.
+	// DeleteUser also removes what csccm made in CloudStack: user, keys, account and role.
 	DeleteUser bool
-	// Admin makes the administrator's session for the API at cfg's URL, and ends it; for DeleteUser.
+	// Admin opens an administrator's session for the API at the URL of cfg, for DeleteUser; end closes it.
 	Admin func(
 		ctx context.Context, e *engine.Env, cfg *cloudstack.Config,
 	) (admin *cloudapi.Client, end func(), err error)
 }
 
-// run is one uninstall: its plan, and what that found.
+// run is the state of one uninstall.
 type run struct {
 	*engine.Env
 	Options
 	plan     *engine.Plan
 	steps    []engine.Step
-	deployed bool           // there is a release
-	refusal  error          // why load balancers keep the controller
-	owner    *access.Cloud  // with the controller's keys; nil without
-	keys     *access.Secret // that the release reads
-	ends     bool           // the keys of the Secret end
-	secret   bool           // the Secret is deleted
+	deployed bool           // there is a Helm release
+	refusal  error          // set if load balancers forbid the uninstall
+	owner    *access.Cloud  // CloudStack with the controller's keys; nil if they cannot be used
+	keys     *access.Secret // Secret that the release reads
+	ends     bool           // the uninstall ends the keys in the Secret
+	secret   bool           // the uninstall deletes the Secret
 	closers  []func()
 }
 
-// Run takes the controller out of the cluster.
+// Run removes the controller from the cluster.
 func Run(ctx context.Context, e *engine.Env, o Options) error {
 	u := &run{Env: e, Options: o, plan: e.NewPlan()}
 	defer func() {
@@ -76,9 +75,11 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 			end()
 		}
 	}()
+
 	if err := u.makePlan(ctx); err != nil {
 		return err
 	}
+
 	return e.Run(ctx, engine.Operation{
 		Name:     "uninstall",
 		What:     "remove what the plan lists",
@@ -89,7 +90,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	})
 }
 
-// delete plans a step that deletes something, or finds it gone.
+// delete adds a step that deletes something. The step succeeds if the object no longer exists.
 func (u *run) delete(what string, do func(context.Context) error) {
 	u.plan.Add("delete", what, nil)
 	u.steps = append(u.steps, engine.Step{Name: what, Do: func(ctx context.Context) error {
@@ -97,12 +98,14 @@ func (u *run) delete(what string, do func(context.Context) error) {
 		if err := do(ctx); err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, helm.ErrReleaseNotFound) {
 			return err
 		}
+
 		u.Note("deleted %s", what)
 		u.Progress.Done("deleted")
 		return nil
 	}})
 }
 
+// keep adds to the plan what the uninstall keeps.
 func (u *run) keep(format string, args ...any) {
 	u.plan.Add("keep", fmt.Sprintf(format, args...), nil)
 }
@@ -111,7 +114,8 @@ func (u *run) warn(format string, args ...any) {
 	u.plan.Warnings = append(u.plan.Warnings, fmt.Sprintf(format, args...))
 }
 
-// makePlan reads what is there. The order is that of the steps: only when the Pods have ended may others take over.
+// makePlan makes the plan and the steps. All other steps come after the wait for the end of the Pods, because nothing
+// else may take over while the controller still runs.
 func (u *run) makePlan(ctx context.Context) error {
 	r, err := u.Find(ctx)
 	if err != nil {
@@ -121,19 +125,22 @@ func (u *run) makePlan(ctx context.Context) error {
 	if r == nil {
 		w, _, err := rollout.Read(ctx, u.Env)
 		if err == nil {
-			return report.Refused("delete what made it: the application of GitOps, or csccm template | kubectl "+
-				"delete -f -; then csccm uninstall removes the rest",
-				"%s was not made by Helm", w)
+			return report.Refused(
+				"delete what made it: the application of GitOps, or csccm template | kubectl delete -f -; then csccm "+
+					"uninstall removes the rest",
+				"%s was not made by Helm", w,
+			)
 		}
+
 		if !errors.Is(err, rollout.ErrNoWorkload) {
 			return err
 		}
 	} else {
 		u.deployed = true
-		u.delete(fmt.Sprintf("Helm release %s/%s, chart %s", u.Cluster.Namespace, u.Release, r.ChartVersion),
-			func(ctx context.Context) error {
-				return u.Helm.Uninstall(ctx, u.Release)
-			})
+		u.delete(
+			fmt.Sprintf("Helm release %s/%s, chart %s", u.Cluster.Namespace, u.Release, r.ChartVersion),
+			func(ctx context.Context) error { return u.Helm.Uninstall(ctx, u.Release) },
+		)
 	}
 
 	u.steps = append(u.steps, engine.Step{Name: "Pods", ReadOnly: true, Do: func(ctx context.Context) error {
@@ -141,14 +148,15 @@ func (u *run) makePlan(ctx context.Context) error {
 		return rollout.AwaitEnd(ctx, u.Env, "the controller", u.Cluster.Namespace, cluster.OfRelease(u.Release))
 	}})
 
-	for _, read := range []func(context.Context) error{u.stopped, u.services, u.cloud, u.credentials, u.others,
-		u.nodes} {
+	for _, read := range []func(context.Context) error{
+		u.stopped, u.services, u.cloud, u.credentials, u.others, u.nodes,
+	} {
 		if err := read(ctx); err != nil {
 			return err
 		}
 	}
 
-	if len(u.steps) == 1 { // nothing to delete
+	if len(u.steps) == 1 { // only the wait for the Pods: there is nothing to delete
 		u.steps = nil
 		u.plan.Add("delete", "nothing: there is nothing to remove", nil)
 	}
@@ -156,28 +164,34 @@ func (u *run) makePlan(ctx context.Context) error {
 	return nil
 }
 
-// stopped warns of providers that a takeover has stopped: with csccm's controller gone no controller works.
+// stopped warns about providers that a takeover has stopped, because after the uninstall no controller would run.
 func (u *run) stopped(ctx context.Context) error {
 	old, err := family.Stopped(ctx, u.Cluster.Kube)
-	if apierrors.IsForbidden(err) { // of other namespaces
+	if apierrors.IsForbidden(err) { // the user may not list the workloads of other namespaces
 		return nil
 	}
+
 	for _, p := range old {
 		u.warn("%s has no Pods since a takeover stopped it, and no controller would work: %s", &p, takeover.WayBack)
 	}
+
 	return err
 }
 
+// services lists the load balancers that stay, and refuses the uninstall because of them unless OrphanLoadBalancers is
+// set.
 func (u *run) services(ctx context.Context) (err error) {
-	held, names := 0, []string{}
+	held, names := 0, []string{} // held counts the Services with the finalizer
 	options, _, err := planner.Options(ctx, u.Cluster.Kube, u.Cluster.Namespace, u.Release)
 	for _, s := range cluster.Services(ctx, &err, u.Cluster.Kube) {
 		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || !options.LBClasses.Handles(&s) {
 			continue
 		}
+
 		if helpers.HasLBFinalizer(&s) {
 			held++
 		}
+
 		name := s.Namespace + "/" + s.Name
 		names = append(names, name)
 		u.keep("load balancer of Service %s in CloudStack: address %s with its rules", name,
@@ -185,11 +199,13 @@ func (u *run) services(ctx context.Context) (err error) {
 	}
 
 	if len(names) > 0 && u.deployed && !u.OrphanLoadBalancers {
-		u.refusal = report.Refused("delete these Services first, or leave their load balancers in CloudStack as they "+
-			"are with --orphan-load-balancers",
+		u.refusal = report.Refused(
+			"delete these Services first, or leave their load balancers in CloudStack as they are with "+
+				"--orphan-load-balancers",
 			"there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or "+
 				"releases their addresses",
-			strings.Join(names[:min(5, len(names))], ", "))
+			strings.Join(names[:min(5, len(names))], ", "),
+		)
 	}
 
 	if held > 0 {
@@ -200,6 +216,7 @@ func (u *run) services(ctx context.Context) (err error) {
 	return err
 }
 
+// credentials plans to delete or keep the Secret and the ConfigMap with the CA certificates.
 func (u *run) credentials(ctx context.Context) error {
 	core, ns := u.Cluster.Kube.CoreV1(), u.Cluster.Namespace
 	maps, secrets := core.ConfigMaps(ns), core.Secrets(ns)
@@ -208,7 +225,7 @@ func (u *run) credentials(ctx context.Context) error {
 	for _, c := range []struct {
 		what, name string
 		err        error
-		ends       bool // it is of no more use
+		ends       bool // useless after the uninstall
 		delete     func(ctx context.Context, name string, o metav1.DeleteOptions) error
 	}{
 		{"Secret", u.keys.Name, noSecret, u.ends, secrets.Delete},
@@ -230,8 +247,8 @@ func (u *run) credentials(ctx context.Context) error {
 	return nil
 }
 
-// others refuses to take credentials away that somebody else works with: Pods that read the Secret, and Secrets with
-// the same keys where the keys end.
+// others returns an error if something else uses credentials that the uninstall removes: other Pods that read the
+// Secret or, if the keys end, other Secrets with the same keys.
 func (u *run) others(ctx context.Context) error {
 	if !u.secret && !u.ends {
 		return nil
@@ -270,21 +287,26 @@ func (u *run) others(ctx context.Context) error {
 		return nil
 	}
 
-	return report.Refused("give them keys of their own first, or leave out --delete-secret and --delete-user",
-		"others work with these credentials: %s", strings.Join(who, ", "))
+	return report.Refused(
+		"give them keys of their own first, or leave out --delete-secret and --delete-user",
+		"others work with these credentials: %s", strings.Join(who, ", "),
+	)
 }
 
+// nodes lists what stays on the nodes, and warns if CKS would install its own provider again.
 func (u *run) nodes(ctx context.Context) (err error) {
 	list := cluster.Nodes(ctx, &err, u.Cluster.Kube)
 	if err != nil {
 		return err
 	}
+
 	u.keep("provider IDs, labels and addresses of the nodes")
 	distribution, _, err := u.Cluster.Distribution(ctx, list)
 	if distribution == cluster.CKS {
 		u.warn("CloudStack's Kubernetes Service installs its own provider again as soon as no Pod is named " +
 			"cloud-controller-manager")
 	}
+
 	return err
 }
 
@@ -305,8 +327,8 @@ func (u *run) cloud(ctx context.Context) error {
 	case err == nil:
 		u.closers = append(u.closers, u.owner.Close)
 		u.entry(ctx)
-	case !errors.As(err, &unusable) || unusable.Code != report.ExitUsage: // there may be keys that others have too
-		return err
+	case !errors.As(err, &unusable) || unusable.Code != report.ExitUsage:
+		return err // the Secret was not read; others may use the same keys, so they must be known
 	}
 
 	switch {
@@ -321,7 +343,7 @@ func (u *run) cloud(ctx context.Context) error {
 		return nil
 	}
 
-	if len(made.Objects) == 0 { // the list is lost, or csccm made nothing
+	if len(made.Objects) == 0 { // the list was lost, or csccm made nothing
 		made.APIURL, made.SSLNoVerify = u.owner.Config.APIURL, u.owner.Config.SSLNoVerify
 	}
 
@@ -365,15 +387,16 @@ func (u *run) cloud(ctx context.Context) error {
 	return nil
 }
 
-// entryTimeout limits what is read of the entry in CloudStack's UI: a CloudStack that does not answer delays no
-// uninstall.
+// entryTimeout limits how long the calls for the entry in CloudStack's UI may take, so that a CloudStack that does not
+// answer does not delay the uninstall.
 const entryTimeout = 10 * time.Second
 
-// entry plans what happens to the cluster's entry in CloudStack's UI, which the controller keeps (chart value
-// registerCluster). An entry that cannot be read or deleted is no reason to keep the controller.
+// entry plans to delete the cluster's entry in CloudStack's UI, which the controller maintains (chart value
+// registerCluster). Errors do not stop the uninstall.
 func (u *run) entry(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
+
 	cs := u.owner
 	uid, err := cluster.UID(ctx, u.Cluster.Kube)
 	if err != nil {
@@ -385,7 +408,8 @@ func (u *run) entry(ctx context.Context) {
 		return
 	}
 
-	entries, err := cs.Client.Client.ListKubernetesClusters(ctx, project) // registration.Own needs no more
+	// The client of pkg/cloudstack reads fewer fields, but all that registration.Own needs.
+	entries, err := cs.Client.Client.ListKubernetesClusters(ctx, project)
 	own := registration.Own(entries, uid)
 	if err != nil || own == nil {
 		return
@@ -393,12 +417,13 @@ func (u *run) entry(ctx context.Context) {
 
 	u.delete("entry "+own.Name+" in CloudStack's UI; no VM is changed", func(ctx context.Context) error {
 		err := engine.Shielded(ctx, func(ctx context.Context) error {
-			// none of its VMs
+			// cleanup=false: CloudStack does not delete the VMs.
 			return cs.Client.Do(ctx, "deleteKubernetesCluster", cloudstack.Params{"id": own.ID, "cleanup": "false"})
 		})
 		if err != nil {
 			u.Progress.Warn("the entry stays: %v; delete it in CloudStack's UI", err)
 		}
+
 		return nil
 	})
 }

@@ -157,7 +157,8 @@ func TestUninstallRefuses(t *testing.T) {
 	require.NotNil(t, e.Releases.Release())
 }
 
-// The entry in CloudStack's UI goes with the controller. One that cannot be deleted stays.
+// The entry in CloudStack's UI is deleted with the controller. An entry that cannot be deleted does not stop the
+// uninstall.
 func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 	t.Parallel()
 	const deletes, list = "deleteKubernetesCluster", "listKubernetesClusters"
@@ -218,7 +219,7 @@ func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 	}
 }
 
-// A Pod of somebody else that reads the Secret keeps it; the controller alone may go.
+// The Secret is not deleted while a Pod of another workload reads it; the controller can still be removed.
 func TestUninstallKeepsTheSecretOfOthers(t *testing.T) {
 	t.Parallel()
 	driver := testenv.ReadyPod("csi-0")
@@ -241,7 +242,7 @@ func TestUninstallKeepsTheSecretOfOthers(t *testing.T) {
 	require.NotNil(t, e.Secret(t, access.SecretName))
 }
 
-// A Secret elsewhere with the same keys keeps the user: its keys would end.
+// The user is not deleted while another Secret holds the same keys, because deleting the user would end the keys.
 func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	t.Parallel()
 	cloud := testenv.NewCloud(t, nil)
@@ -315,7 +316,7 @@ func TestUninstallGoesOnAfterInterrupt(t *testing.T) {
 	require.Contains(t, e.Stdout.String(), "there is nothing to remove")
 }
 
-// A controller that a manifest or GitOps made is not called nothing.
+// A controller from a manifest or GitOps is refused with a remedy, not reported as nothing to remove.
 func TestUninstallOfAManifest(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testenv.Deployment(1))

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leftby holds what the two providers that came before left behind on a
-// real CloudStack and a real API server, for tests of taking over from them.
+// Package leftby holds recorded states that other providers left in a real CloudStack and a real API server, for tests
+// of the takeover.
 package leftby
 
 import (
@@ -28,7 +28,7 @@ const (
 	Leaseweb = "left-by-leaseweb-v1.8.1.json"
 )
 
-// Account is the user who owns what is in the World.
+// Account is the account, and its user, that owns everything in the World.
 const Account = "kubeadmin"
 
 // State is one recorded state.
@@ -45,7 +45,7 @@ type State struct {
 			ID, Name, PublicIPID, PublicPort, PrivatePort, Algorithm, Protocol string
 			CIDRList                                                           *string
 		}
-		// Members by rule id, as names of VMs.
+		// LoadBalancerRuleInstances are the members by rule id, as names of VMs.
 		LoadBalancerRuleInstances map[string][]string
 		FirewallRule              []struct {
 			ID, Protocol, IPAddressID, CIDRList string
@@ -71,14 +71,16 @@ func Load(name string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s := &State{}
 	if err := json.Unmarshal(body, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+
 	return s, nil
 }
 
-// World is the CloudStack of the state, with its ids.
+// World returns the CloudStack of the state, with the recorded ids.
 func (s *State) World() (*simulator.World, error) {
 	c := &s.CloudStack
 	w := &simulator.World{
@@ -152,7 +154,7 @@ func (s *State) World() (*simulator.World, error) {
 	return w, nil
 }
 
-// Objects are the Services, Nodes and Leases of the state.
+// Objects returns the Services, Nodes and Leases of the state.
 func (s *State) Objects() []runtime.Object {
 	var out []runtime.Object
 	for _, svc := range s.Kubernetes.Services {

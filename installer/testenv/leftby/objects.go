@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
-// Controller is the Deployment of a cloud controller manager.
+// Controller returns the Deployment of a cloud controller manager.
 func Controller(name, image string, labels map[string]string, args ...string) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: labels},
@@ -33,7 +33,7 @@ func Controller(name, image string, labels map[string]string, args ...string) *a
 	}
 }
 
-// ApacheObjects are Apache's controller, its Pod and its Secret.
+// ApacheObjects returns Apache's controller, its Pod and its Secret.
 func ApacheObjects() []runtime.Object {
 	const name = "cloud-controller-manager"
 	return []runtime.Object{
@@ -51,8 +51,8 @@ func ApacheObjects() []runtime.Object {
 	}
 }
 
-// Play notes writes, and plays the controllers: the old one's Pod ends with its Deployment, and ours
-// takes the lease as soon as it is free.
+// Play reports writes to note, and simulates the controllers: the Pod of the old one disappears when its Deployment is
+// scaled to zero, and ours takes the lease as soon as it is free.
 func Play(kube *fakekube.Clientset, note func(string)) {
 	kube.PrependReactor("*", "*", func(a ktesting.Action) (bool, runtime.Object, error) {
 		verb := a.GetVerb()

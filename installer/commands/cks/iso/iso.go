@@ -1,8 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package iso makes an ISO for CloudStack Kubernetes Service (CKS) whose provider is csccm's controller, from an ISO
-// that CloudStack's script made, or a folder of the same layout. docs/cks.md says which step of CKS reads what.
+// Package iso makes a Kubernetes binaries ISO for CloudStack Kubernetes Service (CKS) whose provider.yaml installs
+// csccm's controller. It starts from an ISO that CloudStack's script made, or from a folder with the same layout.
+// docs/cks.md says which step of CKS reads which file.
 package iso
 
 import (
@@ -37,7 +38,7 @@ import (
 
 // Options say what to make.
 type Options struct {
-	From   string // ISO, or folder of its layout
+	From   string // ISO, or a folder with the same layout
 	To     string // file to write; must not exist
 	Image  string // archive of the controller's image, as docker save writes it
 	Chart  *helm.Chart
@@ -55,7 +56,7 @@ type Result struct {
 	Added      string `json:"added"` // file with the controller's image
 }
 
-// Make makes an ISO. The file appears when it is complete.
+// Make makes an ISO. It writes a temporary file and renames it at the end, so o.To is never incomplete.
 func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	if _, err := os.Lstat(o.To); err == nil {
 		return nil, report.Usage("remove it, or name another file", "%s exists", o.To)
@@ -66,6 +67,7 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 		return nil, unfit("--from", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
+
 	kubernetes, err := inspect(from)
 	if err != nil {
 		return nil, unfit("--from "+o.From, err)
@@ -112,6 +114,7 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 		}
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+
 	root, disk := filepath.Join(work, "root"), filepath.Join(work, "iso")
 	for _, p := range files {
 		if err = cmp.Or(ctx.Err(), copied(from, p, filepath.Join(root, p))); err != nil {
@@ -120,13 +123,17 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	}
 
 	if err == nil {
-		err = errors.Join(copied(archive, filepath.Base(o.Image), filepath.Join(root, r.Added)),
-			os.WriteFile(filepath.Join(root, providerFile), []byte(provider), 0o600))
+		err = errors.Join(
+			copied(archive, filepath.Base(o.Image), filepath.Join(root, r.Added)),
+			os.WriteFile(filepath.Join(root, providerFile), []byte(provider), 0o600),
+		)
 	}
 
 	if err == nil {
-		err = burn(disk, root,
-			"K8S_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_", "+", "_").Replace(kubernetes)))
+		err = burn(
+			disk, root,
+			"K8S_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_", "+", "_").Replace(kubernetes)),
+		)
 	}
 
 	if err != nil {
@@ -149,7 +156,7 @@ func unfit(what string, err error) error {
 	)
 }
 
-// copied copies a file into a folder that may be missing.
+// copied copies a file, and creates the folder of the copy if it is missing.
 func copied(from fs.FS, p, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
 		return err
@@ -173,25 +180,28 @@ func copyTo(w io.Writer, from fs.FS, p string) error {
 
 const sector = 2048
 
-// Disk is what an ISO or a folder holds.
+// Disk is an open ISO, or an open folder with the same layout.
 type Disk struct {
 	fs.FS
 	io.Closer
-	size int64 // of the ISO
+	size int64 // of the ISO; 0 for a folder
 }
 
-// files returns the names of all files. Nothing vouches for an ISO: folders that lead back to themselves, and files
-// larger than the whole, would be copied without an end.
+// files returns the names of all files. An ISO is not trusted: if it has folders that contain themselves, or files that
+// are larger than the ISO, files returns an error, because the copy would not end.
 func (d Disk) files(ctx context.Context) (names []string, err error) {
-	folders, left := map[uint32]string{}, 2*d.size // files with the same content may share a place
+	// Twice the size of the ISO, because files with the same content may share their sectors.
+	folders, left := map[uint32]string{}, 2*d.size
 	err = fs.WalkDir(d, ".", func(p string, entry fs.DirEntry, err error) error {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
+
 		info, err := entry.Info()
 		if err != nil {
 			return err
 		}
+
 		if !entry.IsDir() {
 			names = append(names, p)
 		}
@@ -200,18 +210,22 @@ func (d Disk) files(ctx context.Context) (names []string, err error) {
 		if !onISO {
 			return nil
 		}
+
 		if !entry.IsDir() {
 			if left -= info.Size(); left < 0 {
 				return fmt.Errorf("its files are larger than the image, such as %s of %d bytes", p, info.Size())
 			}
 			return nil
 		}
+
 		if same, seen := folders[record.Location]; seen {
 			return fmt.Errorf("its folder %s is the same as %s", p, same)
 		}
+
 		folders[record.Location] = p
 		return nil
 	})
+
 	return names, err
 }
 
@@ -226,8 +240,9 @@ func Open(from string) (_ Disk, err error) {
 	if err == nil && info.IsDir() {
 		return Disk{FS: os.DirFS(from), Closer: f}, nil
 	}
+
 	defer func() {
-		if r := recover(); r != nil { // the library does not check every number that it reads
+		if r := recover(); r != nil { // the library does not check all numbers that it reads, and may panic
 			err = fmt.Errorf("its directories are damaged: %v", r)
 		}
 		if err != nil {
@@ -257,6 +272,7 @@ func burn(to, root, label string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
+
 	volume, err := iso9660.Create(file.New(out, false), 0, 0, sector, root)
 	if err == nil {
 		err = volume.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: label})
@@ -270,31 +286,33 @@ const (
 	imageFolder  = "docker"
 )
 
-// needed are patterns of which exactly one file must exist: the scripts of CKS name these files with a wildcard.
+// needed are patterns that must match exactly one file each: the scripts of CKS find these files with wildcards.
 var needed = []string{
 	"cni/cni-plugins-*64.tgz", "cri-tools/crictl-linux-*64.tar.gz", "kubelet.service", "10-kubeadm.conf",
 	"network.yaml", providerFile, "k8s/kubelet", "k8s/kubeadm", "k8s/kubectl",
 }
 
-// inspect returns the version of Kubernetes, such as v1.33.1, of an ISO or a folder of its layout. It returns an error
-// for what CKS could not create a cluster with.
+// inspect returns the Kubernetes version, such as v1.33.1, of an ISO or a folder with the same layout. It returns an
+// error if CKS could not create a cluster with it.
 func inspect(fsys fs.FS) (version string, err error) {
 	for _, pattern := range needed {
 		if found, err := fs.Glob(fsys, pattern); err != nil || len(found) != 1 {
-			return "",
-				errors.Join(fmt.Errorf("it is no Kubernetes binaries ISO of CKS: it has %d files %s, CKS needs one",
-					len(found), pattern), err)
+			return "", errors.Join(fmt.Errorf(
+				"it is no Kubernetes binaries ISO of CKS: it has %d files %s, CKS needs one", len(found), pattern,
+			), err)
 		}
 	}
 
-	for _, p := range []string{"network.yaml", "dashboard.yaml", "headlamp.yaml", "autoscaler.yaml", "manifest.yaml",
-		providerFile} {
+	for _, p := range []string{
+		"network.yaml", "dashboard.yaml", "headlamp.yaml", "autoscaler.yaml", "manifest.yaml", providerFile,
+	} {
 		body, err := fs.ReadFile(fsys, p)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+
+		// CloudStack's script downloads these files and does not check them: they may hold the error page of a server.
 		objects, perr := diff.Parse(string(body))
-		// CloudStack's script writes whatever a web server answers into these files
 		if err = errors.Join(err, perr); err != nil || len(objects) == 0 {
 			return "", errors.Join(fmt.Errorf("%s has no Kubernetes objects that CKS could apply", p), err)
 		}
@@ -321,8 +339,8 @@ func inspect(fsys fs.FS) (version string, err error) {
 	return version, nil
 }
 
-// imagesOfArchive returns the images in an archive as ctr and docker write it; none for another file, which CKS
-// ignores.
+// imagesOfArchive returns the names of the images in an archive that ctr or docker wrote. It returns none for any other
+// file, because CKS ignores such files.
 func imagesOfArchive(fsys fs.FS, p string) (out []string) {
 	manifest, _ := tarball.LoadManifest(func() (io.ReadCloser, error) { return fsys.Open(p) })
 	for _, m := range manifest {
@@ -333,8 +351,8 @@ func imagesOfArchive(fsys fs.FS, p string) (out []string) {
 	return out
 }
 
-// canonical returns one form for the names of an image: docker.io/library/nginx:latest and nginx are the same. A digest
-// beside a tag is left out, because archives name images by tag.
+// canonical returns the full name of an image: docker.io/library/nginx:latest for nginx. It leaves out a digest after a
+// tag, because archives name images by tag.
 func canonical(image string) string {
 	tagged, _, _ := strings.Cut(image, "@")
 	if ref, err := name.NewTag(tagged); err == nil {
@@ -343,9 +361,9 @@ func canonical(image string) string {
 	return image
 }
 
-// Provider renders provider.yaml. The kubelets of CKS run without --cloud-provider=external, so the controller
-// initialises nodes by itself. The image is named by its tag, under which nodes import it. CKS never applies a newer
-// provider, so the objects have the annotations by which Helm takes them over.
+// Provider renders provider.yaml. The kubelets of CKS run without --cloud-provider=external, so the value adoptNodes
+// makes the controller initialise nodes without the taint. The image is named by its tag, because nodes import it under
+// that name. CKS never applies a newer provider.yaml, so the objects have the annotations that let Helm adopt them.
 func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kubeVersion string) (string, error) {
 	for name, must := range map[string]any{"existingSecret": "", "nameOverride": "", "adoptNodes": true} {
 		if v, set := values[name]; set && v != must {
@@ -355,13 +373,18 @@ func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kub
 
 	values = helm.MergeValues(map[string]any{"image": map[string]any{"tag": chart.AppVersion()}}, values)
 	values = helm.MergeValues(values, map[string]any{"adoptNodes": true, "image": map[string]any{"digest": ""}})
-	manifest, err := helm.Template(ctx, metav1.NamespaceSystem,
-		helm.ApplyRequest{Name: cluster.DefaultRelease, Chart: chart, KubeVersion: kubeVersion, Values: values})
+	manifest, err := helm.Template(ctx, metav1.NamespaceSystem, helm.ApplyRequest{
+		Name:        cluster.DefaultRelease,
+		Chart:       chart,
+		KubeVersion: kubeVersion,
+		Values:      values,
+	})
 	if err != nil {
 		return "", err
 	}
 
 	objects, err := diff.Parse(manifest)
+
 	out := ""
 	for _, o := range objects {
 		annotations := map[string]string{
@@ -370,10 +393,12 @@ func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kub
 		}
 		maps.Copy(annotations, o.GetAnnotations())
 		o.SetAnnotations(annotations)
+
 		body, err := yaml.Marshal(o.Object)
 		if err != nil {
 			return "", err
 		}
+
 		out += "---\n" + string(body)
 	}
 

@@ -43,7 +43,7 @@ func options(t *testing.T, from string) *Options {
 	}
 }
 
-// made returns the files of the ISO that was made.
+// made makes an ISO, and returns the result and the files of the ISO.
 func made(t *testing.T, o *Options) (*Result, testenv.Files) {
 	t.Helper()
 	result, err := Make(t.Context(), o)
@@ -84,7 +84,7 @@ func TestTheProviderIsReplaced(t *testing.T) {
 	digest := sha256.Sum256(body)
 	require.Equal(t, "{SHA-256}"+hex.EncodeToString(digest[:]), result.Checksum)
 
-	// From that ISO once more, or from a folder of its layout: nothing but the provider is new.
+	// Made again from that ISO, or from a folder with the same layout, only the provider differs.
 	for _, from := range []string{o.To, files.Folder(t)} {
 		_, same := made(t, options(t, from))
 		require.Equal(t, files, same)
@@ -172,7 +172,8 @@ func TestInterruptedWritingLeavesNothing(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// The chart's own Pods start where nothing is initialised: hostNetwork, and every taint of a new node tolerated.
+// The Pods of the chart start on nodes that are not initialised: they use hostNetwork and tolerate all taints of new
+// nodes.
 func TestTheProviderStartsOnNewNodes(t *testing.T) {
 	t.Parallel()
 	manifest, err := Provider(t.Context(), options(t, "").Chart, nil, "v1.33.1")

@@ -34,13 +34,14 @@ func records(image []byte, name string) (all []record) {
 	}
 }
 
-// leads makes a record describe another place of the image.
+// leads makes a record point to the content of another record.
 func (r record) leads(to record) { copy(r[2:18], to[2:18]) }
 
 // A damaged or hostile image ends the command with an error before anything is copied.
 func TestImagesWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	body := bytes.Repeat([]byte("x"), 64<<10)
+
 	for name, tc := range map[string]struct {
 		change func(t *testing.T, image []byte)
 		says   string
@@ -76,9 +77,11 @@ func TestImagesWithoutAnEnd(t *testing.T) {
 				"zz/bbbb/f2": body,
 			}).ISO(t))
 			require.NoError(t, err)
+
 			tc.change(t, image)
 			bad := filepath.Join(t.TempDir(), "bad.iso")
 			require.NoError(t, os.WriteFile(bad, image, 0o600))
+
 			o := options(t, bad)
 			_, err = Make(t.Context(), o)
 			installerenv.RequireRefusal(t, err, tc.says, "create-kubernetes-binaries-iso.sh", 2)

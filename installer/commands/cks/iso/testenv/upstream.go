@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testenv makes small ISOs as CloudStack's script makes them, for tests.
+// Package testenv makes small ISOs for tests, with the layout of those that CloudStack's script makes.
 package testenv
 
 import (
@@ -26,8 +26,8 @@ var embedded embed.FS
 // Files are the files of an ISO, by path.
 type Files map[string][]byte
 
-// Upstream returns the files of an ISO with a version of Kubernetes (v1.33.1), for amd64 or arm64. The programs are
-// texts.
+// Upstream returns the files of an ISO for a Kubernetes version, such as v1.33.1, and an architecture, amd64 or arm64.
+// Programs are replaced by short texts.
 func Upstream(version, arch string) Files {
 	f := Files{
 		"cni/cni-plugins-" + arch + ".tgz":           []byte("plugins"),
@@ -35,7 +35,9 @@ func Upstream(version, arch string) Files {
 		"kubelet.service":                            []byte("[Service]\nExecStart=/opt/bin/kubelet\n"),
 		"autoscaler.yaml": []byte("kind: Deployment\napiVersion: apps/v1\nmetadata: " +
 			"{name: cluster-autoscaler}\n"),
-		"docker/cloudstack-kubernetes-provider:v1.1.0.tar": Archive("docker.io/apache/cloudstack-kubernetes-provider:v1.1.0"),
+		"docker/cloudstack-kubernetes-provider:v1.1.0.tar": Archive(
+			"docker.io/apache/cloudstack-kubernetes-provider:v1.1.0",
+		),
 	}
 
 	for _, name := range []string{"network.yaml", "dashboard.yaml", "provider.yaml", "10-kubeadm.conf"} {
@@ -60,7 +62,7 @@ func Upstream(version, arch string) Files {
 	return f
 }
 
-// With returns the files with others; nil leaves one out.
+// With returns a copy of the files with more added or replaced; a nil body removes a file.
 func (f Files) With(more Files) Files {
 	out := maps.Clone(f)
 	maps.Copy(out, more)
@@ -99,7 +101,7 @@ func Image(t testing.TB, image string) string {
 	return filepath.Join(Files{"image.tar": Archive(image)}.Folder(t), "image.tar")
 }
 
-// Archive returns an archive of an image as "ctr image export" writes it, without the layers.
+// Archive returns an image archive in the format of "ctr image export", without layers.
 func Archive(image string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
