@@ -237,7 +237,6 @@ func podEntries(f *check.Facts) []podEntry {
 	for _, p := range f.Pods {
 		e := podEntry{Name: p.Name, Node: p.Spec.NodeName, Phase: string(p.Status.Phase)}
 		for _, s := range p.Status.ContainerStatuses {
-
 			state := "running"
 			switch {
 			case s.State.Waiting != nil:
