@@ -199,6 +199,8 @@ func (e *env) install(how string, more ...string) {
 		"install", "--yes", "--api-url", e.productURL, "--zone", e.world.Offers.Zone, "--timeout", "8m",
 		"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set", "replicaCount=1",
 		"--set", "tenancy.trustedNamespaces={kube-system," + trusted + "}",
+		// Each scenario has a namespace of its own, and the account gets addresses that another one has just released.
+		"--set", "tenancy.addressReservation=0s",
 	}
 	args = append(args, e.login(how)...)
 	if e.project != "" {
