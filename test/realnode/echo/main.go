@@ -8,6 +8,7 @@
 //
 //	:8080  HTTP; below /steady/ for test/traffic
 //	:8081  HTTP behind the PROXY protocol
+//	:8082  HTTP behind a gateway, whose header X-Forwarded-For names the client
 //	:8083  UDP: it answers each datagram as it answers HTTP requests
 //	:8443  HTTP/3 over UDP, HTTP/2 over TCP
 //
@@ -16,7 +17,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -43,6 +43,9 @@ import (
 	"github.com/csccm/csccm/test/traffic"
 )
 
+// behindGateway is the port for a gateway. Elsewhere X-Forwarded-For is ignored: a virtual router sets it for port 80.
+const behindGateway = 8082
+
 // lameDuck is the time for which it keeps serving after SIGTERM.
 const lameDuck = 20 * time.Second
 
@@ -68,6 +71,7 @@ func endpointsFor(args []string) []*endpoint {
 	if len(args) == 0 {
 		return []*endpoint{
 			{address: ":8080"},
+			{address: fmt.Sprintf(":%d", behindGateway)},
 			{address: ":8081", trusted: traffic.EveryClient},
 			{address: ":8443", web: true},
 		}
@@ -109,7 +113,10 @@ func run(ctx context.Context, args []string) {
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
-		_, _ = w.Write(seen(cmp.Or(r.Header.Get("X-Forwarded-For"), client)))
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && local.Port == behindGateway {
+			client = r.Header.Get("X-Forwarded-For")
+		}
+		_, _ = w.Write(seen(client))
 	})
 
 	mux.Handle("/steady/", traffic.Handler(os.Getenv("POD_NAME")))
@@ -167,7 +174,7 @@ func serveUDP(ctx context.Context) {
 	}
 }
 
-// seen is the answer to a client. If a proxy names its client in X-Forwarded-For, it is the answer to that client.
+// seen is the answer to a client.
 func seen(client string) []byte {
 	a := map[string]string{"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client}
 	b, _ := json.Marshal(a) // strings alone
