@@ -148,7 +148,7 @@ func (t *Taker) AskAddresses(ctx context.Context) error {
 		Default: "yes",
 		Choices: []prompt.Choice{
 			{Value: "yes", Label: "release them when their Services are deleted"},
-			{Value: "no", Label: "leave them allocated; csccm adopt hands them over later"},
+			{Value: "no", Label: "leave them allocated; csccm adopt can do it later"},
 		},
 	})
 	t.Adopt = answer

@@ -64,7 +64,7 @@ func (s Spec) NeedsBalancerAt(port int) (what, name string) {
 	case s.SSLPorts.Has(port):
 		return "TLS", SSLCertificate
 	case s.Stickiness != nil:
-		return "stickiness (all clients of a port, or in a VPC all with one address, have one node anyway)",
+		return "stickiness (a forwarded port has one node for all clients, or in a VPC one for each client address)",
 			StickinessMethod
 	}
 	return "", ""

@@ -194,7 +194,7 @@ func (p *parser) hostname() string {
 	case value == "":
 		p.wrong(Hostname, emptyValue)
 	case noAddress == nil:
-		p.wrong(Hostname, "an address is no name")
+		p.wrong(Hostname, "an address is not a name")
 	case len(validation.IsDNS1123Subdomain(value)) > 0:
 		p.wrong(Hostname, "")
 	default:
@@ -298,7 +298,7 @@ func (p *parser) sourceRanges() []string {
 		case len(v4) > 0:
 			names = append(names, name)
 		case len(v6) > 0:
-			p.warnings = append(p.warnings, name+" has no IPv4 range, so that nobody may connect")
+			p.warnings = append(p.warnings, name+" has no IPv4 range, so nobody may connect")
 		case strings.TrimSpace(value) != "":
 			p.refuse(name, value, "it has no range", allowed(SourceCIDRs))
 		}
@@ -306,7 +306,7 @@ func (p *parser) sourceRanges() []string {
 		ranges = Intersect(ranges, v4)
 		if len(ranges) == 0 && len(v4) > 0 && len(names) > 1 {
 			p.warnings = append(p.warnings,
-				strings.Join(names, " and ")+" have no source range in common, so that nobody may connect")
+				strings.Join(names, " and ")+" have no source range in common, so nobody may connect")
 		}
 	}
 

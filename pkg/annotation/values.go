@@ -56,7 +56,7 @@ func ParseRanges(items []string) (v4 []netip.Prefix, v6 []string, err error) {
 			prefix, ok := parseRange(text)
 			switch {
 			case !ok:
-				return nil, nil, fmt.Errorf("%q is no CIDR; 10.0.0.0/8 would be one", text)
+				return nil, nil, fmt.Errorf("%q is not a CIDR, such as 10.0.0.0/8", text)
 			case prefix.Addr().Is4():
 				v4 = append(v4, prefix.Masked())
 			default:

@@ -141,7 +141,7 @@ func trusted(cfg *Config) (*x509.CertPool, error) {
 			}
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("cloudstack: %s %s holds no PEM certificate", f.key, f.name)
+			return nil, fmt.Errorf("cloudstack: %s %s contains no PEM certificate", f.key, f.name)
 		}
 	}
 

@@ -35,7 +35,7 @@ const (
 
 // TextTwoFactor is the error of a login with a password if the user has two-factor authentication.
 const TextTwoFactor = "two-factor authentication is on for this user, which csccm does not support: use API keys " +
-	"(with keys it is never asked)"
+	"(calls with keys do not need it)"
 
 // errorFromAnswer returns the *Error for an HTTP answer that is not a success. body is the whole answer. The caller
 // must sanitize the text.

@@ -102,7 +102,7 @@ func (s *Job) err(command string) error {
 	case JobFailed:
 		e.Text, e.MayHaveHappened = cmp.Or(s.ErrorText, "the job failed without a reason given"), false
 		if !s.hasResult { // nothing was rolled back: the incomplete resource stays
-			e.Kind, e.Text, e.MayHaveHappened = KindTransient, "the management server broke the job off, probably "+
+			e.Kind, e.Text, e.MayHaveHappened = KindTransient, "the management server aborted the job, probably "+
 				"by a restart", true
 		}
 	default:

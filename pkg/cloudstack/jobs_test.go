@@ -462,7 +462,7 @@ func TestJobErrors(t *testing.T) {
 		"code only in result": {jobJSON{Status: 2, Result: []byte(`{"errorcode":533,"errortext":"x"}`)},
 			KindJobFailed, 533, "x", false},
 		"server restarted": {jobJSON{Status: 2, ResultCode: 530}, KindTransient, 530, "restart", true},
-		"blocked too long": {jobJSON{Status: 2, Result: []byte(`null`)}, KindTransient, 0, "broke the job off",
+		"blocked too long": {jobJSON{Status: 2, Result: []byte(`null`)}, KindTransient, 0, "aborted the job",
 			true},
 		"cancelled":       {jobJSON{Status: 3}, KindJobFailed, 0, "cancelled", true},
 		"from the future": {jobJSON{Status: 9}, KindUnknown, 0, "unknown status 9", true},

@@ -97,7 +97,7 @@ func newJobWaiter(
 
 // Wait returns when the job has ended: the job, and an *Error when it did not succeed.
 //   - KindJobFailed: the job failed; HTTPCode is its result code.
-//   - KindTransient with MayHaveHappened: a restart of the management server broke the job off,
+//   - KindTransient with MayHaveHappened: a restart of the management server aborted the job,
 //     or ctx ended, or the configuration's job-timeout passed (errors.Is ErrJobTimeout) while it ran.
 //   - KindNotFound: the server knows no such job.
 //   - KindNotPermitted, KindAuth: the job may not be asked for.

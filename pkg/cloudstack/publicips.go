@@ -101,7 +101,7 @@ func (c *Client) DeleteTags(ctx context.Context, resourceType string, ids []stri
 		return Submitted{}, &Error{
 			Kind:    KindInvalid,
 			Command: command,
-			Text:    "tag keys are missing, without which all tags would go",
+			Text:    "tag keys are missing, without which all tags would be deleted",
 		}
 	}
 	f := Params{"resourcetype": resourceType, "resourceids": joined(ids)}

@@ -372,7 +372,7 @@ func TestTLS(t *testing.T) {
 		"CA bundle":     {Config{CABundle: ca}, ""},
 		"not verified":  {Config{SSLNoVerify: true}, ""},
 		"junk":          {Config{CAFile: junk}, "no PEM certificate"},
-		"junk bundle":   {Config{CABundle: junk}, "CA bundle " + junk + " holds no PEM certificate"},
+		"junk bundle":   {Config{CABundle: junk}, "CA bundle " + junk + " contains no PEM certificate"},
 		"absent":        {Config{CAFile: filepath.Join(dir, "absent.pem")}, "ca-file"},
 		"absent bundle": {Config{CABundle: filepath.Join(dir, "absent.pem")}, "CA bundle"},
 	} {

@@ -98,7 +98,7 @@ func (d Doubts) Twice(id string, e Evidence, now time.Time) (Evidence, time.Dura
 	}
 
 	if wait := Pause - now.Sub(first); wait > 0 {
-		return Unknown(errors.New(e.proof + "; it is asked for again")), wait
+		return Unknown(errors.New(e.proof + "; checking again")), wait
 	}
 	d[id] = now.Add(-Pause) // if the next step fails, the next attempt does not wait again
 	return e, 0

@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-var errClosed, errStale = errors.New("this replica is ending"), errors.New("this replica does not lead")
+var errClosed, errStale = errors.New("this replica is shutting down"), errors.New("this replica is not the leader")
 
 // Lease identifies the Lease object of the leader election.
 type Lease struct {

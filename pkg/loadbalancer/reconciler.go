@@ -181,7 +181,8 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 	case t.req.Keep:
 		return result, t.Actual.Unread
 	case t.work.Again:
-		return result, &plan.WaitError{Message: "others change what was read; it is read again", After: 2 * time.Second}
+		return result, &plan.WaitError{Message: "CloudStack was changed by others during the sync; reading it " +
+			"again", After: 2 * time.Second}
 	case t.Desired.Absent:
 		return result, r.gone(t, len(result.Plan))
 	case t.Actual.Unread != nil:
@@ -260,7 +261,7 @@ func (r *Reconciler) gone(t *task, planned int) error {
 	}
 	if len(t.Records.Pending) > 0 {
 		return &plan.WaitError{
-			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all",
+			Message: "waiting to see whether an acquisition that got no answer has produced an address",
 			After:   plan.LostAnswerGrace / 4,
 		}
 	}

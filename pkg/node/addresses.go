@@ -46,7 +46,7 @@ func ParseCIDRs(s string) ([]netip.Prefix, error) {
 		}
 		p, err := netip.ParsePrefix(part)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no network: write for example 10.0.0.0/8,2001:db8::/32", part)
+			return nil, fmt.Errorf("%q is not a network: write for example 10.0.0.0/8,2001:db8::/32", part)
 		}
 		out = append(out, p.Masked())
 	}

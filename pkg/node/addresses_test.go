@@ -29,7 +29,7 @@ func TestParseCIDRs(t *testing.T) {
 	assert.Empty(t, got)
 	for _, bad := range []string{"10.0.0.0/33", "lan", "fe80::1%eth0", "10.0.0.0/8;10.1.0.0/16"} {
 		_, err := ParseCIDRs(bad)
-		require.ErrorContains(t, err, "is no network", bad)
+		require.ErrorContains(t, err, "is not a network", bad)
 	}
 }
 

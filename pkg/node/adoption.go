@@ -71,7 +71,8 @@ func AddressRefusals(n *corev1.Node, predicted []corev1.NodeAddress) []Refusal {
 	for _, addr := range providedIPs(n) {
 		if !addr.IsUnspecified() && !slices.Contains(after, addr.String()) {
 			out = append(out, Refusal{GateNodeIP,
-				fmt.Sprintf("the kubelet of node %s runs with --node-ip=%s, which is no address of its VM (%s): it "+
+				fmt.Sprintf("the kubelet of node %s runs with --node-ip=%s, which is not an address of its VM (%s): "+
+					"it "+
 					"would stay uninitialised", n.Name, addr, listOrNone(after)),
 				"correct the kubelet's --node-ip"})
 		}
@@ -234,7 +235,7 @@ func adoptionCandidates(nodes []*corev1.Node) (candidates []*corev1.Node, free i
 func (a *adoption) adopt(ctx context.Context, n *corev1.Node) bool {
 	vm, err := a.own(ctx, n)
 	if err != nil {
-		klog.V(2).InfoS("A node is not adopted; it is tried again", "node", n.Name, "err", err)
+		klog.V(2).InfoS("A node is not adopted; trying again", "node", n.Name, "err", err)
 		return false
 	}
 

@@ -106,7 +106,7 @@ func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
 // framework reports these in its log at most.
 func (m *Nodes) warnAddresses(n *corev1.Node, vm *cloudstack.VirtualMachine, addresses []corev1.NodeAddress) {
 	if _, err := m.Metadata.Addresses.Of(n, vm); err != nil {
-		m.events.warn(n, plan.ReasonInvalidAnnotation, err.Error()+"; it is as if it were not there")
+		m.events.warn(n, plan.ReasonInvalidAnnotation, err.Error()+"; it is ignored")
 	}
 	if ips := UnlistedNodeIPs(n, addresses); len(ips) > 0 {
 		var have []string
@@ -117,7 +117,7 @@ func (m *Nodes) warnAddresses(n *corev1.Node, vm *cloudstack.VirtualMachine, add
 		}
 		m.events.warn(n, ReasonIPNotOnVM, fmt.Sprintf(
 			"the kubelet was started with --node-ip=%s, which is not among the addresses of VM %s (%s): Kubernetes "+
-				"does not take over any address of the node, and does not initialise a new one; correct --node-ip, "+
+				"leaves the addresses of the Node as they are, and does not initialise a new Node; correct --node-ip, "+
 				"the VM's NICs or --node-internal-cidrs",
 			strings.Join(ips, ","), vm.Name, strings.Join(have, ", ")))
 	}
@@ -223,7 +223,7 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 			return evidence.Unknown(err)
 		}
 		if age == MissAge && s.Lacks(id) {
-			return evidence.Absent("the server was asked for it a moment ago")
+			return evidence.Absent("CloudStack did not find it by its id a moment ago")
 		}
 	}
 
@@ -232,7 +232,7 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 	case err != nil:
 		return evidence.Unknown(fmt.Errorf("node %q: %w", n.Name, err))
 	case !found:
-		return evidence.Absent("neither a list nor a question for its id shows it")
+		return evidence.Absent("CloudStack shows it neither in the list of VMs nor by its id")
 	case Gone(vm.State):
 		return evidence.Absent("it is " + string(vm.State))
 	}
@@ -280,7 +280,8 @@ func foreign(k Kind) bool { return k != KindNone && !k.IsCloudStack() }
 func (m *Nodes) report(n *corev1.Node, err error) {
 	switch {
 	case is[*NotFoundError](err) && !HasTaint(n):
-		m.events.warnOnce(n, ReasonWithoutVM, err.Error()+"; the node is behind no load balancer while that lasts")
+		m.events.warnOnce(n, ReasonWithoutVM, err.Error()+"; until it is found, no load balancer sends traffic to "+
+			"the node")
 	case is[*NotFoundError](err):
 		m.events.warn(n, ReasonWithoutVM, err.Error())
 	case is[*AmbiguousError](err):

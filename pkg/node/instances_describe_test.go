@@ -52,7 +52,7 @@ func TestProvidedNodeIPThatIsOnNoNIC(t *testing.T) {
 	onlyOne(t, p.events, "Warning NodeIPNotOnVM", "--node-ip=10.1.0.99", "VM w1 (10.1.0.2)")
 	n.Annotations = map[string]string{AnnotationExternalCIDRs: "wan"}
 	p.describe(n)
-	onlyOne(t, p.events, "Warning InvalidAnnotation", AnnotationExternalCIDRs, `"wan" is no network`)
+	onlyOne(t, p.events, "Warning InvalidAnnotation", AnnotationExternalCIDRs, `"wan" is not a network`)
 }
 
 // The framework patches a Node with several addresses of one type in every round, even if they have not changed.

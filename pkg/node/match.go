@@ -114,7 +114,7 @@ func bind(vms *inventory.VMSnapshot, vm *cloudstack.VirtualMachine, n *corev1.No
 	switch {
 	case pattern != "" && !mayBeNode(pattern, vm):
 		return cloudstack.VirtualMachine{}, &RefusedError{fmt.Errorf(
-			"node %q is refused: VM %s (id %s) is none of the VMs that may be nodes (node-vms = %s in the "+
+			"node %q is refused: VM %s (id %s) is not one of the VMs that may be nodes (node-vms = %s in the "+
 				"cloud-config)", n.Name, vm.Name, vm.ID, pattern)}
 	case named(n, vm), hasVMID(n) && (pattern != "" || !HasTaint(n)), sameAddresses(vm, n):
 		return *vm, nil

@@ -190,7 +190,7 @@ func setTaints(
 	}
 
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err) {
-		klog.ErrorS(err, "Cannot change the taints of a node; it is tried again", "node", n.Name)
+		klog.ErrorS(err, "Cannot change the taints of a node; trying again", "node", n.Name)
 	}
 
 	return err == nil

@@ -87,7 +87,7 @@ func (o *outOfService) look(ctx context.Context) {
 			return
 		case room == 0:
 			o.events.warnOnce(n, ReasonOutOfServiceRefused,
-				"the node is not Ready, and too many others are out of service already: its VM is not looked at, and "+
+				"the node is not Ready, and too many others are out of service already: its VM is not checked, and "+
 					"its volumes stay attached")
 		case o.add(ctx, n):
 			room--
@@ -131,7 +131,7 @@ func isOutOfService(n *corev1.Node) bool {
 func (o *outOfService) add(ctx context.Context, n *corev1.Node) bool {
 	state, down, err := o.down(ctx, n)
 	if err != nil {
-		klog.V(2).InfoS("It is not known whether a node that is not Ready is down; it is asked again", "node", n.Name,
+		klog.V(2).InfoS("Cannot find out whether a node that is not Ready is down; trying again", "node", n.Name,
 			"err", err)
 	}
 

@@ -122,7 +122,7 @@ func TestSecurityVMOutsideOfTheCluster(t *testing.T) {
 		"named, and none of node-vms": {
 			nodeVMs: "prod-*",
 			node:    newNode("db"),
-			refused: "none of the VMs that may be nodes (node-vms = prod-*",
+			refused: "not one of the VMs that may be nodes (node-vms = prod-*",
 		},
 		"by provider ID, and none": {
 			nodeVMs: "prod-*",

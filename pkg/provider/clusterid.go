@@ -67,7 +67,7 @@ func (p *Provider) awaitClusterUID(ctx context.Context, kube kubernetes.Interfac
 	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		err := p.readClusterUID(ctx, kube)
 		if err != nil {
-			klog.ErrorS(err, "No Service is worked on before the id of the cluster is known; it is tried again")
+			klog.ErrorS(err, "Services wait until the id of the cluster is known; trying again")
 		}
 		return err == nil, nil
 	}) == nil
@@ -87,8 +87,8 @@ func (p *Provider) checkClusterID() error {
 			"printable text without emoji and without blanks at its ends (--cluster-id, cluster-id in the "+
 			"cloud-config, or --cluster-name)", id, maxClusterID)
 	case p.options.CleanOrphans && cmp.Or(p.options.ClusterID, p.config.ClusterID) == commonClusterID:
-		return fmt.Errorf("--clean-orphans: the cluster id is %q, which other clusters may have too, and what "+
-			"another one made in this account or project would be removed: give the cluster a name of its own with "+
+		return fmt.Errorf("--clean-orphans: the cluster id is %q, which other clusters may have too, and objects "+
+			"of another cluster in this account or project would be deleted: give the cluster a name of its own with "+
 			"--cluster-id or cluster-id in the cloud-config, or none", commonClusterID)
 	}
 	return nil

@@ -95,10 +95,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"How often load balancers are compared with CloudStack, and what others changed is repaired. 0 trusts what "+
 			"was read until the controller restarts.")
 	fs.StringVar(&o.Policy, "load-balancer-policy", o.Policy,
-		"What is done in CloudStack for Services: apply (all), no-delete (nothing is taken away), dry-run (nothing; "+
-			"Events say what would be done).")
+		"What the controller changes in CloudStack for Services: apply (everything), no-delete (it deletes "+
+			"nothing), dry-run (nothing; "+
+			"Events name the planned changes).")
 	fs.BoolVar(&o.ManageNetworkACLs, "manage-network-acls", o.ManageNetworkACLs,
-		"Let the sources of Services in by items of their own in the network ACL lists of VPC tiers.")
+		"Add items for the clients of Services to the network ACL lists of VPC tiers.")
 	fs.StringVar(&o.LBMode, "load-balancer-mode", o.LBMode,
 		"How Services without the annotation "+annotation.Mode+
 			" are served: proxy (load balancer rules), direct (port forwardings) or auto. Default: lb-mode of the "+
@@ -108,9 +109,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Serve the Services whose spec.loadBalancerClass is this, such as example.com/cloudstack. Empty: those "+
 			"without a class.")
 	fs.BoolVar(&o.LBClasses.Classless, "load-balancer-classless", o.LBClasses.Classless,
-		"Serve Services without a class beside those of --load-balancer-class.")
+		"Serve Services without a class as well as those of --load-balancer-class.")
 	fs.BoolVar(&o.CleanOrphans, "clean-orphans", o.CleanOrphans,
-		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only. "+
+		"Delete what this cluster created in CloudStack for Services that no longer exist. Otherwise only report it. "+
 			"Needs a cluster-id.")
 	fs.DurationVar(&o.DirectSuspectAfter, "direct-suspect-after", o.DirectSuspectAfter,
 		"Give a node no direct traffic (port forwarding) while its kubelet's lease is older than this and the "+
@@ -124,8 +125,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"What the Services of a namespace may ask for, as JSON with the fields of the chart's value tenancy. "+
 			"Default: that value's default.")
 	fs.BoolVar(&o.AdoptNodes, "adopt-nodes", o.AdoptNodes,
-		"Initialise Nodes, too, whose kubelets run without --cloud-provider=external, as those of CloudStack "+
-			"Kubernetes Service: set the taint on them that other kubelets set, when the Node is Ready, has one VM "+
+		"Also initialise Nodes whose kubelets run without --cloud-provider=external, such as those of CloudStack "+
+			"Kubernetes Service: the controller sets the taint that other kubelets set, if the Node is Ready, has "+
+			"one VM "+
 			"and keeps its addresses and labels.")
 
 	fs.StringVar(&o.OutOfService, "out-of-service-taint", o.OutOfService,
@@ -158,7 +160,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Labels that Nodes get beyond Kubernetes' own, separated by commas: "+
 			strings.Join(node.ExtraLabelWords(), ", ")+" (host needs the keys of a root admin).")
 	fs.StringVar(&o.Nodes.LabelTagPrefix, "node-label-tag-prefix", o.Nodes.LabelTagPrefix,
-		"VM tags whose key begins so become labels "+node.LabelTagPrefix+"KEY, KEY being the rest. Empty: no tags.")
+		"VM tags whose key begins with this prefix become labels "+node.LabelTagPrefix+"KEY, where KEY is the rest "+
+			"of the key. Empty: no tags.")
 }
 
 // Validate returns all errors in the options, joined.
@@ -222,11 +225,11 @@ func (o *Options) parse() (s settings, err error) {
 	}
 
 	if problems := validation.IsQualifiedName(cmp.Or(o.LBClasses.Own, "none")); len(problems) > 0 {
-		check("load-balancer-class", fmt.Errorf("%q is no class of Services: %s", o.LBClasses.Own, problems[0]))
+		check("load-balancer-class", fmt.Errorf("%q is not a load balancer class: %s", o.LBClasses.Own, problems[0]))
 	}
 
 	if percent := o.DeletionGuard.Percent; percent < 0 || percent > 100 {
-		check("node-deletion-limit", fmt.Errorf("%d is no percentage: 0 to 100", percent))
+		check("node-deletion-limit", fmt.Errorf("%d is not a percentage: 0 to 100", percent))
 	}
 
 	if o.DeletionGuard.Window < 0 {

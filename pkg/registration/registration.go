@@ -42,7 +42,7 @@ const (
 const mark = "Registered by csccm, cluster "
 
 // errManaged means that CloudStack made the cluster, so it already has an entry.
-var errManaged = errors.New("CloudStack Kubernetes Service made this cluster; it is registered already")
+var errManaged = errors.New("CloudStack Kubernetes Service created this cluster; it is registered already")
 
 // Entry is the entry that a cluster should have.
 type Entry struct {
@@ -213,8 +213,9 @@ func (c *Controller) look(ctx context.Context) error {
 func (c *Controller) sync(ctx context.Context, e Entry) (changed bool, err error) {
 	if c.ClusterID == "" {
 		return false,
-			errors.New("the UID of namespace kube-system could not be read, which tells this cluster's entry from " +
-				"others; allow it to the controller's role")
+			errors.New("the UID of namespace kube-system could not be read, which distinguishes this cluster's " +
+				"entry from " +
+				"others; allow the controller's role to read it")
 	}
 	vms, err := c.Inventory.VMs(ctx, node.MissAge)
 	if err != nil {

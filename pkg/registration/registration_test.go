@@ -200,7 +200,7 @@ func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 		{"a cluster of CKS with the same name", []cloudstack.KubernetesCluster{managed("prod", "k1")}, "",
 			"choose another name"},
 		{"a cluster of CKS with our VMs", []cloudstack.KubernetesCluster{managed("mine", "w1")}, "",
-			"made this cluster"},
+			"created this cluster"},
 	} {
 		own, err := w.find(c.entries)
 		if c.err != "" {

@@ -165,7 +165,7 @@ func New(d Deps) *Controller {
 func (c *Controller) Run(ctx context.Context, workers int) {
 	services, err := c.Services()
 	if err != nil {
-		klog.ErrorS(err, "The Services cannot be listed: no load balancer is worked on")
+		klog.ErrorS(err, "Cannot list the Services: no load balancer is synced")
 		return
 	}
 	for _, svc := range services {

@@ -87,7 +87,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 		case project != "" && unknownProject(err): // a Service that names this project is refused anyway
 			c.projects.Remove(project)
 		case err != nil:
-			klog.ErrorS(err, "Orphans could not be looked for", "project", project)
+			klog.ErrorS(err, "Cannot look for orphans", "project", project)
 			complete = false
 		}
 
@@ -184,7 +184,7 @@ func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Or
 
 	c.tryNext(result.Freed)
 	if err != nil {
-		klog.ErrorS(err, "An orphan could not be removed; it is tried again", "orphan", found[0].Kind+" "+found[0].ID)
+		klog.ErrorS(err, "An orphan could not be removed; trying again", "orphan", found[0].Kind+" "+found[0].ID)
 	}
 
 	return err
@@ -215,7 +215,7 @@ func (c *Controller) findProjects(ctx context.Context) {
 	found, err := c.reconciler.TaggedProjects(ctx)
 	if err != nil {
 		klog.ErrorS(err,
-			"Projects with what the cluster has made could not be looked for; it is tried again in an hour")
+			"Cannot look for projects with objects of this cluster; it is tried again in an hour")
 		return
 	}
 	c.tagged = found

@@ -364,7 +364,7 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 	}
 	wait = min(wait, w.state.upkeep.failed(attempt{}, err, result, c.Clock.Now()))
 	if ctx.Err() == nil {
-		klog.ErrorS(err, "What a refused Service serves could not be kept up; it is tried again",
+		klog.ErrorS(err, "Cannot update the existing load balancer of a refused Service; trying again",
 			"service", klog.KObj(w.svc), "in", wait.Round(time.Second))
 	}
 	return wait

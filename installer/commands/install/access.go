@@ -82,7 +82,7 @@ func (r *run) findAccess(ctx context.Context) error {
 	if file := r.Given().CAFile; file != "" {
 		var err error
 		if r.caPEM, err = os.ReadFile(file); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
-			err = fmt.Errorf("%s holds no PEM certificate", file)
+			err = fmt.Errorf("%s contains no PEM certificate", file)
 		}
 
 		if err != nil {

@@ -53,7 +53,7 @@ func (c *Config) Read(r io.Reader) error {
 		case l.Kind != ini.Key:
 			err = errors.New("is neither [Global] nor key = value nor a comment")
 		case !found:
-			err = fmt.Errorf("key %s stands above any section; write [Global] above it", shown(l.Name))
+			err = fmt.Errorf("key %s is outside of a section; write [Global] above it", shown(l.Name))
 		default:
 			err = c.set(strings.ToLower(l.Name), l.Value)
 		}

@@ -136,7 +136,7 @@ func (w *Work) allocationFailed(ctx context.Context, p annotation.PendingAllocat
 		return errors.Join(refusal, serr)
 	case cloudstack.IsKind(err, cloudstack.KindCapacity):
 		w.Notify(*plan.Warning(plan.ReasonNoFreeAddress,
-			"CloudStack gives no public address: "+e.Text+"; it is tried again"))
+			"CloudStack assigned no public address: "+e.Text+"; it is tried again"))
 	case cloudstack.IsKind(err, cloudstack.KindLimit):
 		w.Notify(*plan.Warning(plan.ReasonAddressLimit,
 			"the account's limit of public addresses is reached: "+e.Text+"; release addresses or raise the limit"))
@@ -247,11 +247,12 @@ func (w *Work) leftBy(
 			func() (cloudstack.Submitted, error) { return w.API.Client.DisassociateIP(ctx, id) })
 		if err != nil {
 			// The record stays, so that the next sync tries again.
-			return nil, errors.Join(failure, fmt.Errorf("free the stranded address %s: %w", ip.Address, err))
+			return nil, errors.Join(failure, fmt.Errorf("release the unused address %s: %w", ip.Address, err))
 		}
 	case failure != nil:
 	case there:
-		failure = fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ip.Address,
+		failure = fmt.Errorf("address %s, which %s should have acquired, belongs to somebody else by its "+
+			"tags", ip.Address,
 			p.JobID)
 	case w.Clock.Since(p.Since) < plan.LostAnswerGrace:
 		return nil, &plan.WaitError{Message: "the acquired address " + id + " is not listed yet", After: time.Second}

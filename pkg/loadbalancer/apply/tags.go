@@ -176,7 +176,7 @@ func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
 		w.Notify(plan.Notice{
 			Warning: true,
 			Reason:  plan.ReasonTaggingForbidden,
-			Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is " +
+			Message: "the role may not tag (createTags); only names and the Services' annotations prove what is " +
 				"ours. Each drift round tries again",
 		})
 	case refused:

@@ -129,7 +129,7 @@ func (r *reading) otherCluster(tags map[string]string) bool {
 // missing returns the evidence for an address that CloudStack does not show when asked for its id.
 func (r *reading) missing(ctx context.Context, c *candidate) (evidence.Evidence, error) {
 	if c.recorded == nil && c.by == "" {
-		return evidence.Absent("nothing says that it is the Service's"), nil
+		return evidence.Absent("nothing proves that the Service owns it"), nil
 	}
 
 	contradicts := c.by

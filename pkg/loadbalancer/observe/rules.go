@@ -84,7 +84,8 @@ func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led
 		default:
 			out.Owner = plan.Unknown
 			r.warn(plan.ReasonUnverifiedRule, fmt.Sprintf(
-				"load balancer rule %s (%s) on %s is named like one of this Service, but nothing else says so; it "+
+				"load balancer rule %s (%s) on %s has a name of this Service, but nothing proves that the Service "+
+					"owns it; it "+
 					"is left alone", in.Name, in.ID, a.IP))
 		}
 	}

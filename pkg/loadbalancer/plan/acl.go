@@ -125,8 +125,8 @@ func SharedACL(d Desired, lists ...ACL) (conflict *RefusalError, widens bool) {
 
 		conflict = RefusePort(
 			ReasonSourceRanges,
-			fmt.Sprintf("the tier's network ACL list lets other sources in to port %d of another Service, and does "+
-				"not tell internal load balancers apart", port),
+			fmt.Sprintf("the tier's network ACL list allows other sources for port %d of another Service, and does "+
+				"not distinguish internal load balancers", port),
 			"use another port, or the same source ranges for both Services", port,
 		)
 

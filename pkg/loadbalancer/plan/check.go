@@ -72,7 +72,7 @@ func checkPorts(f Facts) *RefusalError {
 			(!f.forwarded(other) || !f.forwarded(p)) {
 			return RefusePort(
 				ReasonMixedProtocols,
-				fmt.Sprintf("port %d is wanted for %s and %s: CloudStack gives a port of an address to one "+
+				fmt.Sprintf("port %d is requested for %s and %s: CloudStack gives a port of an address to one "+
 					"protocol only", p.Port, other.Protocol, p.Protocol),
 				"use different ports, or two Services"+f.orAuto(), p.Port,
 			)
@@ -116,7 +116,7 @@ func checkPort(p Port, f Facts) *RefusalError {
 			"set spec.allocateLoadBalancerNodePorts to true")
 	case p.Port == statsPort && (f.Spec.Internal || proxied && !forwarded):
 		return refuse(ReasonReservedPort,
-			"is reserved: the HAProxy of CloudStack's load balancer has its statistics there",
+			"is reserved: the HAProxy of CloudStack's load balancer serves its statistics there",
 			"choose another port; the Pods may keep theirs (spec.ports[].targetPort)")
 	}
 
@@ -143,7 +143,7 @@ func checkNetwork(f Facts) *RefusalError {
 		return refuse(name+" ("+cmp.Or(n.Type, "unknown type")+") offers no load balancing (service Lb)",
 			"put the nodes in an isolated network or a VPC tier whose offering has the service Lb")
 	case spec.Internal && n.VPCID == "":
-		return refuse(name+" is no tier of a VPC: internal load balancers exist on tiers only",
+		return refuse(name+" is not a tier of a VPC: internal load balancers exist on tiers only",
 			"remove the annotation "+annotation.Internal)
 	case spec.Internal && !n.Internal:
 		return refuse(name+" is a tier whose offering has no internal load balancing (provider InternalLbVm)",
@@ -152,7 +152,7 @@ func checkNetwork(f Facts) *RefusalError {
 		return refuse(name+" is a tier whose offering balances internally only",
 			"set the annotation "+annotation.Internal+", or put the nodes in a tier with public load balancing")
 	case spec.Internal && (spec.ProxyProtocol.Any() || spec.SSLPorts.Any() || spec.Stickiness != nil):
-		return refuse("internal load balancers have no PROXY protocol, TLS or stickiness",
+		return refuse("internal load balancers do not support the PROXY protocol, TLS or stickiness",
 			"remove those annotations, or "+annotation.Internal)
 	case spec.Stickiness != nil && strings.EqualFold(spec.Stickiness.Method, annotation.AppCookie) && n.proxied():
 		// The router would reject its whole configuration, and with it every later change of any rule of the network.
@@ -160,7 +160,7 @@ func checkNetwork(f Facts) *RefusalError {
 			"set the annotation "+annotation.StickinessMethod+" to lb-cookie or source")
 
 	case spec.SSLPorts.Any() && !n.TLS:
-		return refuse(name+" cannot end TLS (capability SslTermination, CloudStack 4.22 or newer)",
+		return refuse(name+" cannot terminate TLS (capability SslTermination, CloudStack 4.22 or newer)",
 			"remove the annotation "+annotation.SSLCertificate)
 	case spec.ProxyProtocol.Any() && !n.proxied() && !slices.Contains(n.Protocols, ProtocolTCPProxy):
 		return refuse(name+" has a load balancer ("+strings.Join(n.Providers, ", ")+") without the PROXY protocol",
@@ -168,7 +168,7 @@ func checkNetwork(f Facts) *RefusalError {
 	case n.Unfiltered && !spec.Internal && spec.Restricted():
 		return Refuse(ReasonSourceRanges,
 			name+" is balanced by "+strings.Join(n.Providers, ", ")+
-				", which is not known to hold source ranges, and has no firewall of that provider",
+				", which is not known to enforce source ranges, and has no firewall of that provider",
 			"remove the source ranges, or put the nodes in a network with a virtual router or with the "+
 				"service Firewall")
 
@@ -272,7 +272,7 @@ func ServingNetwork(members []Member, wanted, current string) (string, *RefusalE
 
 	return "", Refuse(ReasonSeveralNetworks, "the nodes are in several networks: "+strings.Join(parts, "; "),
 		"give every node a NIC in one network, name a network in "+annotation.Network+
-			", or label nodes that shall not serve with node.kubernetes.io/exclude-from-external-load-balancers")
+			", or exclude nodes with the label node.kubernetes.io/exclude-from-external-load-balancers")
 }
 
 // checkInternalAddress refuses an address that no internal load balancer of the tier can have: an address outside of

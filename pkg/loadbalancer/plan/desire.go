@@ -214,12 +214,12 @@ func AllForwarded(f Facts) *Notice {
 		return nil
 	}
 	return &Notice{Reason: ReasonAllForwarded, Message: fmt.Sprintf(
-		"forwarding %s to one node each, too: %s", strings.Join(ports, ", "), f.Network.eitherOr())}
+		"also forwarding %s, to one node each: %s", strings.Join(ports, ", "), f.Network.eitherOr())}
 }
 
 // eitherOr returns the explanation that a network without conserve mode allows only one of the two.
 func (n *Network) eitherOr() string {
-	return fmt.Sprintf("network %q is of an offering without conserve mode, so that an address has either load "+
+	return fmt.Sprintf("network %q is of an offering without conserve mode, so an address has either load "+
 		"balancer rules or port forwardings",
 		cmp.Or(n.Name, n.ID))
 }

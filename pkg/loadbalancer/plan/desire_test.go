@@ -320,7 +320,7 @@ func TestModesAndRefusals(t *testing.T) {
 		"internal in a tier without": {"", []Port{tcp(80)}, aTier(), internal, "", nil,
 			ReasonUnsupportedNetwork, "InternalLbVm"},
 		"internal with PROXY protocol": {"", []Port{tcp(80)}, inner(), all(internal, proxied), "",
-			nil, ReasonUnsupportedNetwork, "no PROXY"},
+			nil, ReasonUnsupportedNetwork, "do not support the PROXY protocol"},
 		"internal with source ranges": {"", []Port{tcp(80)}, inner(), all(internal, restricted),
 			"", nil, "", ""},
 		"internal with source ranges under a default list": {"", []Port{tcp(80)},

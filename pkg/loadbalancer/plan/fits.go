@@ -64,7 +64,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	// The first rule binds an address of a VPC to a tier, so the tier must be known.
 	unbound := target != nil && target.VPCID != "" && target.NetworkID == "" && target.joining(d)
 	if !known && (target == nil || unbound) {
-		return Refuse(ReasonNoNodes, "no node is eligible, so that the network of the address is not known",
+		return Refuse(ReasonNoNodes, "no node is eligible, so the network of the address is not known",
 			"add a node that may serve; the Service is tried again")
 	}
 
@@ -81,26 +81,27 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	case target.ForeignCluster && (!target.Internal || target.asks(d)):
 		return unusable(" belongs to another cluster (by its tags)", "choose another address")
 	case target.StaticNAT:
-		return unusable(" carries static NAT and so cannot balance load",
+		return unusable(" has static NAT, so it cannot have load balancer rules",
 			"disable its static NAT or choose another address")
 	case known && target.VPCID != d.VPCID && target.VPCID != "":
 		return unusable(" belongs to a VPC that is not the nodes'", "choose an address of the nodes' network")
 	case known && !target.Internal && target.VPCID != d.VPCID:
 		return unusable(" does not belong to the nodes' VPC", "choose an address of the VPC")
 	case target.VPCID != "" && target.SourceNAT:
-		return unusable(" is the source NAT address of the VPC, which a load balancer would take from it for good",
+		return unusable(" is the source NAT address of the VPC, and with a load balancer rule it would permanently "+
+			"stop being that",
 			"choose another address")
 	case known && target.NetworkID != "" && target.NetworkID != d.NetworkID:
 		return unusable(" serves another network than the nodes'", "choose an address of the nodes' network")
 	case target.SourceNAT && network != nil && !network.Conserve:
-		return unusable(" is the source NAT address of a network whose offering is not in conserve mode, and so "+
-			"cannot balance load", "choose another address")
+		return unusable(" is the source NAT address of a network whose offering is not in conserve mode, so it "+
+			"cannot have load balancer rules", "choose another address")
 	}
 
 	rulesOfOthers := len(d.Forwards) > 0 && slices.ContainsFunc(target.Rules, ofOthers)
 	forwardsOfOthers := len(d.Rules) > 0 && slices.ContainsFunc(target.Forwards, ofOthers)
 	if d.OnePurpose && (rulesOfOthers || forwardsOfOthers) {
-		return unusable(" serves others otherwise than it would serve this Service, and "+network.eitherOr(),
+		return unusable(" has rules of others of the kind that excludes this Service's, and "+network.eitherOr(),
 			"choose another address")
 	}
 

@@ -245,7 +245,8 @@ func leftACL(d Desired, n *Network) *Notice {
 	}
 
 	return Warning(ReasonDefaultACL, fmt.Sprintf(
-		"the tier's network ACL list %s is left alone (--manage-network-acls): let in %s to %s in it, or nobody "+
+		"the tier's network ACL list %s is not changed (--manage-network-acls=false): allow %s to %s in it, "+
+			"otherwise nobody "+
 			"reaches the forwarded ports",
 		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(annotation.Canonical(d.Ranges), ","),
 		strings.Join(ports, ", ")))
@@ -280,7 +281,7 @@ func Announce(steps []Step, actual Actual) []Notice {
 			if a := actual.Find(s.AddressID); s.Internal &&
 				!slices.ContainsFunc(a.Rules, func(r Item) bool { return gone[r.ID].Kind == "" }) {
 				text += "; CloudStack destroys the internal load balancer's virtual machine with the last rule, and " +
-					"nobody is served until another one has started"
+					"the Service gets no traffic until another one has started"
 			}
 			out = append(out, Notice{Reason: ReasonRuleReplaced, Message: text})
 
@@ -300,7 +301,7 @@ func Announce(steps []Step, actual Actual) []Notice {
 
 		case s.Access.Protocol != "" && len(s.Replaces) > 0:
 			brief(s.Access.Ports() + " is closed for a moment for " + strings.Join(s.Access.CIDRs, ",") +
-				": its old rule lets in more than it may now, and CloudStack cannot have both")
+				": its old rule allows more sources than the Service now does, and CloudStack cannot have both")
 		}
 	}
 
@@ -352,17 +353,18 @@ func DefaultACL(d Desired, n *Network) *Notice {
 	if n == nil || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
 		return nil
 	}
-	text := "lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let " +
+	text := "denies all traffic and cannot be changed; only routers that do not apply it to public load balancers " +
+		"let " +
 		"clients through; "
 	switch {
 	case d.Internal:
-		text = "lets nobody from other tiers reach the internal load balancer and cannot be changed; "
+		text = "denies other tiers access to the internal load balancer and cannot be changed; "
 	case len(d.Forwards) > 0:
-		text = "lets nobody reach forwarded ports and cannot be changed; "
+		text = "denies access to forwarded ports and cannot be changed; "
 	}
 	return Warning(ReasonDefaultACL,
 		"the tier's network ACL list default_deny "+text+
-			"give the tier a network ACL list of its own, in which the controller can let the Service's sources in")
+			"give the tier a network ACL list of its own, in which the controller can allow the Service's sources")
 }
 
 // ProjectChanged refuses a Service that names another project than the one where it has its address. An empty name

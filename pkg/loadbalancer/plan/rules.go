@@ -137,7 +137,8 @@ const (
 	// CloudStack before 4.22 stores and lists a changed protocol, but sends it to the router only when the algorithm
 	// changes. Replacing the rule would close its port for a moment. Changing the algorithm affects only connections
 	// that are new during that moment.
-	noteProtocol = "the router learns of the new protocol with another algorithm, which is changed back at once"
+	noteProtocol = "the router applies the new protocol only together with another algorithm, which is changed back " +
+		"at once"
 )
 
 // NeedsInPlace reports whether a plan has steps that are only needed because the server cannot change rules in place.
@@ -169,11 +170,11 @@ func (p *planner) changeRule(target *Address, want Rule, have Item) {
 	note := ""
 	switch {
 	case have.PrivatePort != want.PrivatePort:
-		note = "its node port changed, and the ports of a rule cannot"
+		note = "its node port changed, and the ports of a rule cannot be changed"
 	case have.Deleting:
 		note = "an earlier deletion of it did not end"
 	case target.Internal && have.Algorithm != want.Algorithm:
-		note = "its algorithm changed, and that of an internal load balancer cannot"
+		note = "its algorithm changed, and that of an internal load balancer cannot be changed"
 	case cidrsDiffer && !inPlace:
 		note = noteRanges
 	}
@@ -277,8 +278,8 @@ func (p *planner) leave(a *Address) {
 		case keep:
 			why = "annotation " + annotation.KeepIP + " is set"
 		case !a.Allocated:
-			why = "the account had it before, or no tag proves that this controller acquired it; csccm adopt hands " +
-				"such addresses over"
+			why = "the account had it before, or no tag proves that this controller acquired it; csccm adopt makes " +
+				"it release such addresses"
 		}
 
 		p.add(waveOldRelease,

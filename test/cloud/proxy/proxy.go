@@ -94,7 +94,8 @@ func New(o Options) (_ *Proxy, err error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: idlePerHost, Proxy: http.ProxyFromEnvironment}
 	if o.CAFile != "" {
 		pool := x509.NewCertPool()
-		must.Be(pool.AppendCertsFromPEM(must.Get(os.ReadFile(o.CAFile))), "CLOUD_CA_FILE %s holds no PEM certificate",
+		must.Be(pool.AppendCertsFromPEM(must.Get(os.ReadFile(o.CAFile))), "CLOUD_CA_FILE %s contains no PEM "+
+			"certificate",
 			o.CAFile)
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}

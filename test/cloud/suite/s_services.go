@@ -109,7 +109,7 @@ func certificate(e *env) string {
 	for _, n := range must.Get(e.world.User.ListNetworks(e.ctx,
 		cloudstack.NetworkQuery{ID: e.networkID, ProjectID: e.projectID})) {
 		can(strings.EqualFold(n.Services["Lb"]["SslTermination"], "true"),
-			"the network's load balancer does not end TLS (capability SslTermination, CloudStack 4.22 or newer)")
+			"the network's load balancer cannot terminate TLS (capability SslTermination, CloudStack 4.22 or newer)")
 	}
 
 	var ids []string
