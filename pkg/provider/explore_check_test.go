@@ -550,6 +550,10 @@ func (e *explorer) afterRequest(a clienttesting.Action, obj runtime.Object) {
 	if !moved {
 		e.breach(addressesStay, "", "Service %s showed %s and now %q", keyOf(s), was.ip, ip)
 	}
+	if isDenied(e.setup.tenancy, s.Namespace, ip) {
+		e.breach(tenantsAreApart, "foreign address", "Service %s shows %s, which its namespace may not use", keyOf(s),
+			ip)
+	}
 }
 
 // finalized checks that no rule of a Service is left when the controller removes its finalizer.
@@ -868,6 +872,11 @@ func (e *explorer) finish() (final []*corev1.Service) {
 	e.pass(150 * time.Minute)
 
 	final = e.list()
+	for _, s := range final {
+		if isReady(s) {
+			e.ready++
+		}
+	}
 	e.settled("at the end")
 	e.quietHour()
 	if len(e.breaches) == 0 {
@@ -1266,8 +1275,7 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 		}
 
 		held[s.Namespace][ip] = true
-		foreign := []string{sourceNAT, foreignIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
-		if slices.Contains(foreign, ip) && e.setup.tenancy == "default" {
+		if isDenied(e.setup.tenancy, s.Namespace, ip) {
 			e.breach(tenantsAreApart, "foreign address", "%s Service %s uses %s, which its namespace may not", when,
 				keyOf(s), ip)
 		}
@@ -1284,8 +1292,9 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 		}
 	}
 
+	mostHeld := map[string]int{"limits": 2, "tenants": 3}[e.setup.tenancy]
 	for namespace, ips := range held {
-		if e.setup.tenancy == "limits" && len(ips) > 2 {
+		if mostHeld > 0 && len(ips) > mostHeld && !isExempt(e.setup.tenancy, namespace) {
 			e.breach(tenantsAreApart, "limit", "%s namespace %s has %d addresses", when, namespace, len(ips))
 		}
 	}
@@ -1297,12 +1306,27 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 		}
 	}
 
-	most, limited := map[string]int{"default": 2, "limits": 1}[e.setup.tenancy]
+	mostKept := map[string]int{"default": 2, "limits": 1, "tenants": 1}[e.setup.tenancy]
 	for namespace, n := range kept {
-		if limited && n > most {
+		if mostKept > 0 && n > mostKept && !isExempt(e.setup.tenancy, namespace) {
 			e.breach(tenantsAreApart, "kept", "%s %d addresses are kept for namespace %s", when, n, namespace)
 		}
 	}
+}
+
+// isExempt reports whether a policy of exploredPolicies trusts a namespace.
+func isExempt(tenancy, namespace string) bool { return tenancy == "tenants" && namespace == "blog" }
+
+// isDenied reports whether a policy of exploredPolicies denies a namespace an address that the cluster did not acquire.
+func isDenied(tenancy, namespace, ip string) bool {
+	foreign := []string{foreignIP, idleIP, secondIdleIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
+	switch tenancy {
+	case "default":
+		return ip == sourceNAT || slices.Contains(foreign, ip)
+	case "tenants":
+		return ip == sourceNAT && namespace == "default" || slices.Contains(foreign, ip) && namespace == "shop"
+	}
+	return false
 }
 
 // admits reports whether a Service may use the address of another one.

@@ -76,6 +76,7 @@ type explorer struct {
 	faults   []func()
 	byHand   map[string]string // IDs of what operators have created, by name
 	shownBy  map[string]string // the last address of each Service, by key
+	ready    int               // Services that are ready at the end
 	calls    atomic.Int64
 	deleting atomic.Bool // the history deletes a Node
 }
@@ -86,6 +87,7 @@ type life struct {
 	number   int
 	provider *Provider
 	down     time.Duration // pause before the next process starts after this one was killed
+	ahead    atomic.Int64  // how far its clock is ahead, in nanoseconds
 	stop     func()
 }
 
@@ -123,7 +125,11 @@ var exploredPolicies = map[string]string{
 	"default": `{"trustedNamespaces":["kube-system"],"sourceNATAddress":{"deny":true},"foreignAddress":{"deny":true},` +
 		`"limits":{"maxPortsPerService":100,"keepIP":{"maxPerNamespace":2}}}`,
 	"limits": `{"limits":{"maxAddressesPerNamespace":2,"maxPortsPerService":6,"keepIP":{"maxPerNamespace":1}}}`,
-	"roomy":  `{"annotations":{"network":{"allow":["*"]}}}`,
+	"tenants": `{"trustedNamespaces":["blog"],"annotations":{"network":{"allow":["default"]},` +
+		`"project":{"allow":["default","shop"]}},"sourceNATAddress":{"allow":["shop"]},` +
+		`"foreignAddress":{"allow":["default"]},"addressReservation":"5m",` +
+		`"limits":{"maxAddressesPerNamespace":3,"maxPortsPerNamespace":12,"keepIP":{"maxPerNamespace":1}}}`,
+	"roomy": `{"annotations":{"network":{"allow":["*"]}}}`,
 }
 
 // newExplorer creates the world of a history. A roomy world has addresses for all Services, and no limits.
@@ -260,7 +266,8 @@ func (e *explorer) run(kube *fake.Clientset, config map[string]string, file stri
 	around := func(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
 		return e.around(l, kube == e.kube, form, send)
 	}
-	text, own := e.cloudConfig(config), ownClock{ahead: e.ahead, apart: e.apart}
+	l.ahead.Store(int64(e.ahead))
+	text, own := e.cloudConfig(config), ownClock{ahead: &l.ahead, apart: e.apart}
 	l.provider = e.setup.provider(e.t, text, func(o *Options) {
 		o.RegisterMetrics = prometheus.NewRegistry().MustRegister
 		o.ProbeKubelet = func(context.Context, string) bool { return true }
@@ -282,12 +289,12 @@ func (e *explorer) run(kube *fake.Clientset, config map[string]string, file stri
 // ownClock is the clock of a process, which may be ahead or behind. No two of its timers fire at the same instant.
 type ownClock struct {
 	clock.RealClock
-	ahead time.Duration
+	ahead *atomic.Int64
 	apart func(time.Duration) time.Duration
 }
 
 // Now implements clock.PassiveClock.
-func (c ownClock) Now() time.Time { return c.RealClock.Now().Add(c.ahead) }
+func (c ownClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.ahead.Load())) }
 
 // Since implements clock.PassiveClock.
 func (c ownClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
@@ -441,7 +448,7 @@ var errSenseless = errors.New("it makes no sense now")
 //	fail-writes conflict|error|lost N  of the API server
 //	hold RESOURCE, resume              changes of a resource arrive late
 //	rotate-keys D                      new keys; the cloud-config is changed after a while
-//	clock D                            the next processes run on a machine whose clock is ahead
+//	clock D, clock-jumps D             the clock of the next processes, or also of this one, is ahead
 func (e *explorer) Do(s *script.Step) error {
 	switch s.Verb {
 	case "service", "edit", "deletes", "vanish":
@@ -459,8 +466,10 @@ func (e *explorer) Do(s *script.Step) error {
 	case "wait":
 		d, err := time.ParseDuration(s.Word(0))
 		e.pass(d)
-		if d >= time.Hour && e.calm() {
+		if calm := e.calm(); calm && d >= time.Hour {
 			e.settled("in between")
+		} else if calm && d >= 6*time.Minute {
+			e.tenantsUseTheirs("in between", e.list(), e.read())
 		}
 		return err
 
@@ -506,7 +515,7 @@ func (e *explorer) ofProcess(s *script.Step) error {
 		return e.rotateKeys(duration)
 	case "clock":
 		e.ahead = duration
-	case "fail-over", "kill", "fail-writes", "hold", "resume":
+	case "fail-over", "kill", "fail-writes", "hold", "resume", "clock-jumps":
 		if l == nil || l.Dead() {
 			return errSenseless
 		}
@@ -529,6 +538,9 @@ func (e *explorer) ofProcess(s *script.Step) error {
 		l.Hold(s.Word(0))
 	case "resume":
 		l.Resume()
+	case "clock-jumps":
+		e.ahead = duration
+		l.ahead.Store(int64(duration))
 	}
 	return nil
 }
@@ -821,7 +833,8 @@ func (e *explorer) assignNodePorts(s *corev1.Service, again []string) {
 	}
 
 	free := int32(30000)
-	for _, p := range s.Spec.Ports {
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
 		renewed := slices.Contains(again, "") || slices.Contains(again, fmt.Sprint(p.Port))
 		switch {
 		case s.Spec.Type == corev1.ServiceTypeClusterIP:

@@ -101,7 +101,7 @@ func (e *explorer) membersOf(s *corev1.Service) (out []string) {
 	with, local := e.nodesWithEndpoints(s), s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		excluded := n.Labels[excludeLabel] == "true" || tainted(n, "ToBeDeletedByClusterAutoscaler")
+		excluded := n.Labels[corev1.LabelNodeExcludeBalancers] == "true" || tainted(n, "ToBeDeletedByClusterAutoscaler")
 		if excluded || !selector.Matches(labels.Set(n.Labels)) || local && !with[n.Name] {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"math/rand"
 	randv2 "math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -56,18 +57,29 @@ func TestExplore(t *testing.T) {
 	from, to := seeds(t, "1-20")
 	minutes, _ := strconv.Atoi(os.Getenv("MINUTES"))
 
-	begun, steps, seed := time.Now(), 0, from
+	begun, steps, ready, seed := time.Now(), 0, 0, from
 	for ; seed <= to && (minutes == 0 || time.Since(begun) < time.Duration(minutes)*time.Minute); seed++ {
 		h := generate(seed)
 		_, all := h.parts()
 		steps += len(all)
 		fmt.Printf("seed %d\n", seed) // if a goroutine leaks, the process ends
-		if out := play(t, h, false); len(out.breaches) > 0 {
+		out := play(t, h, false)
+		ready += out.ready
+		switch {
+		case len(out.breaches) == 0:
+		case !play(t, h, false).breaks(out.breaches[0].kind):
+			// The runtime has interrupted a goroutine on a busy machine. It must not be forgotten, and is no proof.
+			t.Logf("seed %d broke a promise once, and not when it was played again: %s", seed, out.breaches[0])
+		default:
 			t.Errorf("seed %d breaks promises. To play it again: make explore SEEDS=%d", seed, seed)
 			explain(t, h, out)
 		}
 	}
-	t.Logf("%d seeds, %d steps, %s", seed-from, steps, time.Since(begun).Round(time.Second))
+	t.Logf("%d seeds, %d steps, %d Services ready at the end, %s", seed-from, steps, ready,
+		time.Since(begun).Round(time.Second))
+	if seed-from >= 20 {
+		assert.Greater(t, ready, int(seed-from)/2, "histories in which nothing is served prove nothing")
+	}
 }
 
 // seeds returns the first and the last seed of SEEDS.
@@ -163,6 +175,27 @@ func TestReplaysAreExact(t *testing.T) {
 	}
 }
 
+// TestPlantedFaultsAreInTheSources checks that .ci/planted can still plant each fault.
+func TestPlantedFaultsAreInTheSources(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/planted.txt")
+	require.NoError(t, err)
+	for _, fault := range strings.Split(string(text), "\n== ")[1:] {
+		lines := strings.Split(fault, "\n")
+		files, err := filepath.Glob("../../" + lines[1] + "/*.go")
+		require.NoError(t, err)
+		count := 0
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			if !strings.HasSuffix(file, "_test.go") {
+				count += strings.Count(string(source), lines[2][1:])
+			}
+		}
+		assert.Equal(t, 1, count, "%s: how often this is in the sources of %s: %s", lines[0], lines[1], lines[2][1:])
+	}
+}
+
 // historyOf returns the history of a scenario.
 func historyOf(s *script.Scenario) (h history) {
 	for _, step := range s.Steps {
@@ -186,6 +219,7 @@ func stepsOf(t *testing.T, lines []string) []script.Step {
 type played struct {
 	breaches []breach
 	lines    []string
+	ready    int // Services at the end
 }
 
 func (p played) breaks(kind string) bool {
@@ -206,7 +240,7 @@ func play(t *testing.T, h history, trace bool) (out played) {
 			e := newExplorer(t, h, false)
 			e.trace, e.log = trace, log
 
-			defer func() { out = played{e.breaches, e.lines} }()
+			defer func() { out = played{e.breaches, e.lines, e.ready} }()
 			// Seed only now: parsing a world, which a process does once, also uses random numbers.
 			rand.Seed(1) //nolint:staticcheck // apimachinery's jitter has no other source
 			uuid.SetRand(randv2.NewChaCha8([32]byte{}))
