@@ -52,7 +52,7 @@ func Of(ctx context.Context, c *cluster.Cluster, release, file string) (*Cloud, 
 	if err != nil {
 		return nil, err
 	}
-	return (&Cloud{Config: (&Layers{File: text}).Merge(), From: file, Close: func() {}}).Open()
+	return (&Cloud{Config: (&Layers{File: text}).Over(nil), From: file, Close: func() {}}).Open()
 }
 
 // OfSecret returns CloudStack with the credentials of the release's Secret.

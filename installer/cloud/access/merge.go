@@ -21,20 +21,19 @@ type Settings map[string]string
 // Format hides the values, for every verb: some are secret.
 func (Settings) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(settings)") }
 
-// Layers are the sources of a cloud-config, in ascending order of precedence.
+// Layers are what the operator gives for a cloud-config, in ascending order of precedence.
 type Layers struct {
-	Found   *cloudstack.Config // the existing one; nil if there is none
-	File    []byte             // a cloud-config that parse accepts; may be empty
-	Answers Settings           // from prompts and the environment
+	File    []byte   // a cloud-config that parse accepts; may be empty
+	Answers Settings // from prompts, key files and the environment
 	Flags   Settings
 }
 
-// Merge returns the cloud-config of all layers: flags override answers, answers the file, and the file the existing
-// one. The values must already be valid.
-func (l *Layers) Merge() *cloudstack.Config {
+// Over returns a cloud-config in which the layers override an existing one: flags override answers, answers the file,
+// and the file the existing one. If found is nil, the layers override the defaults. The values must already be valid.
+func (l *Layers) Over(found *cloudstack.Config) *cloudstack.Config {
 	out := cloudconfig.Default()
-	if l.Found != nil {
-		out = *l.Found
+	if found != nil {
+		out = *found
 	}
 	if len(l.File) > 0 {
 		_ = out.Read(bytes.NewReader(l.File))
@@ -45,11 +44,6 @@ func (l *Layers) Merge() *cloudstack.Config {
 		}
 	}
 	return &out
-}
-
-// Given is like Merge but ignores the existing cloud-config.
-func (l *Layers) Given() *cloudstack.Config {
-	return (&Layers{File: l.File, Answers: l.Answers, Flags: l.Flags}).Merge()
 }
 
 // Answer records an answer. It copies Answers, which other copies of l may share.

@@ -31,16 +31,6 @@ func (r *run) pending() bool { return r.user != nil && r.user.Changes() }
 
 // findAccess determines which keys the controller will use, and asks for what is missing. It changes nothing.
 func (r *run) findAccess(ctx context.Context) error {
-	if r.secret.Config != nil {
-		var end func()
-		var err error
-		if r.Found, end, err = r.secret.LocalConfig(ctx, r.Cluster.Kube); err != nil {
-			return err
-		}
-
-		r.ends = append(r.ends, end)
-	}
-
 	if err := r.askSource(ctx); err != nil {
 		return err
 	}
@@ -51,6 +41,10 @@ func (r *run) findAccess(ctx context.Context) error {
 			"--account, --create-account, --domain, --controller-user and --role-name are for the user that an "+
 				"administrator makes, and keys exist here",
 		)
+	}
+
+	if err := r.merge(ctx); err != nil {
+		return err
 	}
 
 	if r.Source != SourceSecret {
@@ -79,18 +73,6 @@ func (r *run) findAccess(ctx context.Context) error {
 		}
 	}
 
-	if file := r.Given().CAFile; file != "" {
-		var err error
-		if r.caPEM, err = os.ReadFile(file); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
-			err = fmt.Errorf("%s contains no PEM certificate", file)
-		}
-
-		if err != nil {
-			return report.Usage("name a file with PEM certificates", "--ca-file: %v", err)
-		}
-	}
-
-	r.config = r.Merge()
 	for _, name := range r.config.Ignored {
 		r.Progress.Warn("%s is a key of another provider and has no effect; the Secret will not hold it", name)
 	}
@@ -110,24 +92,64 @@ func (r *run) findAccess(ctx context.Context) error {
 	return nil
 }
 
+// merge sets the controller's cloud-config: what is given over what the Secret holds.
+func (r *run) merge(ctx context.Context) error {
+	given := r.Over(nil)
+	found := &cloudstack.Config{}
+	r.config = given
+	if r.secret.Config != nil {
+		var end func()
+		var err error
+		if found, end, err = r.secret.LocalConfig(ctx, r.Cluster.Kube); err != nil {
+			return err
+		}
+
+		r.config, r.ends = r.Over(found), append(r.ends, end)
+	}
+
+	if r.Source == SourceKeys { // never one given key with the other one of the Secret
+		r.config.APIKey, r.config.SecretKey = given.APIKey, given.SecretKey
+	}
+
+	file := given.CAFile
+	if file != "" && r.FromPredecessor && r.Flags["ca-file"] == "" {
+		r.Progress.Warn("ca-file %s is in the other provider's Pod; give the certificates with --ca-file FILE", file)
+		file, r.config.CAFile = "", found.CAFile
+	}
+
+	if file == "" {
+		return nil
+	}
+
+	var err error
+	if r.caPEM, err = os.ReadFile(file); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
+		err = fmt.Errorf("%s contains no PEM certificate", file)
+	}
+
+	if err != nil {
+		return report.Usage("name a file with PEM certificates", "--ca-file: %v", err)
+	}
+
+	return nil
+}
+
 // withoutProject returns the configuration with keys but without the project, for users who may not see the project.
 func (r *run) withoutProject(keys credentials.Keys) *cloudstack.Config {
-	cfg := r.Merge()
+	cfg := *r.config
 	cfg.APIKey, cfg.SecretKey, cfg.ProjectID = keys.APIKey, keys.SecretKey, ""
-	return cfg
+	return &cfg
 }
 
 // planUser logs in as the administrator, and plans the role, account, user and keys of the controller.
 func (r *run) planUser(ctx context.Context) (err error) {
-	wanted := r.Merge()
 	r.Domain, r.Account = ownerIn(r.Account, r.Domain)
-	if r.Account == "" && wanted.ProjectID == "" {
-		if account, domain := r.made.Owner(wanted.APIURL); r.Domain == "" {
+	if r.Account == "" && r.config.ProjectID == "" {
+		if account, domain := r.made.Owner(r.config.APIURL); r.Domain == "" {
 			r.Account, r.Domain = account, domain
 		}
 	}
 
-	missing := r.Account == "" && wanted.ProjectID == ""
+	missing := r.Account == "" && r.config.ProjectID == ""
 	if missing && !r.Interactive { // askOwner then returns an error, before the login
 		return r.askOwner(ctx, "")
 	}
@@ -140,8 +162,8 @@ func (r *run) planUser(ctx context.Context) (err error) {
 	r.ends = append(r.ends, end)
 
 	// Check the zone before anything is made. Whether the controller's user sees the zone is tested later.
-	if wanted.Zone != "" {
-		err = credentials.CheckZone(ctx, r.admin, wanted.Zone)
+	if r.config.Zone != "" {
+		err = credentials.CheckZone(ctx, r.admin, r.config.Zone)
 	} else {
 		err = r.askZone(ctx, r.admin)
 	}
@@ -162,8 +184,7 @@ func (r *run) planUser(ctx context.Context) (err error) {
 	}
 
 	r.Progress.Done("user %q in account %q of domain %s", r.user.User, r.user.Account, r.user.Domain.Path)
-	r.config = r.withoutProject(credentials.Keys{})
-	r.config.ProjectID = r.user.Project.ID
+	r.config.APIKey, r.config.SecretKey, r.config.ProjectID = "", "", r.user.Project.ID
 	return nil
 }
 
@@ -173,7 +194,7 @@ func (r *run) judgeOwner(ctx context.Context) (err error) {
 		Domain:        r.Domain,
 		Account:       r.Account,
 		CreateAccount: r.CreateAccount,
-		Project:       r.Merge().ProjectID,
+		Project:       r.config.ProjectID,
 		User:          r.User,
 		Role:          r.Role,
 		Commands:      r.roleCommands(),
@@ -240,7 +261,7 @@ func (r *run) matchNodes(ctx context.Context) error {
 		return err
 	}
 
-	zone := r.Merge().Zone
+	zone := r.config.Zone
 	lost := check.Lost(r.nodes, inZone(vms, zone))
 	if len(lost) == 0 {
 		return nil

@@ -96,7 +96,7 @@ func TestInstallNamesIgnoredKeys(t *testing.T) {
 }
 
 // Merged is a cloud-config file with the settings of an install and more lines.
-func (e *env) Merged(o Config, more string) []byte { return append(o.Merge().Render(), more...) }
+func (e *env) Merged(o Config, more string) []byte { return append(o.Over(nil).Render(), more...) }
 
 // The Secret is the one that the chart's value existingSecret names.
 func TestInstallUsesTheSecretOfTheChart(t *testing.T) {

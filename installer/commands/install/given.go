@@ -243,8 +243,7 @@ func ask(ctx context.Context, e *engine.Env, to *string, q prompt.Question) (err
 
 // askURL asks for the URL of the API if it is not given, and checks it.
 func (c *Config) askURL(ctx context.Context, e *engine.Env, validate func(string) error) error {
-	url := c.Merge().APIURL
-	given := url
+	url := c.config.APIURL
 	if err := ask(ctx, e, &url, prompt.Question{
 		Message: "URL of the CloudStack API", Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
 		Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: validate,
@@ -256,11 +255,17 @@ func (c *Config) askURL(ctx context.Context, e *engine.Env, validate func(string
 		return report.Usage("give the URL of the API", "--%v", err)
 	}
 
-	if given == "" {
-		c.Answer("api-url", url)
+	if c.config.APIURL == "" {
+		c.complete("api-url", url)
 	}
 
 	return nil
+}
+
+// complete sets a missing setting of the cloud-config to the answer to a question.
+func (c *Config) complete(name, value string) {
+	c.Answer(name, value) // for FlagLine
+	_ = c.config.Set(name, value)
 }
 
 // Reach connects to CloudStack with the credentials that Read has read: a cloud-config, a login or keys. Without them
@@ -269,15 +274,16 @@ func (c *Config) Reach(
 	ctx context.Context, e *engine.Env, secret func(context.Context) (*access.Cloud, error),
 ) (*access.Cloud, error) {
 	admin := c.byAdmin()
-	switch given := c.Given(); {
+	c.config = c.Over(nil)
+	switch {
 	case admin: // connects below
-	case given.APIKey+given.SecretKey == "":
+	case c.config.APIKey+c.config.SecretKey == "":
 		found, err := secret(ctx)
 		if err == nil {
-			found.Config.ProjectID = cmp.Or(given.ProjectID, found.Config.ProjectID)
+			found.Config.ProjectID = cmp.Or(c.config.ProjectID, found.Config.ProjectID)
 		}
 		return found, err
-	case given.APIKey == "" || given.SecretKey == "":
+	case c.config.APIKey == "" || c.config.SecretKey == "":
 		return nil, report.Usage(
 			"give both: "+keyFlags+", or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY",
 			"only one of the two keys is given",
@@ -288,7 +294,7 @@ func (c *Config) Reach(
 		return nil, err
 	}
 
-	out := &access.Cloud{Config: c.Merge(), From: cmp.Or(c.CloudConfig, "the keys that were given"), Close: func() {}}
+	out := &access.Cloud{Config: c.config, From: cmp.Or(c.CloudConfig, "the keys that were given"), Close: func() {}}
 	if !admin {
 		return out.Open()
 	}
@@ -314,7 +320,7 @@ const (
 
 // askSource decides where the controller's keys come from.
 func (r *run) askSource(ctx context.Context) error {
-	switch given := r.Given(); {
+	switch given := r.Over(nil); {
 	case r.Source != "":
 		return nil
 	case r.FromPredecessor: // read below
@@ -369,22 +375,13 @@ func (r *run) askSource(ctx context.Context) error {
 	r.Progress.Info("credentials of the other provider: %s", from)
 	r.Source, r.FromPredecessor = SourceKeys, true
 	r.File = text
-	if file := r.Given().CAFile; file != "" && r.Flags["ca-file"] == "" {
-		r.Progress.Warn("ca-file %s is in the other provider's Pod; give the certificates with --ca-file FILE", file)
-
-		found := ""
-		if r.Found != nil {
-			found = r.Found.CAFile
-		}
-		r.Answer("ca-file", found)
-	}
-
 	return nil
 }
 
 // askKeys asks for the controller's keys until CloudStack accepts them.
 func (r *run) askKeys(ctx context.Context) error {
-	for k, given := r.Given(), r.Given(); ; k.APIKey, k.SecretKey = given.APIKey, given.SecretKey {
+	k, given := r.config, *r.config
+	for ; ; k.APIKey, k.SecretKey = given.APIKey, given.SecretKey {
 		for _, q := range []struct {
 			to         *string
 			name, flag string
@@ -410,15 +407,13 @@ func (r *run) askKeys(ctx context.Context) error {
 			*q.to = credentials.TrimKey(*q.to)
 		}
 
-		r.Answer("api-key", k.APIKey)
-		r.Answer("secret-key", k.SecretKey)
 		if !r.Interactive || given.APIKey != "" && given.SecretKey != "" {
 			return nil
 		}
 
-		api, err := cloudapi.NewClient(r.Merge())
+		api, err := cloudapi.NewClient(k)
 		if err == nil {
-			err = credentials.CheckKeys(ctx, r.Merge().APIURL, api)
+			err = credentials.CheckKeys(ctx, k.APIURL, api)
 		}
 
 		switch {
@@ -448,11 +443,11 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 			}
 
 			// Undo what an earlier answer has set.
-			r.Answer("project-id", project)
+			r.complete("project-id", project)
 			r.Domain, r.Account = domain, ""
 
 			if name, ok := strings.CutPrefix(answer, "project/"); ok {
-				r.Answer("project-id", name)
+				r.complete("project-id", name)
 			} else {
 				r.Domain, r.Account = ownerIn(answer, domain)
 			}
@@ -484,7 +479,7 @@ func (r *run) ownerOfNodes(ctx context.Context) string {
 		return ""
 	}
 	for _, p := range credentials.AdminPlaces(ctx, r.admin) {
-		if len(check.Lost(r.nodes, inZone(p.VMs, r.Merge().Zone))) > 0 {
+		if len(check.Lost(r.nodes, inZone(p.VMs, r.config.Zone))) > 0 {
 			continue
 		}
 
@@ -500,7 +495,7 @@ func (r *run) ownerOfNodes(ctx context.Context) string {
 
 // askZone asks for the zone if there are several.
 func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
-	if r.Merge().Zone != "" || !r.Interactive {
+	if r.config.Zone != "" || !r.Interactive {
 		return nil
 	}
 
@@ -524,7 +519,7 @@ func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
 		Flag:    "--zone NAME",
 		Help:    "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
 	})
-	r.Answer("zone", zone)
+	r.complete("zone", zone)
 	return err
 }
 

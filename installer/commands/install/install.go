@@ -32,8 +32,12 @@ import (
 // Config is what the operator wants, from flags and answers. Missing values are asked for at a terminal, follow from
 // the cluster, or have a default.
 type Config struct {
-	access.Layers        // settings of the controller's cloud-config; Found is read from the cluster
+	access.Layers        // what is given of the controller's cloud-config
 	Source        Source // where the controller's keys come from
+
+	// config is the controller's cloud-config as this machine uses it: what is given over what was found, merged once.
+	// Questions complete it.
+	config *cloudstack.Config
 
 	// For SourceAdmin: an administrator's login or keys, and the user to make.
 	AdminUser, AdminPassword, AdminDomain string
@@ -90,7 +94,6 @@ type run struct {
 	decided     *decided
 
 	// The controller's access to CloudStack, and that of the administrator who makes the controller's user.
-	config *cloudstack.Config     // the controller's, adapted to this machine; without keys until they are made
 	api    *cloudapi.Client       // with the controller's keys; nil until they are verified
 	caPEM  []byte                 // CA certificates of --ca-file
 	admin  *cloudapi.Client       // with the administrator's session or keys

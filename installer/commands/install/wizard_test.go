@@ -17,7 +17,7 @@ func TestWizardAsksForKeysAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	keys := e.keys(t)
-	k := keys.Given()
+	k := keys.Over(nil)
 	e.Answers("2", e.cloud.URL, "api canary", "api-canary", "secret-canary", " "+k.APIKey, k.SecretKey+"\t", "yes")
 	e.install(t, Config{})
 	require.Contains(t, e.Stderr.String(), "API key has blanks or control characters in it")
