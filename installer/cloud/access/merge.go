@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 
@@ -48,12 +49,9 @@ func (l *Layers) Over(found *cloudstack.Config) *cloudstack.Config {
 
 // Answer records an answer. It copies Answers, which other copies of l may share.
 func (l *Layers) Answer(name, value string) {
-	answers := Settings{name: value}
-	for other := range l.Answers {
-		if other != name {
-			answers[other] = l.Answers[other]
-		}
-	}
+	answers := Settings{}
+	maps.Copy(answers, l.Answers)
+	answers[name] = value
 	l.Answers = answers
 }
 

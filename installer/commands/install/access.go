@@ -93,13 +93,12 @@ func (r *run) findAccess(ctx context.Context) error {
 }
 
 // merge sets the controller's cloud-config: what is given over what the Secret holds.
-func (r *run) merge(ctx context.Context) error {
+func (r *run) merge(ctx context.Context) (err error) {
 	given := r.Over(nil)
 	found := &cloudstack.Config{}
 	r.config = given
 	if r.secret.Config != nil {
 		var end func()
-		var err error
 		if found, end, err = r.secret.LocalConfig(ctx, r.Cluster.Kube); err != nil {
 			return err
 		}
@@ -112,25 +111,24 @@ func (r *run) merge(ctx context.Context) error {
 	}
 
 	file := given.CAFile
-	if file != "" && r.FromPredecessor && r.Flags["ca-file"] == "" {
+	switch {
+	case file == "":
+		return nil
+	case r.FromPredecessor && r.Flags["ca-file"] == "":
 		r.Progress.Warn("ca-file %s is in the other provider's Pod; give the certificates with --ca-file FILE", file)
-		file, r.config.CAFile = "", found.CAFile
-	}
-
-	if file == "" {
+		r.config.CAFile = found.CAFile
 		return nil
 	}
 
-	var err error
 	if r.caPEM, err = os.ReadFile(file); err == nil && !x509.NewCertPool().AppendCertsFromPEM(r.caPEM) {
 		err = fmt.Errorf("%s contains no PEM certificate", file)
 	}
 
 	if err != nil {
-		return report.Usage("name a file with PEM certificates", "--ca-file: %v", err)
+		err = report.Usage("name a file with PEM certificates", "--ca-file: %v", err)
 	}
 
-	return nil
+	return err
 }
 
 // withoutProject returns the configuration with keys but without the project, for users who may not see the project.

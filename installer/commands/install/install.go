@@ -94,11 +94,11 @@ type run struct {
 	decided     *decided
 
 	// The controller's access to CloudStack, and that of the administrator who makes the controller's user.
-	api    *cloudapi.Client       // with the controller's keys; nil until they are verified
-	caPEM  []byte                 // CA certificates of --ca-file
-	admin  *cloudapi.Client       // with the administrator's session or keys
-	user   *credentials.Provision // plan of the controller's user; nil if keys are given
-	ends   []func()               // close sessions
+	api   *cloudapi.Client       // with the controller's keys; nil until they are verified
+	caPEM []byte                 // CA certificates of --ca-file
+	admin *cloudapi.Client       // with the administrator's session or keys
+	user  *credentials.Provision // plan of the controller's user; nil if keys are given
+	ends  []func()               // close sessions
 
 	// Planned before the cluster is changed. newSecret and taints are nil without the controller's credentials.
 	newSecret *access.SecretPlan

@@ -41,13 +41,8 @@ func (r *run) detect(ctx context.Context) error {
 		r.was, r.kept = &history[0], helm.Values(history)
 	}
 
-	kube, namespace, distribution := r.Cluster.Kube, r.Cluster.Namespace, cluster.Unknown
-	r.nodes = cluster.Nodes(ctx, &err, kube)
-	if err == nil {
-		distribution, _, err = r.Cluster.Distribution(ctx, r.nodes)
-	}
-
-	if err == nil {
+	kube, namespace := r.Cluster.Kube, r.Cluster.Namespace
+	if r.decided, err = decideFor(ctx, r.Cluster, r.chartValues()); err == nil {
 		r.secret, err = access.SecretOfValues(ctx, r.Cluster, r.chartValues())
 	}
 
@@ -63,15 +58,15 @@ func (r *run) detect(ctx context.Context) error {
 		return err
 	}
 
-	r.decided = decide(r.nodes, distribution, r.chartValues())
+	r.nodes = r.decided.nodes
 	r.Values = helm.MergeValues(r.decided.values, r.Values)
 	for _, p := range r.controllers.Predecessors {
 		r.Progress.Info("found %s, another provider for CloudStack (%s, image %s)", &p, p.Family, p.Image)
 	}
 
 	on := ""
-	if distribution != cluster.Unknown {
-		on = string(distribution) + ", "
+	if r.decided.distribution != cluster.Unknown {
+		on = string(r.decided.distribution) + ", "
 	}
 
 	r.Progress.Done("Kubernetes %s, %s%s", r.Cluster.Version, on, report.Count(len(r.nodes), "node"))
@@ -80,8 +75,10 @@ func (r *run) detect(ctx context.Context) error {
 
 // decided are the chart values that follow from the cluster.
 type decided struct {
-	values    map[string]any
-	placement string // where the controller's Pods run, for messages
+	nodes        []corev1.Node
+	distribution cluster.Distribution
+	values       map[string]any
+	placement    string // where the controller's Pods run, for messages
 }
 
 // names returns the names of the values, sorted.
@@ -90,7 +87,7 @@ func (d *decided) names() []string { return slices.Sorted(maps.Keys(d.values)) }
 // decide chooses the chart values that are not given: whether the controller adopts nodes without the taint, where its
 // Pods run, and how many. Pods run only on control plane nodes, because the kubelet of a Pod's node may read the keys.
 func decide(nodes []corev1.Node, distribution cluster.Distribution, given map[string]any) *decided {
-	d := &decided{values: map[string]any{}}
+	d := &decided{nodes: nodes, distribution: distribution, values: map[string]any{}}
 	set := func(name string, value any) {
 		if _, set := given[name]; !set {
 			d.values[name] = value
