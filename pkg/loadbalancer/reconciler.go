@@ -35,6 +35,8 @@ type Result struct {
 	Plan []plan.Step
 	// Unserved says why clients may not reach the Service although the sync succeeded; nil if there is no reason.
 	Unserved *plan.Notice
+	// Untagged means that the Service lacks tags because the role may not set them, as far as that is known.
+	Untagged bool
 	// Done is the number of steps that took effect, even if a later one failed.
 	Done int
 	// Freed means that an address or ports became available to other Services.
@@ -234,7 +236,15 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	}
 
 	t.mem.whole = false
-	t.noteTags()
+	// A single failure to tag may be transient.
+	if t.mem.untagged++; t.work.TagErr == nil {
+		t.mem.untagged = 0
+	} else if t.mem.untagged > 1 {
+		t.Notify(*plan.Warning(plan.ReasonTaggingFailed, fmt.Sprintf(
+			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round "+
+				"tries again", t.work.TagErr)))
+	}
+
 	r.metrics.hold(t.mem, len(t.Actual.Addresses))
 	result.Unserved = cmp.Or(plan.NoneEligible(t.Facts, t.Desired), plan.DefaultACL(t.Desired, t.Network))
 	if conflict, _ := plan.SharedACL(t.Desired, t.Actual.ACLs...); conflict != nil {
@@ -246,6 +256,11 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	}
 
 	if r.applies() {
+		if t.Lacks(cmdCreateTags) { // all other steps are done
+			steps, _ := plan.Plan(t.Desired, *t.Actual, plan.Limits{})
+			result.Untagged = len(steps) > 0
+		}
+
 		t.noteNoLongerAsked(result.IP)
 		d := t.Desired
 		t.mem.done, t.mem.tried = &d, plan.Changed{}
@@ -304,19 +319,6 @@ func (t *task) noteNoLongerAsked(ip string) {
 		t.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: fmt.Sprintf(
 			"%s and spec.loadBalancerIP no longer name an address: the Service keeps %s; to change it name another "+
 				"one, or delete and recreate the Service", annotation.Address, ip)})
-	}
-}
-
-// noteTags warns about tags that two syncs in a row could not set: a single failure may be transient.
-func (t *task) noteTags() {
-	if t.work.TagErr == nil {
-		t.mem.untagged = 0
-		return
-	}
-	if t.mem.untagged++; t.mem.untagged > 1 {
-		t.Notify(*plan.Warning(plan.ReasonTaggingFailed, fmt.Sprintf(
-			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round "+
-				"tries again", t.work.TagErr)))
 	}
 }
 

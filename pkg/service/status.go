@@ -30,6 +30,10 @@ const ConditionReady = "csccm.io/LoadBalancerReady"
 // ConditionAddress is the condition that has the address in its message, for a Service whose status shows a hostname.
 const ConditionAddress = "csccm.io/LoadBalancerAddress"
 
+// ConditionUntagged is the condition of a Service that lacks tags in CloudStack because the role refused them. The
+// controller tries again in each drift round.
+const ConditionUntagged = "csccm.io/LoadBalancerUntagged"
+
 // maxConditionMessage is the API server's limit for a condition's message.
 const maxConditionMessage = 32768
 
@@ -80,9 +84,13 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 		status["loadBalancer"] = map[string]any{"ingress": nil}
 	}
 	if Ready(w.latest).Type != "" {
-		gone := func(kind string) map[string]string { return map[string]string{"$patch": "delete", "type": kind} }
-		status["conditions"] = []map[string]string{
-			gone(ConditionReady), gone(corev1.LoadBalancerPortsError), gone(ConditionAddress), gone(ConditionClass)}
+		var gone []map[string]string
+		for _, kind := range []string{
+			ConditionReady, corev1.LoadBalancerPortsError, ConditionAddress, ConditionClass, ConditionUntagged,
+		} {
+			gone = append(gone, map[string]string{"$patch": "delete", "type": kind})
+		}
+		status["conditions"] = gone
 	}
 
 	var err error
@@ -170,7 +178,8 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 
 	refusal := plan.RefusalOf(err)
 	class := ClassOf(w.svc)
-	all := append(conditions(cmp.Or(w.unserved, w.Unserved), err), naming(ConditionClass, class, class != ""))
+	all := append(conditions(cmp.Or(w.unserved, w.Unserved), err), naming(ConditionClass, class, class != ""),
+		naming(ConditionUntagged, "the role may not tag (createTags)", w.Untagged))
 	if err == nil && w.IP != "" {
 		all = append(all, naming(ConditionAddress, w.IP, w.spec.Hostname != ""))
 	}
@@ -182,7 +191,7 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 				conditionOf(svc, cond.Type).Type == "" {
 				continue // a false condition is added only if the Service had it before
 			}
-			cond.LastTransitionTime = metav1.Time{Time: c.Clock.Now()}
+			cond.LastTransitionTime = metav1.NewTime(c.Clock.Now())
 			apimeta.SetStatusCondition(&svc.Status.Conditions, cond)
 		}
 

@@ -105,11 +105,13 @@ func (v *version) served() bool { return !v.records.Empty() || len(v.statusIPs) 
 // servedByOthers reports whether the Service now has a class of another controller, and its status shows an address
 // that this other controller has set.
 func (v *version) servedByOthers() bool {
-	other := func(in corev1.LoadBalancerIngress) bool {
-		ours := in.IP != "" && v.names(in.IP) || in.IP == "" && in.Hostname == v.spec.Hostname
-		return !ours
-	}
-	return v.foreign && !kept(v.svc) && slices.ContainsFunc(v.svc.Status.LoadBalancer.Ingress, other)
+	return v.foreign && !kept(v.svc) &&
+		slices.ContainsFunc(v.svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
+			if in.IP != "" {
+				return !v.names(in.IP)
+			}
+			return in.Hostname != v.spec.Hostname
+		})
 }
 
 // older reports whether a version of a Service is older than another one; false if they cannot be compared.

@@ -172,14 +172,16 @@ func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
 	case err == nil, alreadyTagged(err):
 		w.effect(s, plan.Outcome{})
 
-	case refused && news:
-		w.Notify(plan.Notice{
-			Warning: true,
-			Reason:  plan.ReasonTaggingForbidden,
-			Message: "the role may not tag (createTags); only names and the Services' annotations prove what is " +
-				"ours. Each drift round tries again",
-		})
 	case refused:
+		if news {
+			w.Notify(plan.Notice{
+				Warning: true,
+				Reason:  plan.ReasonTaggingForbidden,
+				Message: "the role may not tag (createTags); only names and the Services' annotations prove what is " +
+					"ours. Each drift round tries again",
+			})
+		}
+
 	case ctx.Err() != nil:
 		return err
 	case w.TagErr == nil:

@@ -146,11 +146,6 @@ func (r *reading) warn(reason plan.Reason, message string) {
 	r.Notify(plan.Notice{Warning: true, Reason: reason, Message: message})
 }
 
-// isNode reports whether a VM is one of the Service's nodes.
-func (r *reading) isNode(vm string) bool {
-	return slices.ContainsFunc(r.Nodes(), func(m plan.Member) bool { return m.VMID == vm })
-}
-
 // Observe reads the state that concerns a Service; begun is when the oldest of the reads was started.
 //
 // Each address costs three reads: the address, its rules, and its firewall or network ACL list. With Whole, its port

@@ -100,13 +100,8 @@ func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led
 // corroborates reports whether more than the name shows that a rule is the Service's: the address is the Service's, or
 // the name contains the UID and the rule has the Service's node port or our description.
 func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address, byUID bool) bool {
-	if a.Recorded || a.InStatus || a.Owner == plan.Owned {
-		return true
-	}
-	if !byUID {
-		return false
-	}
-	return in.Description == r.Service.Key() || r.Service.HasPort("", in.PublicPort, in.PrivatePort)
+	described := in.Description == r.Service.Key() || r.Service.HasPort("", in.PublicPort, in.PrivatePort)
+	return a.Recorded || a.InStatus || a.Owner == plan.Owned || byUID && described
 }
 
 // leadsToNodes reports whether a rule that Leaseweb's provider named after the Service leads to its node port on the
@@ -125,7 +120,7 @@ func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerR
 	}
 	outside := slices.ContainsFunc(members, func(name string) bool {
 		vm, _ := plan.SplitMember(name)
-		return !r.isNode(vm)
+		return !slices.ContainsFunc(r.Nodes(), func(m plan.Member) bool { return m.VMID == vm })
 	})
 	return len(members) > 0 && !outside, nil
 }
