@@ -21,14 +21,13 @@ type Operation struct {
 
 	// Question asks for consent to the steps. If its message is empty, it asks What.
 	Question prompt.Question
-	// Plan is the output for -o json and yaml. Show returns the plan as text; a *Plan has its own.
-	Plan any
-	Show func(report.Style) string
+	// Plan is shown before the steps, and is the output for -o json and yaml.
+	Plan *Plan
 	// Check returns an error if the plan cannot be carried out. It also runs in dry runs; may be nil.
 	Check func(ctx context.Context) error
 	// Looks is true if the steps change nothing, so that no consent is needed.
 	Looks bool
-	// Steps carry the plan out and complete Plan with the results. No steps means that there is nothing to do.
+	// Steps carry the plan out and complete its details with the results. No steps means that there is nothing to do.
 	Steps []Step
 	// Done returns the result of the steps as text; may be nil.
 	Done func() string
@@ -47,17 +46,12 @@ func (e *Env) Run(ctx context.Context, op Operation) error {
 }
 
 func (e *Env) run(ctx context.Context, op *Operation) error {
-	p, ok := op.Plan.(*Plan)
-	if ok {
-		op.Show = p.Text
-	}
-
 	where := ""
 	if len(op.Steps) > 0 {
 		where = upperFirst(e.Where()) + "\n"
 	}
 
-	if err := e.Print(where + op.Show(e.StyleOf(e.Out))); err != nil {
+	if err := e.Print(where + op.Plan.Text(e.StyleOf(e.Out))); err != nil {
 		return err
 	}
 
@@ -80,10 +74,7 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	s := e.Session(op.Name, op.Back)
 	err := s.Run(ctx, op.Steps...)
 	s.Close(err)
-	if ok {
-		p.Done = s.done
-	}
-
+	op.Plan.Done = s.done
 	if err != nil || op.Done == nil {
 		return err
 	}

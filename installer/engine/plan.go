@@ -14,9 +14,13 @@ import (
 // Plan is what a command would do, in enough detail to show it and ask for consent. It contains no secrets.
 type Plan struct {
 	SchemaVersion int      `json:"schemaVersion"`
+	Title         string   `json:"title,omitempty"` // first line of the text
+	DryRun        bool     `json:"dryRun"`
 	Context       Context  `json:"context"`
 	Changes       []Change `json:"changes"`
 	Warnings      []string `json:"warnings,omitempty"`
+	// Details are what a program may want to know besides the changes. The steps complete them.
+	Details any `json:"details,omitempty"`
 	// Done lists the changes made by the steps; it is empty if the plan was not carried out.
 	Done []string `json:"done,omitempty"`
 }
@@ -26,6 +30,8 @@ type Context struct {
 	Context   string `json:"context"`
 	Server    string `json:"server"`
 	Namespace string `json:"namespace"`
+	// CloudStack describes the cloud of a command that uses no cluster, whose other fields are then empty.
+	CloudStack string `json:"cloudStack,omitempty"`
 	// Version is the version of Kubernetes. Commands that do not read it omit Version and Nodes.
 	Version string `json:"version,omitempty"`
 	Nodes   int    `json:"nodes,omitempty"`
@@ -40,13 +46,14 @@ type Change struct {
 	Details any      `json:"details,omitempty"`
 }
 
-// NewPlan returns an empty plan for the command's cluster.
+// NewPlan returns an empty plan for the command's cluster or CloudStack.
 func (e *Env) NewPlan() *Plan {
-	return &Plan{
-		SchemaVersion: 1,
-		Changes:       []Change{},
-		Context:       Context{Context: e.Cluster.Context, Server: e.Cluster.Server, Namespace: e.Cluster.Namespace},
+	at := Context{CloudStack: e.Place}
+	if c := e.Cluster; c != nil {
+		at = Context{Context: c.Context, Server: c.Server, Namespace: c.Namespace}
 	}
+
+	return &Plan{SchemaVersion: 1, DryRun: e.DryRun, Context: at, Changes: []Change{}}
 }
 
 // Add appends a change. details is for programs.
@@ -57,13 +64,22 @@ func (p *Plan) Add(part, text string, details any, lines ...string) {
 // Text returns the plan as text.
 func (p *Plan) Text(style report.Style) string {
 	var b strings.Builder
+	if p.Title != "" {
+		b.WriteString(terminal.Line(p.Title) + "\n")
+	}
+
 	if at := &p.Context; at.Version != "" { // without a version, the operation names the cluster
 		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version,
 			report.Count(at.Nodes, "node"))
 	}
 
+	width := 11 // of the parts
 	for _, c := range p.Changes {
-		fmt.Fprintf(&b, "  %-11s %s\n", c.Part, terminal.Line(style.Commands(c.Text)))
+		width = max(width, len(c.Part))
+	}
+
+	for _, c := range p.Changes {
+		fmt.Fprintf(&b, "  %-*s %s\n", width, c.Part, terminal.Line(style.Commands(c.Text)))
 		for _, l := range c.Lines {
 			fmt.Fprintf(&b, "              %s\n", style.Marked(terminal.Line(l)))
 		}

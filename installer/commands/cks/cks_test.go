@@ -100,7 +100,7 @@ func TestDecide(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, tc.action, task.plan.Action)
-			require.Contains(t, task.plan.text(report.Style{}), "demo")
+			require.Contains(t, task.plan.shown(&engine.Env{}).Text(report.Style{}), "demo")
 		})
 	}
 
@@ -257,7 +257,7 @@ func TestCreateInstalls(t *testing.T) {
 	require.Contains(t, given, "clusters:")
 	broken = nil
 	require.NoError(t, s.Run(t.Context(), Create, "demo", o))
-	require.Contains(t, e.Stdout.String(), "when it runs, install      csccm")
+	require.Contains(t, e.Stdout.String(), "when it runs, install     csccm")
 	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
 	journal, err := os.ReadFile(e.Journal)
 	require.NoError(t, err)

@@ -177,7 +177,7 @@ func TestCreateParameters(t *testing.T) {
 	require.ErrorContains(t, err, "does not implement the parameter dockerregistry") // not recorded
 	journal, jerr := os.ReadFile(e.Journal)
 	require.NoError(t, jerr)
-	require.Contains(t, e.Said(), "registry                   https://r.example, as u")
+	require.Contains(t, e.Said(), "registry                  https://r.example, as u")
 	require.NotContains(t, e.Said()+string(journal)+err.Error(), "canary")
 }
 

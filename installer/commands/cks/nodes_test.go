@@ -60,7 +60,7 @@ func withNode(t *testing.T) (*testenv.Cloud, *Service, *testenv.Env) {
 func TestAddNodes(t *testing.T) {
 	t.Parallel()
 	cloud, s, e := withNode(t)
-	require.Contains(t, e.Said(), "VM gpu-1                   a worker; CloudStack configures and restarts the VM")
+	require.Contains(t, e.Said(), "VM gpu-1    a worker; CloudStack configures and restarts the VM")
 	k, err := s.cluster(t.Context(), "demo")
 	require.NoError(t, err)
 	require.True(t, k.Nodes[len(k.Nodes)-1].External)

@@ -18,7 +18,6 @@ import (
 	"github.com/csccm/csccm/installer/poll"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // task is a run of an operation on one cluster. The operation's prepare function sets the fields from differs on.
@@ -48,23 +47,21 @@ const (
 	ActionNone   Action = "none"   // do nothing, the cluster is already in that state
 )
 
-// Plan is what a command is about to do. The run adds how it ended; the plan then is the result of the command.
+// Plan is what a command is about to do with an object of CloudStack. The run adds how it ended.
 type Plan struct {
-	SchemaVersion int                `json:"schemaVersion"`
-	Operation     string             `json:"operation"`
-	Object        string             `json:"object"` // kind of object, such as cluster
-	Name          string             `json:"name"`
-	ID            string             `json:"id,omitempty"`
-	Project       string             `json:"project,omitempty"`
-	Action        Action             `json:"action"`
-	Changes       []Change           `json:"changes"`
-	Findings      []ckscheck.Finding `json:"findings"` // of the preflight
+	Operation string             `json:"operation"`
+	Object    string             `json:"object"` // kind of object, such as cluster
+	Name      string             `json:"name"`
+	ID        string             `json:"id,omitempty"`
+	Project   string             `json:"project,omitempty"`
+	Action    Action             `json:"action"`
+	Changes   []Change           `json:"-"`        // shown as those of all plans
+	Findings  []ckscheck.Finding `json:"findings"` // of the preflight
 
-	DryRun bool   `json:"dryRun"`
-	Done   bool   `json:"done"`            // everything is as requested
-	State  string `json:"state,omitempty"` // last known state; empty if the cluster does not exist
-	Job    string `json:"job,omitempty"`
-	Cause  string `json:"cause,omitempty"` // why the operation failed
+	Done  bool   `json:"done"`            // everything is as requested
+	State string `json:"state,omitempty"` // last known state; empty if the cluster does not exist
+	Job   string `json:"job,omitempty"`
+	Cause string `json:"cause,omitempty"` // why the operation failed
 
 	verb string // for messages; "" means Operation
 }
@@ -100,15 +97,12 @@ func (s *Service) Run(ctx context.Context, op Operation, name string, o Options)
 // plan returns a new plan of an operation on an object.
 func (s *Service) plan(operation, object, name string) *Plan {
 	return &Plan{
-		SchemaVersion: schemaVersion,
-		Operation:     operation,
-		Object:        object,
-		Name:          name,
-		Project:       s.Project,
-		Action:        ActionChange,
-		DryRun:        s.DryRun,
-		Changes:       []Change{},
-		Findings:      []ckscheck.Finding{},
+		Operation: operation,
+		Object:    object,
+		Name:      name,
+		Project:   s.Project,
+		Action:    ActionChange,
+		Findings:  []ckscheck.Finding{},
 	}
 }
 
@@ -133,9 +127,8 @@ func (s *Service) call(ctx context.Context, p *Plan, command string, f cloudstac
 	return s.Env.Run(ctx, engine.Operation{
 		Name:  "cks-" + p.Operation,
 		What:  p.what(),
-		Plan:  p,
+		Plan:  p.shown(s.Env),
 		Steps: steps,
-		Show:  p.text,
 		Check: func(context.Context) error { return p.judge(nil) },
 		Done:  func() string { return fmt.Sprintf("Done: %s\n", p.what()) },
 	})
@@ -192,41 +185,39 @@ func (p *Plan) what() string { return cmp.Or(p.verb, p.Operation) + " " + p.Obje
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// text returns the plan as text.
-func (p *Plan) text(style report.Style) string {
-	var b strings.Builder
-	b.WriteString(map[Action]string{
-		ActionNone:   capital(p.Object) + " " + p.Name + ": nothing to do, already in that state\n",
-		ActionChange: "To do: " + p.what() + "\n",
-		ActionFollow: capital(p.Object) + " " + p.Name + ": following it, it is " + p.State + " already\n",
-	}[p.Action])
+// shown returns the plan as all commands show theirs. Its details are p, which the steps complete.
+func (p *Plan) shown(e *engine.Env) *engine.Plan {
+	out := e.NewPlan()
+	out.Details = p
+	out.Title = map[Action]string{
+		ActionNone:   capital(p.Object) + " " + p.Name + ": nothing to do, already in that state",
+		ActionChange: "To do: " + p.what(),
+		ActionFollow: capital(p.Object) + " " + p.Name + ": following it, it is " + p.State + " already",
+	}[p.Action]
 
-	for _, c := range p.Changes {
+	for i := range p.Changes {
+		c := &p.Changes[i]
 		text := c.To
 		if c.From != "" {
 			text = c.From + " -> " + c.To
 		}
-		fmt.Fprintf(&b, "  %-25s  %s\n", c.What, terminal.Line(text))
+		out.Add(c.What, text, c)
 	}
 
 	for _, f := range p.Findings {
-		y := report.SymbolWarning
-		if f.Severity == ckscheck.Error {
-			y = report.SymbolFailed
-		}
-
 		text := f.String() + " [" + f.Code + "]"
 		if f.Reference != "" {
 			text += " (" + f.Reference + ")"
 		}
 
-		b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, text))
 		if f.Remedy != "" {
-			b.WriteString(style.Indented("  fix: ", 7, f.Remedy))
+			text += "; fix: " + f.Remedy
 		}
+
+		out.Warnings = append(out.Warnings, text)
 	}
 
-	return b.String()
+	return out
 }
 
 // judge returns an error if the preflight has findings of severity error whose codes are not in ignored.
@@ -281,11 +272,10 @@ func (t *task) run(ctx context.Context) error {
 	return t.Env.Run(ctx, engine.Operation{
 		Name:  "cks-" + p.Operation,
 		What:  p.what(),
-		Plan:  p,
+		Plan:  p.shown(t.Env),
 		Steps: steps,
 		Looks: p.Action == ActionFollow && len(t.after) == 0,
 		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
-		Show:  p.text,
 		Check: func(context.Context) error { return p.judge(strings.Split(strings.Join(t.Ignore, ","), ",")) },
 		Done:  func() string { return fmt.Sprintf("Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted")) },
 	})

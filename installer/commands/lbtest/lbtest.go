@@ -66,15 +66,13 @@ type Step struct {
 	Remedy  string  `json:"remedy,omitempty"`
 }
 
-// Result is the result of a test.
+// Result is the result of a test; it has the details of the plan.
 type Result struct {
-	SchemaVersion int    `json:"schemaVersion"`
-	What          string `json:"what"` // what the test does
-	Passed        bool   `json:"passed"`
-	Namespace     string `json:"namespace"`
-	Image         string `json:"image"`
-	Address       string `json:"address,omitempty"`
-	Steps         []Step `json:"steps"`
+	Passed    bool   `json:"passed"`
+	Namespace string `json:"namespace"`
+	Image     string `json:"image"`
+	Address   string `json:"address,omitempty"`
+	Steps     []Step `json:"steps"`
 }
 
 // Tester runs a test.
@@ -107,7 +105,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 		Env:     e,
 		Options: o,
 		Ask:     echo.Ask,
-		result:  Result{SchemaVersion: 1, What: what, Namespace: o.Namespace, Image: o.Image, Steps: []Step{}},
+		result:  Result{Namespace: o.Namespace, Image: o.Image, Steps: []Step{}},
 	}
 
 	test := func(ctx context.Context) error {
@@ -121,12 +119,13 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 		return t.Run(ctx)
 	}
 
+	plan := e.NewPlan()
+	plan.Title, plan.Details = "To do: "+what, &t.result
 	return e.Run(ctx, engine.Operation{
 		Name:     "test",
 		What:     what,
 		Question: prompt.Question{Message: "Test load balancers: " + what},
-		Plan:     &t.result,
-		Show:     func(report.Style) string { return "To do: " + what + "\n" },
+		Plan:     plan,
 		Steps:    []engine.Step{{Name: "load balancer test", Do: test}},
 		Done:     func() string { return t.result.text(e.StyleOf(e.Out)) },
 	})

@@ -26,19 +26,17 @@ import (
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/report"
 )
 
-// Plan is what a rotation will do, and later what it did. It contains no secrets. With --finish a rotation only revokes
-// old keys, and From and To are empty.
-type Plan struct {
-	SchemaVersion int      `json:"schemaVersion"`
-	DryRun        bool     `json:"dryRun"`
-	Secret        string   `json:"secret"` // namespace/name
-	Account       string   `json:"account"`
-	From          string   `json:"from,omitempty"` // user of the old keys
-	To            string   `json:"to,omitempty"`   // user of the new keys
-	Steps         []string `json:"steps"`
+// Rotation has the details of the plan: what a rotation will do, and later what it did. It contains no secrets. With
+// --finish a rotation only revokes old keys, and From and To are empty.
+type Rotation struct {
+	Secret  string `json:"secret"` // namespace/name
+	Account string `json:"account"`
+	From    string `json:"from,omitempty"` // user of the old keys
+	To      string `json:"to,omitempty"`   // user of the new keys
 	*access.Found
 	// KeptFor are the reasons to keep the old keys or, with --finish, what stops working without them.
 	KeptFor []string `json:"keptFor"`
@@ -57,14 +55,7 @@ type Plan struct {
 // revoked.
 func (r *run) newPlan(ctx context.Context) error {
 	record := access.RotationOf(r.Secret.Object)
-	p := &Plan{
-		SchemaVersion: 1,
-		DryRun:        r.DryRun,
-		Secret:        r.Secret.String(),
-		Steps:         []string{},
-		KeptFor:       []string{},
-		Ended:         []string{},
-	}
+	p := &Rotation{Secret: r.Secret.String(), KeptFor: []string{}, Ended: []string{}}
 
 	r.plan = p
 	all, err := r.admin.ListUsers(ctx, "")
@@ -144,38 +135,44 @@ func next(holder string, users []cloudapi.User, mine func(name string) bool, rec
 	return credentials.FreeName(holder, users)
 }
 
-// show returns the plan as text.
-func (r *run) show(report.Style) string {
-	p := r.plan
-	var b strings.Builder
-	head, kept := "Rotation of the keys in Secret %s, account %q:\n", "So the old keys still work afterwards:\n"
+// shown returns the plan of the steps.
+func (r *run) shown(steps []engine.Step) *engine.Plan {
+	p, out := r.plan, r.NewPlan()
+	out.Details = p
+
+	title, kept := "Rotation of the keys in Secret %s, account %q:", "the old keys still work afterwards: "
 	if r.Finish {
-		head, kept = "Old keys that Secret %s held before, account %q:\n", "What stops working:\n"
+		title, kept = "Old keys that Secret %s held before, account %q:", "stops working: "
 	}
 
-	fmt.Fprintf(&b, head, p.Secret, p.Account)
-	section(&b, "", p.Steps)
-	section(&b, "These keys are used by:\n", cloudapi.Names(p.Users, func(u *access.User) string {
-		return fmt.Sprintf("%s (%s, Secret %s): %s", u, count(u.PodCount), u.Secret, needsText[u.Needs])
-	}))
-	section(&b, "Not looked at:\n", p.NotRead)
-	section(&b, kept, p.KeptFor)
-	section(&b, "What stays:\n", p.Stays)
-	if len(p.Steps)+len(p.Stays) == 0 {
-		b.WriteString("no keys that the Secret held before work any more: nothing to do\n")
+	out.Title = fmt.Sprintf(title, p.Secret, p.Account)
+	for _, s := range steps {
+		out.Add("Keys", s.Name, nil)
 	}
 
-	return b.String()
-}
+	for i := range p.Users {
+		u := &p.Users[i]
+		out.Add("In use", fmt.Sprintf("%s (%s, Secret %s): %s", u, count(u.PodCount), u.Secret, needsText[u.Needs]), nil)
+	}
 
-// section prints a list with its title, or nothing if the list is empty.
-func section(b *strings.Builder, title string, all []string) {
-	if len(all) > 0 {
-		b.WriteString(title)
+	for _, w := range []struct {
+		what string
+		all  []string
+	}{
+		{"not looked at: ", p.NotRead},
+		{kept, p.KeptFor},
+		{"stays: ", p.Stays},
+	} {
+		for _, text := range w.all {
+			out.Warnings = append(out.Warnings, w.what+text)
+		}
 	}
-	for _, text := range all {
-		fmt.Fprintf(b, "  - %s\n", text)
+
+	if len(steps)+len(p.Stays) == 0 {
+		out.Add("Keys", "no keys that the Secret held before work any more: nothing to do", nil)
 	}
+
+	return out
 }
 
 // done returns the result as text.
@@ -196,6 +193,9 @@ func (r *run) done() string {
 
 	fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof,
 		count(p.Pods), p.From, old)
-	section(&b, "", p.KeptFor)
+	for _, why := range p.KeptFor {
+		fmt.Fprintf(&b, "  - %s\n", why)
+	}
+
 	return b.String() + next
 }

@@ -64,7 +64,7 @@ type run struct {
 	Options
 
 	admin   *cloudapi.Client
-	plan    *Plan
+	plan    *Rotation
 	keys    cloudapi.Keys     // new keys
 	old     []byte            // cloud-config in the Secret before the change
 	changed time.Time         // when the Secret got its current keys; zero before the change
@@ -110,14 +110,14 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		return err
 	}
 
+	steps := r.steps()
 	op := engine.Operation{
 		Name:     "rotate-keys",
 		What:     fmt.Sprintf("rotate the keys of account %q", p.Account),
 		Question: prompt.Question{Message: "Go on"},
-		Plan:     p,
-		Show:     r.show,
+		Plan:     r.shown(steps),
 		Done:     r.done,
-		Steps:    r.steps(),
+		Steps:    steps,
 	}
 
 	if o.Finish {
@@ -128,12 +128,11 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	return e.Run(ctx, op)
 }
 
-// steps returns the remaining steps, and adds their names to the plan.
+// steps returns the remaining steps.
 func (r *run) steps() (steps []engine.Step) {
 	p := r.plan
 	step := func(do func(context.Context) error, format string, args ...any) {
-		name := fmt.Sprintf(format, args...)
-		p.Steps, steps = append(p.Steps, name), append(steps, engine.Step{Name: name, Do: do})
+		steps = append(steps, engine.Step{Name: fmt.Sprintf(format, args...), Do: do})
 	}
 
 	if len(p.ends) == 0 {

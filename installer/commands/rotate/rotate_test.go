@@ -114,10 +114,11 @@ func (env *testEnv) granted(allowed bool) {
 }
 
 // result returns what -o json wrote.
-func (env *testEnv) result() (p Plan) {
+func (env *testEnv) result() (r Rotation) {
 	env.t.Helper()
-	require.NoError(env.t, json.Unmarshal(env.out.Bytes(), &p))
-	return p
+	plan := engine.Plan{Details: &r}
+	require.NoError(env.t, json.Unmarshal(env.out.Bytes(), &plan))
+	return r
 }
 
 // reading makes a Pod mount the Secret and belong to a workload.

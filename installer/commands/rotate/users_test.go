@@ -137,6 +137,6 @@ func TestRotateKeepsOldKeysForTheUnseen(t *testing.T) {
 	require.True(t, env.works(first))
 	require.Contains(t, env.out.String(), "csccm may not read Secrets in namespace kube-system")
 	env.rotate(func(_ *engine.Env, o *Options) { o.Finish = true })
-	require.Contains(t, env.out.String(), "Not looked at:\n  - Secrets in")
+	require.Contains(t, env.out.String(), "! not looked at: Secrets in")
 	require.False(t, env.works(first))
 }
