@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"strings"
 
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
@@ -48,7 +47,7 @@ func (e *Env) Run(ctx context.Context, op Operation) error {
 func (e *Env) run(ctx context.Context, op *Operation) error {
 	where := ""
 	if len(op.Steps) > 0 {
-		where = upperFirst(e.Where()) + "\n"
+		where = report.Capital(e.Where()) + "\n"
 	}
 
 	if err := e.Print(where + op.Plan.Text(e.StyleOf(e.Out))); err != nil {
@@ -104,8 +103,6 @@ func (e *Env) Print(text string) error {
 	return err
 }
 
-func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
 // Agreed asks for consent before the first change. what is what the command would do, such as "taint 3 nodes"; it is
 // the question if q has no message. Without a terminal and with structured output nobody can be asked, and Agreed
 // returns an error unless --yes is given.
@@ -126,7 +123,7 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 	}
 
 	if q.Message == "" {
-		q.Message = upperFirst(what)
+		q.Message = report.Capital(what)
 	}
 
 	q.Message, q.Flag, q.YesNo = q.Message+" in "+e.Where(), "--yes", true

@@ -41,6 +41,9 @@ func (s Style) Indented(first string, indent int, text string) string {
 // Count returns a number with its noun, such as 1 node or 2 nodes.
 func Count(n int, noun string) string { return english.Plural(n, noun, "") }
 
+// Capital returns a text that begins with a capital letter.
+func Capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
 // Table is a table with aligned columns, as kubectl prints them.
 type Table struct {
 	Header []string

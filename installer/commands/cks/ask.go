@@ -74,7 +74,7 @@ func (t *task) askWhatIsMissing(ctx context.Context) error {
 // ask asks for the value of a flag: one of the choices, or free text if there are none.
 func (s *Service) ask(ctx context.Context, flag, help string, choices []string) (string, error) {
 	what, _, _ := strings.Cut(help, " (")
-	q := prompt.Question{Message: capital(what), Help: help, Flag: "--" + flag}
+	q := prompt.Question{Message: report.Capital(what), Help: help, Flag: "--" + flag}
 	for _, c := range choices {
 		q.Choices = append(q.Choices, prompt.Choice{Value: c})
 	}

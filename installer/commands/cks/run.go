@@ -183,16 +183,14 @@ func (t *task) decide() error {
 // what describes the plan in a few words, for the confirmation and for errors.
 func (p *Plan) what() string { return cmp.Or(p.verb, p.Operation) + " " + p.Object + " " + p.Name }
 
-func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
 // shown returns the plan as all commands show theirs. Its details are p, which the steps complete.
 func (p *Plan) shown(e *engine.Env) *engine.Plan {
 	out := e.NewPlan()
 	out.Details = p
 	out.Title = map[Action]string{
-		ActionNone:   capital(p.Object) + " " + p.Name + ": nothing to do, already in that state",
+		ActionNone:   report.Capital(p.Object) + " " + p.Name + ": nothing to do, already in that state",
 		ActionChange: "To do: " + p.what(),
-		ActionFollow: capital(p.Object) + " " + p.Name + ": following it, it is " + p.State + " already",
+		ActionFollow: report.Capital(p.Object) + " " + p.Name + ": following it, it is " + p.State + " already",
 	}[p.Action]
 
 	for i := range p.Changes {

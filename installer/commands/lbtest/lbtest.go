@@ -190,7 +190,7 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 		return context.Cause(ctx)
 	}
 
-	t.Progress.Step("%s", strings.ToUpper(name[:1])+name[1:])
+	t.Progress.Step("%s", report.Capital(name))
 	began := t.Clock.Now()
 	text, err := do(ctx)
 	s := Step{Name: name, Outcome: OK, Text: text, Seconds: t.Clock.Since(began).Seconds()}

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -130,8 +131,18 @@ func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 	return slices.Min(namespaces)
 }
 
-// Arguments returns the command line of a container.
-func Arguments(c *corev1.Container) []string { return slices.Concat(c.Command, c.Args) }
+// shellScript matches the flag of a shell whose value is a script.
+var shellScript = regexp.MustCompile("^-[a-z]*c$")
+
+// Arguments returns the command line of a container. The script of a shell is split into words, because a program may be
+// started as sh -c "exec PROGRAM --flag=value".
+func Arguments(c *corev1.Container) []string {
+	words := slices.Concat(c.Command, c.Args)
+	if i := slices.IndexFunc(words, shellScript.MatchString); i >= 0 {
+		words = append(words[:i], strings.Fields(strings.Join(words[i:], " "))...)
+	}
+	return words
+}
 
 // Argument returns the value of a flag, given as --name=value or --name value; the last occurrence counts.
 func Argument(args []string, name string) (value string, found bool) {

@@ -35,6 +35,8 @@ func TestRecognise(t *testing.T) {
 			"--cloud-provider=external-cloudstack"), Apache, usual},
 		"mirrored image": {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider",
 			"external-cloudstack", "--leader-elect-resource-name=x"), Apache, held("x")},
+		"behind a shell": {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "sh", "-c",
+			"exec /app/ccm --leader-elect-resource-name=x --cloud-provider=external-cloudstack"), Apache, held("x")},
 		"leaseweb, one replica": {leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", nil,
 			"--cloud-provider=cloudstack", "--leader-elect=false"), Leaseweb, nil},
 		"leaseweb, in capitals": {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack",
