@@ -883,7 +883,8 @@ func (e *explorer) finish() (final []*corev1.Service) {
 		e.stopLife()
 		e.Ledger().Reset()
 		e.pass(12 * time.Minute)
-		if w := e.writes(); len(w) > 0 {
+		// Only the former process waited for a job that never ends.
+		if w := e.writes(); len(w) > 0 && !e.endless {
 			e.breach(quiet, "after a restart", "%v", w)
 		}
 		e.settled("after a restart")
@@ -1317,9 +1318,10 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 // isExempt reports whether a policy of exploredPolicies trusts a namespace.
 func isExempt(tenancy, namespace string) bool { return tenancy == "tenants" && namespace == "blog" }
 
-// isDenied reports whether a policy of exploredPolicies denies a namespace an address that the cluster did not acquire.
+// isDenied reports whether a policy of exploredPolicies denies a namespace an address of source NAT, or one with rules or
+// forwardings of others. Addresses without are for everybody.
 func isDenied(tenancy, namespace, ip string) bool {
-	foreign := []string{foreignIP, idleIP, secondIdleIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
+	foreign := []string{foreignIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
 	switch tenancy {
 	case "default":
 		return ip == sourceNAT || slices.Contains(foreign, ip)
