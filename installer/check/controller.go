@@ -339,9 +339,8 @@ func states(f *Facts) Finding {
 		for _, command := range slices.Sorted(maps.Keys(s.Refused)) {
 			if at := s.Refused[command]; f.APIs.Has(command) && f.At.Sub(at) < cloudstack.RefusalAge {
 				unsure.aboutf("Pod", pod,
-					"was refused %s %s ago, which the role allows: it does without until %s, if the role of the "+
-						"project allows it, too",
-					command, f.ago(at), at.Add(cloudstack.RefusalAge).UTC().Format(time.TimeOnly+"Z"))
+					"was refused %s %s ago, which the role of the keys allows%s",
+					command, f.ago(at), f.until(at.Add(cloudstack.RefusalAge)))
 			}
 		}
 	}
@@ -389,7 +388,7 @@ var ccm006 = Check{
 }
 
 func placement(f *Facts) Finding {
-	control := slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return node.ControlPlane(&n) })
+	control := Find(f.Nodes, node.ControlPlane) != nil
 	misplaced := about("Pod", f.Pods, func(p *corev1.Pod) string {
 		worker := slices.ContainsFunc(f.Nodes,
 			func(n corev1.Node) bool { return n.Name == p.Spec.NodeName && !node.ControlPlane(&n) })

@@ -119,13 +119,21 @@ func drift(f *Facts) Finding {
 	}
 
 	var out Objects
-	broken := false // the controller cannot work without the missing object
+	var outcome Outcome // "" means the severity of the check
+	var fix string      // "" means the remedy of the check
 	for _, c := range f.Drift {
 		o := Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
 		switch {
 		case c.Action == diff.Create:
 			o.Message = "is in the release and not in the cluster"
-			broken = broken || slices.Contains(vital, c.Kind)
+			if slices.Contains(vital, c.Kind) {
+				outcome = Failed
+			}
+
+			if c.Kind == "ServiceAccount" { // the tokens of the old one are not valid
+				fix = "start new Pods, and bring back what the release says: `" + restart + "`; `csccm upgrade`"
+			}
+
 		case c.Problem != "":
 			o.Message = "the API server would not take it as the release has it: " + OneLine(c.Problem)
 		case c.Action == diff.Update:
@@ -138,10 +146,8 @@ func drift(f *Facts) Finding {
 
 	all := count(len(f.Drift), "object")
 	if len(out) > 0 {
-		found := Problemf("%d of %s differ from revision %d", len(out), all, r.Revision).About(out...)
-		if broken {
-			found.Outcome = Failed
-		}
+		found := Problemf("%d of %s differ from revision %d", len(out), all, r.Revision).as(outcome).About(out...)
+		found.Remedy = fix
 		return found
 	}
 

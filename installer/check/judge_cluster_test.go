@@ -198,6 +198,8 @@ func TestConflicts(t *testing.T) {
 	less := diff.Change{Kind: "ValidatingAdmissionPolicyBinding", Name: "gone", Action: diff.Create}
 	fails("2 of 2 objects", less.Kind+" gone: not in the cluster", "Role r: would not take it").of(t, "HELM-003",
 		deployed, live(less, refused))
+	account := diff.Change{Kind: "ServiceAccount", Action: diff.Create}
+	require.Contains(t, judge(t, "HELM-003", deployed, live(account)).Remedy, restart+"`; `csccm upgrade`")
 	skips("no revision").of(t, "HELM-003", live(gone))
 	skips("cannot be compared").of(t, "HELM-003", deployed)
 }

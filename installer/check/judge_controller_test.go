@@ -265,7 +265,7 @@ func TestStates(t *testing.T) {
 		"a role that was repaired": {
 			func(_ *Facts, s *provider.State) { s.Refused["createTags"] = now.Add(-time.Minute) },
 			warns("may not know",
-				at+"was refused createTags 1m0s ago, which the role allows: it does without until 03:13:05Z"),
+				at+"was refused createTags 1m0s ago, which the role of the keys allows; next try at 03:13:05Z"),
 		},
 		"a refusal that is over": {func(_ *Facts, s *provider.State) {
 			s.Refused["createTags"] = now.Add(-time.Hour)
