@@ -32,7 +32,7 @@ import (
 
 func config(c cloudstack.Config) func(*Facts) { return func(f *Facts) { f.Config = c } }
 
-// The transcripts have what is well, and a fault of each check.
+// The transcripts cover a healthy cluster and one fault of each check; these cases are the others.
 func TestCloudStack(t *testing.T) {
 	t.Parallel()
 	at := config(cloudstack.Config{APIURL: "https://cs/client/api"})
@@ -155,7 +155,7 @@ func TestContact(t *testing.T) {
 
 	skips("no Pod").of(t, "CS-006")
 
-	// A success that is in no log ends a failure, too.
+	// A success that only an Event or a condition shows also ends a failure.
 	synced := event("Service", "web", "cloudstack-cloud-controller-manager", "EnsuredLoadBalancer", "Normal",
 		time.Minute)
 	fine.of(t, "CS-006", ofLogs(Log{"p", []podlog.Line{failed}}), func(f *Facts) { f.Events = []corev1.Event{synced} })
@@ -174,7 +174,7 @@ func TestContact(t *testing.T) {
 		})}
 	})
 
-	// What one Pod reaches says nothing of another.
+	// A Pod's success does not prove that another Pod reaches the API.
 	fails("no such host", "Pod a: 4m0s ago").of(t, "CS-006",
 		ofLogs(Log{"a", []podlog.Line{failed}}, Log{"b", []podlog.Line{can, failed, again(time.Minute)}}))
 	source, err := os.ReadFile("../../pkg/provider/contact.go")
@@ -311,14 +311,14 @@ func members(ids ...string) []cloudstack.LoadBalancerMember {
 	return out
 }
 
-// healthy is a cluster of three nodes with one Service that has all it asks for.
+// healthy is a cluster of three nodes with one Service, which is served as requested.
 func healthy(f *Facts) {
 	threeVMs(f)
 	f.Nodes, f.Services = []corev1.Node{nodeWith("a"), nodeWith("b"), nodeWith("c")}, []corev1.Service{lbService()}
 	f.Rules = []cloudstack.LoadBalancerRule{lbRule("1", lbWeb+"-tcp-80", 80)}
 }
 
-// What keys without an administrator's rights see of a router.
+// Keys that are not an administrator's do not see the state of a router.
 func TestNetworks(t *testing.T) {
 	t.Parallel()
 	network := func(change func(*cloudstack.Network)) func(*Facts) {
@@ -484,7 +484,7 @@ func TestRuleNames(t *testing.T) {
 	fails("1 rule", "LoadBalancerRule "+lbGone+"-80: nodes of this cluster").of(t, "LB-003", healthy, odd)
 }
 
-// An address that no Service has costs; one that somebody else uses, or keeps, is nobody's business.
+// An address without a Service is reported because it costs money, unless somebody else uses or keeps it.
 func TestAddressesWithoutAService(t *testing.T) {
 	t.Parallel()
 	const ofCluster, ofUID, allocatedBy, us = plan.TagCluster, plan.TagServiceUID, plan.TagAllocatedBy, plan.ManagedBy

@@ -171,7 +171,7 @@ func TestLeader(t *testing.T) {
 	}
 }
 
-// What family recognises is named, except what is about to be replaced. Each has its remedy.
+// Every rival that package family recognises is named with its remedy, except the one that is about to be replaced.
 func TestOtherControllers(t *testing.T) {
 	t.Parallel()
 	of := func(d ...*appsv1.Deployment) func(*Facts) {
@@ -296,8 +296,7 @@ func TestStates(t *testing.T) {
 	skips("no Pod shows it").of(t, "CCM-007", func(f *Facts) { f.Answers = []Answer{{Pod: &silent}} })
 }
 
-// What was said about an object is over when it is gone, or has become well since; a later Event of success ends a
-// warning.
+// A warning about an object ends when the object is deleted or healthy again, or with a later Event of success.
 func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	const web = "Service default/web: SyncLoadBalancerFailed 10m0s ago: a message in two lines"

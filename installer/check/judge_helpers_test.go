@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/source"
 )
 
-// TestDecisionsArePure: what judges facts has no means of reading more of them.
+// TestDecisionsArePure: a function that judges facts cannot read more facts.
 func TestDecisionsArePure(t *testing.T) {
 	t.Parallel()
 	forbidden := regexp.MustCompile(`^"(context|os|os/.*|net|net/.*|k8s\.io/client-go/.*|.*/errgroup)"$`)
@@ -38,7 +38,7 @@ func TestDecisionsArePure(t *testing.T) {
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// facts are those of a run at this time.
+// facts returns the facts of a run at this time.
 func facts(change ...func(f *Facts)) *Facts {
 	f := &Facts{At: now}
 	f.Release, f.Namespace = "r", "kube-system"
@@ -57,7 +57,7 @@ func ofVMs(vms *inventory.VMSnapshot) func(*Facts) { return func(f *Facts) { f.V
 
 func failing(s Source, err error) func(*Facts) { return func(f *Facts) { f.Fail(s, err) } }
 
-// expect is what a decision must say. An outcome of "" is the check's own severity.
+// expect is the expected result of a decision. An outcome of "" is the check's own severity.
 type expect struct {
 	outcome Outcome
 	message string   // part of the message
@@ -75,7 +75,7 @@ func warns(message string, objects ...string) expect { return expect{Warning, me
 
 func fails(message string, objects ...string) expect { return expect{"", message, objects} }
 
-// judge has a check judge facts.
+// judge runs the decision of a check on facts.
 func judge(t *testing.T, code string, change ...func(*Facts)) Finding {
 	t.Helper()
 	c := Find(All(), func(c *Check) bool { return c.Code == code })
@@ -83,7 +83,7 @@ func judge(t *testing.T, code string, change ...func(*Facts)) Finding {
 	return c.Judge(facts(change...))
 }
 
-// of has a check judge facts.
+// of checks the decision of a check on facts.
 func (e expect) of(t *testing.T, code string, change ...func(*Facts)) Finding {
 	t.Helper()
 	f := judge(t, code, change...)

@@ -93,8 +93,8 @@ func TestProviderIDs(t *testing.T) {
 			nodeWith("c", providerID("cloudstack://"+idC))))
 }
 
-// One cause is one finding: a node whose provider ID names no VM is NODE-003's while it is Ready, NODE-008's when the
-// controller would delete it, and never NODE-002's, whose remedy does not help.
+// One cause gives one finding: a node whose provider ID names no VM is NODE-003's while it is Ready, NODE-008's when
+// the controller would delete it, and never NODE-002's, whose remedy does not help.
 func TestStaleProviderIDIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	const gone = "dddddddd-0000-4000-8000-000000000004"
@@ -158,7 +158,7 @@ func TestDoomed(t *testing.T) {
 	)
 }
 
-// A node whose name fits no VM is told which VM it is by its system UUID.
+// For a node whose name matches no VM, the finding names the VM that its system UUID identifies.
 func TestLikelyVM(t *testing.T) {
 	t.Parallel()
 	destroyed := vm(idB, "b", "")
@@ -212,7 +212,7 @@ func TestMisplaced(t *testing.T) {
 	require.Len(t, Lost([]corev1.Node{nodeWith("c"), nodeWith("lost"), nodeWith("gone")}, vms), 2)
 }
 
-// Kubernetes writes only those addresses of CloudStack that the kubelet's --node-ip leaves.
+// Kubernetes writes only those addresses from CloudStack that the kubelet's --node-ip allows.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	const first, second = "10.1.1.11", "10.2.2.21"

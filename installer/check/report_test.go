@@ -42,7 +42,7 @@ func sample() Report {
 	})
 }
 
-// What could not be found out is not success, and the API server's version is no finding about a controller.
+// An unknown result does not count as success, and the API server's version says nothing about a controller.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	version, well := made("K8S-001", SeverityFatal, Passf("v1.37.1")), made("T-003", SeverityError, Passf(""))
@@ -134,7 +134,7 @@ func TestText(t *testing.T) {
 	require.Contains(t, text(TextOptions{Style: report.Style{Unicode: true, Color: true}}), "\x1b[31m✗\x1b[0m T-003")
 }
 
-// A check needs earlier ones only.
+// A check needs only checks that come before it.
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	var seen []string
@@ -181,7 +181,7 @@ func TestTableOfFaults(t *testing.T) {
 	}
 }
 
-// What the checks say of versions is what the chart says.
+// The checks and the chart support the same versions.
 func TestMinimumIsTheChartsOwn(t *testing.T) {
 	t.Parallel()
 	chart, err := os.ReadFile("../../charts/cloudstack-ccm/Chart.yaml")

@@ -203,7 +203,7 @@ func TestExecuteTimeOut(t *testing.T) {
 	}
 }
 
-// csccm waits for a node with the kubelet's own taint, but never removes that taint.
+// csccm waits for a node that has the kubelet's own taint, but never removes this taint.
 func TestExecuteLeavesForeignTaint(t *testing.T) {
 	t.Parallel()
 	p := planOf(aNode("w-1", "10.1.1.21"))
@@ -278,7 +278,7 @@ func TestUndo(t *testing.T) {
 	require.Empty(t, e.undo().Done)
 }
 
-// An undo takes a taint back that a killed csccm left.
+// An undo removes a taint that a killed csccm left behind.
 func TestUndoTakesOwnTaintBack(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("w-1", "10.1.1.21"))

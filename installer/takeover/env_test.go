@@ -71,7 +71,7 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	return e
 }
 
-// standby is an env in which Apache's controller works and ours, as Helm made it, stands by.
+// standby is an env in which Apache's controller leads, and csccm's, as Helm created it, waits for the lease.
 func standby(t *testing.T, state string) *env {
 	t.Helper()
 	d := ours()
@@ -91,7 +91,7 @@ func (e *env) notes() []string {
 	return slices.Clone(e.log)
 }
 
-// inOrder wants the first writes of these kinds to have this order.
+// inOrder checks that the first writes of these kinds came in this order.
 func (e *env) inOrder(want ...string) {
 	e.t.Helper()
 	log, last := e.notes(), -1
@@ -114,7 +114,7 @@ func (e *env) plan(pin ...string) *Plan {
 	return e.taker(pin...).Plan
 }
 
-// taker carries out the plan of now, with everybody's consent to all changes.
+// taker returns a takeover of the current plan, with consent to all changes.
 func (e *env) taker(pin ...string) *Taker {
 	e.t.Helper()
 	taker := *e.source
@@ -132,7 +132,7 @@ func (e *env) do(steps ...engine.Step) {
 	require.NoError(e.t, e.run(e.t.Context(), steps...))
 }
 
-// on has do run at each call of a verb on a resource; an error fails the call.
+// on runs do at each call of a verb on a resource. If do returns an error, the call fails.
 func (e *env) on(verb, resource string, do func() error) {
 	e.kube.PrependReactor(verb, resource, func(ktesting.Action) (bool, runtime.Object, error) {
 		err := do()
@@ -140,7 +140,7 @@ func (e *env) on(verb, resource string, do func() error) {
 	})
 }
 
-// rules are the rules by id.
+// rules returns the rules by id.
 func (e *env) rules() map[string]cloudstack.LoadBalancerRule {
 	e.t.Helper()
 	list, err := e.source.Cloud.Client.ListLoadBalancerRules(e.t.Context(), cloudstack.LoadBalancerRuleQuery{})
@@ -152,7 +152,7 @@ func (e *env) rules() map[string]cloudstack.LoadBalancerRule {
 	return out
 }
 
-// ruleNames are the ids, names and addresses of the rules.
+// ruleNames returns the ids, names and addresses of the rules.
 func (e *env) ruleNames() []string {
 	e.t.Helper()
 	var out []string
@@ -163,7 +163,7 @@ func (e *env) ruleNames() []string {
 	return out
 }
 
-// old is Apache's Deployment.
+// old returns Apache's Deployment.
 func (e *env) old() (*appsv1.Deployment, error) {
 	return e.kube.AppsV1().Deployments("kube-system").Get(e.t.Context(), "cloud-controller-manager",
 		metav1.GetOptions{})

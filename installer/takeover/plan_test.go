@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// needing are the differences that need consent, as "Service: text".
+// needing returns the differences that need consent, as "Service: text".
 func needing(p *Plan) []string {
 	_, changes := p.undecided(Options{})
 	return changes
@@ -91,7 +91,7 @@ func TestPlanOfRecordedStates(t *testing.T) {
 	}
 }
 
-// Every object that is made, changed or deleted is shown, also where no user would notice. With --pin the plan is the
+// Every object that is created, changed or deleted is shown, even if no user would notice. With --pin the plan is the
 // one that the controller then makes.
 func TestPlanShowsEveryChange(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ func (noBook) ByUID(string) *plan.Holder                 { return nil }
 func (noBook) Find(func(*plan.Holder) bool) *plan.Holder { return nil }
 func (noBook) Reserve(string, plan.Wish) error           { return nil }
 
-// reconcile does what the new controller does with every Service, and gives what it did.
+// reconcile syncs every Service as the new controller does, and returns the executed steps.
 func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	t := e.t
 	t.Helper()
@@ -76,7 +76,7 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	return out
 }
 
-// What the plan announced is what the controller then does, and nothing else that anybody would notice.
+// The controller does what the plan has announced, and nothing else that a user would notice.
 func TestTakeoverKeepsWhatStands(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{leftby.Apache, leftby.Leaseweb} {
@@ -146,7 +146,7 @@ func TestTakeoverOrder(t *testing.T) {
 	was, _ := rules.RecordOf(e.documented(), BeforeAnnotation)
 	require.Equal(t, "enabled", *was.Annotations[annotation.ProxyProtocol].Was)
 
-	// A second takeover finds nothing to do but to look.
+	// A second takeover changes nothing.
 	n := len(e.notes())
 	again := e.taker()
 	require.Empty(t, again.Plan.Order)
@@ -154,7 +154,7 @@ func TestTakeoverOrder(t *testing.T) {
 	require.Len(t, e.notes(), n)
 }
 
-// A controller that elects no leader ends before ours is there.
+// A controller without leader election is stopped before csccm's starts.
 func TestOldFirst(t *testing.T) {
 	t.Parallel()
 	old := leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1",
@@ -175,7 +175,7 @@ func TestOldFirst(t *testing.T) {
 	require.NotContains(t, strings.Join(e.ruleNames(), "\n"), "K8s_svc")
 }
 
-// Whatever fails between, the lease is given up again: the cluster is not left without a leader.
+// Whatever fails in between, csccm releases the lease, so the cluster is not left without a leader.
 func TestLeaseIsGivenUpAfterAFailure(t *testing.T) {
 	t.Parallel()
 	e := standby(t, leftby.Leaseweb)
@@ -196,7 +196,7 @@ func TestLeaseIsGivenUpAfterAFailure(t *testing.T) {
 	require.Contains(t, remedied.Remedy(), "takeover --undo")
 	require.Equal(t, []string{"lease free", "update leases"}, e.notes()[len(e.notes())-2:])
 
-	// The next run goes on: the old one is stopped by now.
+	// The next run continues: the old controller is stopped by now.
 	taker = e.taker()
 	require.Equal(t, OldFirst, taker.Plan.Order)
 	e.do(append(taker.Before(), taker.After()...)...)
@@ -219,7 +219,8 @@ func TestOldControllerThatDoesNotEnd(t *testing.T) {
 		"Pod stuck of Deployment kube-system/cloud-controller-manager does not end")
 }
 
-// Somebody who takes the lease while csccm holds it may have acted meanwhile: that is said, not passed over.
+// If another process takes the lease while csccm holds it, that process may have made changes, so csccm returns an
+// error.
 func TestHoldThatIsLostIsSaid(t *testing.T) {
 	t.Parallel()
 	e := standby(t, leftby.Apache)

@@ -31,7 +31,7 @@ import (
 
 var errCut = errors.New("the line is cut")
 
-// takenOver returns an env after a takeover, and the names of its rules before.
+// takenOver returns an env after a takeover, and the names that its rules had before.
 func takenOver(t *testing.T, state string) (e *env, before []string) {
 	t.Helper()
 	e = standby(t, state)
@@ -51,7 +51,7 @@ func (e *env) undoer() *Taker {
 	return &taker
 }
 
-// isBack compares with what was before the takeover.
+// isBack checks that everything is as it was before the takeover.
 func (e *env) isBack(rules []string) {
 	t := e.t
 	t.Helper()
@@ -67,8 +67,8 @@ func (e *env) isBack(rules []string) {
 	require.NotContains(t, e.documented().Annotations, BeforeAnnotation)
 }
 
-// An undo puts back what the takeover changed, in the order that keeps two controllers from acting at once. Killed or
-// failing anywhere, the next one completes.
+// An undo puts back what the takeover changed, in the order that keeps two controllers from acting at once. If it is
+// killed or fails at any step, the next undo completes it.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ state, fails string }{
@@ -107,7 +107,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// While a Pod of ours is there the old one does not start, and nothing is renamed.
+// While a Pod of csccm's controller exists, the old controller is not started and no rule is renamed.
 func TestUndoWaitsForOurPods(t *testing.T) {
 	t.Parallel()
 	e, _ := takenOver(t, leftby.Leaseweb)
@@ -127,7 +127,7 @@ func TestUndoWaitsForOurPods(t *testing.T) {
 	require.Equal(t, "update leases", e.notes()[len(e.notes())-1], "the lease is given up")
 }
 
-// What applied our chart would start our controller again beside the old one.
+// Whatever applied csccm's chart would start csccm's controller again, beside the old one.
 func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	t.Parallel()
 	e, _ := takenOver(t, leftby.Leaseweb)
@@ -141,7 +141,8 @@ func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	require.Equal(t, rules, e.ruleNames())
 }
 
-// What somebody changed since stays, and is named; what a first takeover kept is how it was, whatever later ones find.
+// Changes that others made since are kept and named. The state that the first takeover recorded counts, not that of
+// later ones.
 func TestUndoPlanOfChangedThings(t *testing.T) {
 	t.Parallel()
 	e, _ := takenOver(t, leftby.Leaseweb)
@@ -152,7 +153,7 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 	require.Equal(t, "enabled", *was.Annotations[annotation.ProxyProtocol].Was)
 	svc := e.documented()
 	svc.Annotations[annotation.ProxyProtocol] = "v2"
-	was.Annotations[annotation.Addresses] = rules.Change{Set: "forged"} // by somebody who may write the Service
+	was.Annotations[annotation.Addresses] = rules.Change{Set: "forged"} // written by a user who may edit the Service
 	forged, err := json.Marshal(was)
 	require.NoError(t, err)
 	svc.Annotations[annotation.Addresses], svc.Annotations[BeforeAnnotation] = "forged", string(forged)

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// A case of scale or upgrade: a change of what is well, and the findings.
+// A case of scale or upgrade: a change of a healthy cluster, and the findings.
 type row struct {
 	change func(f *facts)
 	want   []string

@@ -36,7 +36,7 @@ type env struct {
 	*testenv.Cloud
 	t      *testing.T
 	user   *cloudapi.Client
-	reader ckscheck.Reader // has nobody at the clusters' endpoints
+	reader ckscheck.Reader // nothing listens at the clusters' endpoints
 }
 
 func newEnv(t *testing.T, change ...func(w *simulator.World)) *env {
@@ -164,7 +164,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestWell: a cluster of the simulator in which nothing is wrong has no findings; what cannot be read is named.
+// TestWell: a healthy cluster of the simulator has no findings; what cannot be read is named.
 func TestWell(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -298,7 +298,7 @@ func TestIssue14148(t *testing.T) {
 // issued is when kubeadm made the certificates, which are good for a year.
 var issued = time.Date(2026, 1, 10, 8, 22, 0, 0, time.UTC)
 
-// serve shows whoever dials a certificate for an address.
+// serve presents a certificate for an address to every client.
 func serve(t *testing.T, address string) ckscheck.Dial {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

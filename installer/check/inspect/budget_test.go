@@ -19,8 +19,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// sized is a healthy world with so many nodes in all, three of them the example's, and Services beside its own that the
-// controller calls Ready.
+// sized returns a healthy world with a number of nodes, three of which are the example's, and additional Services that
+// are Ready.
 func sized(t *testing.T, nodes, services int) *world {
 	t.Helper()
 	var extra []*corev1.Service
@@ -95,8 +95,8 @@ func (w *world) counted(t *testing.T) (cloud, kube map[string]int, kubelets int,
 }
 
 // The calls of a healthy cluster: each list once for the checks and once for the controller's plan, and the members of
-// no more than 16 rules. That, not the wall clock of a busy machine, is what keeps the run short; kubelets are asked 32
-// at a time.
+// no more than 16 rules. The test counts calls because they, unlike time, do not depend on the machine; 32 kubelets are
+// asked at a time.
 func TestBudgetOfDoctor(t *testing.T) {
 	t.Parallel()
 	_, kubeFew, _, _ := sized(t, 3, 0).counted(t)
@@ -130,7 +130,8 @@ func TestBudgetOfDoctor(t *testing.T) {
 	}
 }
 
-// Of many Services those that are not Ready are planned; who asks for the load balancers has all planned.
+// If there are many Services, only those that are not Ready are planned, unless the load balancer checks were requested
+// by name.
 func TestPlansOfManyServices(t *testing.T) {
 	t.Parallel()
 	const nodes, services = 20, 30

@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
-// made is a check that finds f.
+// made returns a check with the finding f.
 func made(code string, severity check.Severity, f check.Finding, needs ...string) check.Check {
 	return check.Check{
 		Code: code, Title: "title of " + code, Severity: severity, Needs: needs, Remedy: "the usual",
@@ -27,7 +27,7 @@ func made(code string, severity check.Severity, f check.Finding, needs ...string
 	}
 }
 
-// reads is a check that finds f when something is read.
+// reads returns a check that reads something and has the finding f.
 func reads(code string, f check.Finding, s check.Source) check.Check {
 	c := made(code, check.SeverityError, f)
 	c.Reads = []check.Source{s}
@@ -179,7 +179,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// What is found by the end of the run stays; what could not be read any more is no finding.
+// Results from before the end of the run are kept; what could not be read in time is not a finding.
 func TestEndOfTheRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -32,7 +32,7 @@ func oldName(w *simulator.World) {
 	}
 }
 
-// breakAll has all faults that do not hide each other stand in one cluster. docs/transcripts/doctor-broken.txt shows
+// breakAll injects all faults that do not hide each other into one cluster. docs/transcripts/doctor-broken.txt shows
 // what is said about each.
 func (w *world) breakAll(t *testing.T) {
 	t.Helper()

@@ -161,7 +161,7 @@ func TestTranscriptOfABrokenCluster(t *testing.T) {
 	}
 }
 
-// What a check finds in other facts than those of the transcripts.
+// Findings of checks in situations that the transcripts do not cover.
 func TestReadings(t *testing.T) {
 	t.Parallel()
 	for says, tc := range map[string]struct {
@@ -253,7 +253,7 @@ func TestRemedies(t *testing.T) {
 	require.Contains(t, w.result(t, "CCM-001", check.PhaseInstalled).Remedy, "`csccm install -n cloud --release ours`")
 }
 
-// A controller that is missing is found also where no record of Helm says that it should be there.
+// A missing controller is reported even if there is no Helm release that should have it.
 func TestPhaseOf(t *testing.T) {
 	t.Parallel()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-secret"}}
@@ -282,7 +282,7 @@ func TestPhaseOf(t *testing.T) {
 	}
 }
 
-// An API server that does not answer is asked once: each call would wait as long.
+// An API server that does not answer gets one call, because every further call would wait as long.
 func TestSilentServerIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -299,7 +299,7 @@ func TestSilentServerIsAskedOnce(t *testing.T) {
 	require.Zero(t, r.Summary.Unknown, "the rest waits for K8S-001")
 }
 
-// TestCKS: a cluster of CKS in which nothing is wrong, and what looking at it costs: two calls.
+// TestCKS: a healthy cluster of CKS has no findings, and its checks cost two calls.
 func TestCKS(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

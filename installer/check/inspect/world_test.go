@@ -89,7 +89,7 @@ type world struct {
 	behind  time.Duration             // CloudStack's clock
 }
 
-// cloud is the simulated CloudStack with its edit.
+// cloud wraps the simulated CloudStack and edits its answers.
 func (w *world) cloud(rw http.ResponseWriter, r *http.Request) {
 	r.Header.Del("Accept-Encoding") // no gzip
 	answer := httptest.NewRecorder()
@@ -101,7 +101,7 @@ func (w *world) cloud(rw http.ResponseWriter, r *http.Request) {
 	_, _ = w.edit.WriteString(rw, answer.Body.String())
 }
 
-// api is as much of an API server as the flags of kubelets and dry runs of the chart's objects need.
+// api is the part of an API server that kubelets' flags and dry runs of the chart's objects need.
 func (w *world) api(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "application/json")
 	node, flags := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"), "/proxy/flagz")
@@ -292,7 +292,7 @@ func change[T any](t *testing.T, api interface {
 	require.NoError(t, err)
 }
 
-// deny has the API server say no about some of the caller's rights.
+// deny makes the API server report that the caller lacks some rights.
 func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
 	w.kube.PrependReactor("create", "selfsubjectaccessreviews", func(a ktesting.Action) (bool, runtime.Object, error) {
 		review := a.(ktesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
@@ -301,7 +301,7 @@ func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
 	})
 }
 
-// logLine is one of klog's, so long ago.
+// logLine returns a line in klog's format that is as old as given.
 func logLine(level byte, ago time.Duration, source, text string) string {
 	return fmt.Sprintf("%c%s       1 %s] %s\n", level, fixed.Add(-ago).Format("0102 15:04:05.000000"), source, text)
 }

@@ -49,13 +49,13 @@ type env struct {
 	pods    func(*appsv1.Deployment) []*corev1.Pod // what the Deployment becomes; nil = ready at once
 }
 
-// newEnv has the nodes and the CloudStack of the example.
+// newEnv returns an env with the nodes and the CloudStack of the example.
 func newEnv(t *testing.T) *env {
 	t.Helper()
 	return newEnvOf(t, simulator.ExampleWorld(), testenv.Owner, demoNodes()...)
 }
 
-// newEnvOf has a CloudStack in which owner is a user of the account with the nodes' VMs.
+// newEnvOf returns an env whose CloudStack has the user owner in the account of the nodes' VMs.
 func newEnvOf(t *testing.T, world *simulator.World, owner string, nodes ...kruntime.Object) *env {
 	t.Helper()
 	e := &env{Env: testenv.New(t, nodes...), cloud: testenv.NewCloud(t, world), vms: map[string]string{}}
@@ -97,7 +97,7 @@ func (e *env) controller(ctx context.Context) {
 	}
 }
 
-// changed makes the controller of a release, or removes it.
+// changed creates or removes the controller of a release.
 func (e *env) changed(ctx context.Context, r *helm.Release) error {
 	d := testenv.Deployment(2)
 	d.Annotations = map[string]string{"meta.helm.sh/release-name": "cloudstack-ccm"}
@@ -133,7 +133,7 @@ func (e *env) run(running bool) {
 	e.running = running
 }
 
-// onePod makes the Deployment one Pod that is ready.
+// onePod gives the Deployment one ready Pod.
 func (e *env) onePod() {
 	e.pods = func(*appsv1.Deployment) []*corev1.Pod { return []*corev1.Pod{testenv.ReadyPod("ccm-0")} }
 }
@@ -164,7 +164,7 @@ func demoNodes() []kruntime.Object {
 	}
 }
 
-// installer is an install that has not begun.
+// installer returns an install that has not begun.
 type installer struct {
 	Config
 	env *env
@@ -211,7 +211,7 @@ func (e *env) config(t *testing.T) *cloudstack.Config {
 	return cfg
 }
 
-// admin are the options of an install by an administrator's login, keys those with keys that exist.
+// admin returns the options of an install with an administrator's login, keys those with existing keys.
 func (e *env) admin() Config {
 	return Config{
 		Layers:    access.Layers{Answers: access.Settings{"api-url": e.cloud.URL, "zone": "zone-1"}},
@@ -230,7 +230,7 @@ func (e *env) keys(t *testing.T) Config {
 	}
 }
 
-// rotate is csccm rotate-keys with a controller that takes the keys over.
+// rotate runs csccm rotate-keys with a controller that reloads the keys.
 func (e *env) rotate(t *testing.T) {
 	t.Helper()
 	run, logs := *e.Env.Env, ""

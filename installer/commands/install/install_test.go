@@ -32,7 +32,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// The demo's command: admin login, new and existing nodes; then the same again.
+// The demo's command: an administrator's login, new and existing nodes; a second run changes nothing.
 func TestInstallAsAdmin(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -221,8 +221,8 @@ func TestInstallInterruptedThenContinued(t *testing.T) {
 	require.Equal(t, 3, e.initialised(t))
 }
 
-// A controller that does not run: the error says why, Events and its log are shown without the keys, and no node is
-// touched.
+// If the controller does not run, the error says why, Events and its log are shown without keys, and no node is
+// changed.
 func TestControllerThatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -264,8 +264,7 @@ func TestControllerThatDoesNotRun(t *testing.T) {
 	require.Zero(t, e.initialised(t))
 }
 
-// A certificate of a private authority is trusted by --ca-file, also later, by
-// who has only the Secret.
+// --ca-file makes csccm trust a private authority, also in later commands that only have the Secret.
 func TestPrivateCertificate(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -280,7 +279,7 @@ func TestPrivateCertificate(t *testing.T) {
 	e.install(t, Config{Values: e.Releases.Release().Values})
 }
 
-// The user whose keys are in the Secret is the controller's, whatever user the first install made or was given.
+// The controller's user is the one whose keys are in the Secret, whichever user the first install created or got.
 func TestInstallAgainAfterRotateKeys(t *testing.T) {
 	t.Parallel()
 	for name, users := range map[string]int{"administrator": 2, "administrator, named user": 2, "keys": 2} {
@@ -320,7 +319,7 @@ func TestRoleAllowsTheEntry(t *testing.T) {
 	require.NotSubset(t, without.roleCommands(), registration.Commands)
 }
 
-// Whatever a whole installation asks of the API server is among what K8S-003 asks about.
+// Every permission that a complete installation needs is checked by K8S-003.
 func TestInstallRightsAreComplete(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -19,7 +19,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// requireOnlyTheList allows no change of the cluster but the list of what is made in CloudStack, and its namespace.
+// requireOnlyTheList checks that nothing in the cluster changed except the list of objects created in CloudStack, and
+// its namespace.
 func requireOnlyTheList(t *testing.T, actions []ktesting.Action) {
 	t.Helper()
 	for _, a := range actions {
@@ -40,7 +41,7 @@ func requireOnlyTheList(t *testing.T, actions []ktesting.Action) {
 	}
 }
 
-// expire replaces the keys of the VMs' owner, so that those known are worth nothing.
+// expire replaces the keys of the VMs' owner, so the known keys become invalid.
 func (e *env) expire(t *testing.T) {
 	t.Helper()
 	admin := e.cloud.Admin(t)
@@ -146,7 +147,7 @@ func TestInstallRefuses(t *testing.T) {
 			"a Secret without the new user's keys": {func(t *testing.T, e *env, _ *Config) {
 				e.putKeys(t, "a-canary", "b-canary")
 			}, "exists and differs: it would hold the new user's keys", "--overwrite-secret", 2},
-			// The login sees whose VMs the nodes are.
+			// An administrator's login shows which account owns the VMs of the nodes.
 			"another account than the nodes'": {
 				func(_ *testing.T, _ *env, o *Config) { o.Account, o.Domain = "other", "empty" },
 				"3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1; wrong account, project " +

@@ -73,7 +73,7 @@ func TestUserOfAnotherClusterIsRefused(t *testing.T) {
 		`user "kubeadmin" of account "k8s" is that of cluster the-cluster`, "--controller-user", report.ExitUsage)
 }
 
-// Keys of a user whom this cluster did not make stay: nobody knows who else works with them.
+// The keys of a user that another cluster or a person created are kept, because others may use them.
 func TestKeysOfAnotherUserAreNeverRevoked(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]func(e *env) Config{

@@ -31,7 +31,7 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// takenEnv is a cluster in which another provider runs, as recorded, and its CloudStack.
+// takenEnv returns a recorded cluster in which another provider runs, with its CloudStack.
 func takenEnv(t *testing.T, state string, old ...kruntime.Object) (e *env, notes func() []string) {
 	t.Helper()
 	e = newEnvOf(t, nil, testenv.Owner)
@@ -109,7 +109,7 @@ func TestInstallTakesOver(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "false", svc.Annotations[annotation.ProxyProtocol])
 			e.requireStopped(t)
-			// Ours is there before the old one ends, and csccm gives the lease up after it.
+			// csccm's controller is ready before the old one is stopped; csccm releases the lease after that.
 			log := slices.DeleteFunc(notes(),
 				func(s string) bool { return s != "lease free" && !strings.HasSuffix(s, " deployments") })
 			require.Equal(t,
@@ -117,7 +117,7 @@ func TestInstallTakesOver(t *testing.T) {
 					"patch deployments"}, log)
 			e.requireNoSecrets(t)
 
-			// The second install finds nobody to replace.
+			// The second install finds no other provider.
 			n := e.Releases.Applied
 			e.Stdout.Reset()
 			e.install(t, Config{})
@@ -127,7 +127,8 @@ func TestInstallTakesOver(t *testing.T) {
 	}
 }
 
-// A login makes the user before its keys can compare anything: that is said before, and the cluster stays as it is.
+// With a login, the user must be created before its keys can compare Services: the plan says so, and the cluster is not
+// changed.
 func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	t.Parallel()
 	e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
@@ -150,7 +151,7 @@ func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	require.NotContains(t, strings.Join(notes(), "; "), "deployments")
 }
 
-// requireStopped wants the old controller to be there, with no Pods.
+// requireStopped checks that the old controller exists and has no Pods.
 func (e *env) requireStopped(t *testing.T) {
 	t.Helper()
 	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager",
@@ -159,7 +160,7 @@ func (e *env) requireStopped(t *testing.T) {
 	require.Zero(t, *d.Spec.Replicas)
 }
 
-// The checks before the install know whose place is taken; those after it do not let him pass.
+// The checks before the install accept the provider that is being replaced; those after it report one that still runs.
 func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	t.Parallel()
 	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
@@ -178,8 +179,8 @@ func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	require.Empty(t, replaced[check.PhaseInstalled])
 }
 
-// Whatever write to the cluster or to CloudStack is the last one of an install that takes over, whoever ends first, the
-// next run completes, and so does the way back: a controller works then, and rules and addresses are those that were.
+// If an install that takes over is killed after any write to the cluster or to CloudStack, the next run completes it, and
+// an undo reverts it. In both cases a controller works, and rules and addresses are unchanged.
 //
 //nolint:tparallel // one write after the other, until none is left
 func TestCrashAtEveryWriteOfATakeover(t *testing.T) {
@@ -230,7 +231,7 @@ func (e *env) undo(t *testing.T) error {
 	return takeover.Run(t.Context(), e.Env.Env, cs, takeover.Options{Undo: true})
 }
 
-// requireWorks wants the old controller to have its Pods. An undo of what had not begun may be refused.
+// requireWorks checks that the old controller has its Pods. An undo of a takeover that had not begun may be refused.
 func (e *env) requireWorks(t *testing.T, undone error) {
 	t.Helper()
 	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager",
@@ -242,8 +243,8 @@ func (e *env) requireWorks(t *testing.T, undone error) {
 	}
 }
 
-// Where the old controller ends first, a controller that cannot run in the cluster takes nobody's place, and what fails
-// later names the way back.
+// If the old controller must be stopped first, the self-test prevents a takeover by a controller that cannot run; later
+// failures name the undo.
 func TestOldControllerThatEndsFirst(t *testing.T) {
 	t.Parallel()
 	objects := leftby.ApacheObjects()
@@ -267,7 +268,7 @@ func TestOldControllerThatEndsFirst(t *testing.T) {
 	e.requireWorks(t, nil)
 }
 
-// Two that listen on the same port of the node cannot stand by for each other.
+// Two controllers that listen on the same port of the node cannot run at the same time.
 func TestOldControllerOnTheSamePort(t *testing.T) {
 	t.Parallel()
 	objects := leftby.ApacheObjects()
@@ -294,7 +295,7 @@ func TestOldControllerOnTheSamePort(t *testing.T) {
 	require.Contains(t, e.Stdout.String(), "csccm's controller starts before the old one ends")
 }
 
-// The checks judge what the controller has done, not what it is about to do.
+// The checks wait until the controller has synced the Services.
 func TestServicesAreJudgedWhenTheControllerHasServedThem(t *testing.T) {
 	t.Parallel()
 	e, _ := takenEnv(t, leftby.Leaseweb, leftby.ApacheObjects()...)

@@ -13,7 +13,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// usesNetwork is a cluster with a Service that the default policy refuses, and its rules.
+// usesNetwork returns a cluster with rules of a Service that the default policy refuses.
 func usesNetwork(t *testing.T) *env {
 	t.Helper()
 	e := newEnv(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/testenv"
 )
 
-// newEnv has these revisions of the release, newest first, and a Deployment that is ready.
+// newEnv returns an env with these revisions of the release, newest first, and a ready Deployment.
 func newEnv(t *testing.T, history ...helm.Release) *testenv.Env {
 	t.Helper()
 	e := testenv.New(t, testenv.Deployment(1), testenv.ReadyPod("controller-1"), testenv.Lease("controller-1_x"))
@@ -41,7 +41,7 @@ func release(revision int, status, chart string, values map[string]any) helm.Rel
 	}
 }
 
-// chart is a small one of that version.
+// chart returns a small chart of that version.
 func chart(t *testing.T, version string) *helm.Chart {
 	t.Helper()
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestUpgradeFails(t *testing.T) {
 		_, err := e.Kube.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{})
 		return err
 	}
-	// The same again is tried again. What never ran is no way back.
+	// The same upgrade can be tried again. A rollback does not use a revision that never ran.
 	o := install.Config{
 		Chart:  chart(t, "1.1.0"),
 		Values: map[string]any{"image": map[string]any{"tag": "nope"}, "replicaCount": 1},
