@@ -59,7 +59,7 @@ type Request struct {
 	Fresh bool
 	// Preview means to only read, and return what would be done.
 	Preview bool
-	// Keep means to maintain what a Service serves although its request is refused, see plan.Kept. Without
+	// Keep means to maintain what a Service serves although its request is refused, see plan.Refused. Without
 	// MembersKnown, members stay as they are.
 	Keep, MembersKnown bool
 	Records            apply.Store

@@ -340,7 +340,7 @@ func (r *Reconciler) planKept(ctx context.Context, t *task) ([]plan.Step, error)
 		}
 
 		t.Actual.Consult(r.Book, t.Service)
-		desired, steps := plan.Kept(t.Facts, *t.Actual, t.req.MembersKnown, r.limits(t))
+		desired, steps := plan.Refused(t.Facts, *t.Actual, t.req.MembersKnown, r.limits(t))
 		if read || !plan.PutsOn(steps) || r.Clock.Since(t.mem.readAt) <= freshAge {
 			t.Desired = desired
 			return steps, nil

@@ -146,7 +146,7 @@ func readRegistry(file string) (r cloudapi.Registry, err error) {
 		return r, nil
 	}
 
-	unfit := report.Usage(
+	invalid := report.Usage(
 		`write {"auths": {"URL": {"username": "...", "password": "..."}}}, or copy one entry with auth out of `+
 			"~/.docker/config.json",
 		"--registry-file %s does not have the login of exactly one registry", file,
@@ -165,13 +165,13 @@ func readRegistry(file string) (r cloudapi.Registry, err error) {
 		Auths map[string]struct{ Username, Password, Auth string }
 	}
 	if json.Unmarshal(text, &config) != nil || len(config.Auths) != 1 {
-		return r, unfit
+		return r, invalid
 	}
 
 	for url, login := range config.Auths {
 		both, err := base64.StdEncoding.DecodeString(login.Auth)
 		if err != nil {
-			return r, unfit
+			return r, invalid
 		}
 		name, password, _ := strings.Cut(string(both), ":")
 		r = cloudapi.Registry{
@@ -182,7 +182,7 @@ func readRegistry(file string) (r cloudapi.Registry, err error) {
 	}
 
 	if r.URL == "" || r.Username == "" || r.Password == "" {
-		return cloudapi.Registry{}, unfit
+		return cloudapi.Registry{}, invalid
 	}
 
 	return r, nil

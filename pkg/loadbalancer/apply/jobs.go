@@ -61,10 +61,10 @@ type Memory struct {
 	Releasing map[string]time.Time
 	deleting  time.Time // when a rule in state Deleting began to delay the release of an address
 
-	jobs     []*job          // jobs of actions that are still running
-	rules    map[int]string  // by port, the ids of rules created since jobs was last empty
-	besides  map[string]*job // jobs of additional calls that actions make, see alone
-	acquired string          // id of the last acquired address
+	jobs      []*job          // jobs of actions that are still running
+	rules     map[int]string  // by port, the ids of rules created since jobs was last empty
+	extraJobs map[string]*job // jobs of additional calls that actions make, see alone
+	acquired  string          // id of the last acquired address
 
 	mu   sync.Mutex
 	news context.Context // done when a job has ended since the context was created
@@ -76,12 +76,12 @@ func (m *Memory) Forget() {
 	for _, j := range m.followed() {
 		j.stop()
 	}
-	m.jobs, m.besides = nil, nil
+	m.jobs, m.extraJobs = nil, nil
 }
 
 // followed returns the jobs that somebody waits for.
 func (m *Memory) followed() []*job {
-	all := slices.AppendSeq(slices.Clone(m.jobs), maps.Values(m.besides))
+	all := slices.AppendSeq(slices.Clone(m.jobs), maps.Values(m.extraJobs))
 	return slices.DeleteFunc(all, func(j *job) bool { return j.over == nil })
 }
 
@@ -170,17 +170,17 @@ func (w *Work) waitFor(ctx context.Context, jobs []*job) {
 func (w *Work) alone(
 	ctx context.Context, key string, await cloudstack.Await, submit func() (cloudstack.Submitted, error),
 ) (*cloudstack.Job, error) {
-	j := w.besides[key]
+	j := w.extraJobs[key]
 	if j == nil {
 		submitted, err := submit()
 		if err != nil {
 			return nil, err
 		}
 		j = &job{command: await.Command, id: submitted.JobID, submitted: w.Clock.Now().Add(-await.Age)}
-		if w.besides == nil {
-			w.besides = map[string]*job{}
+		if w.extraJobs == nil {
+			w.extraJobs = map[string]*job{}
 		}
-		w.besides[key] = j
+		w.extraJobs[key] = j
 		w.follow(ctx, j, await)
 	}
 
@@ -191,7 +191,7 @@ func (w *Work) alone(
 	}
 
 	j.stop()
-	delete(w.besides, key)
+	delete(w.extraJobs, key)
 	return j.result, j.err
 }
 

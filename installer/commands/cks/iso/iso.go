@@ -64,18 +64,18 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 
 	from, err := Open(o.From)
 	if err != nil {
-		return nil, unfit("--from", err)
+		return nil, unusable("--from", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 
 	kubernetes, err := inspect(from)
 	if err != nil {
-		return nil, unfit("--from "+o.From, err)
+		return nil, unusable("--from "+o.From, err)
 	}
 
 	files, err := from.files(ctx)
 	if err != nil {
-		return nil, unfit("--from "+o.From, err)
+		return nil, unusable("--from "+o.From, err)
 	}
 
 	provider, err := Provider(ctx, o.Chart, o.Values, kubernetes)
@@ -146,7 +146,7 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	return r, errors.Join(err, os.Rename(disk, o.To))
 }
 
-func unfit(what string, err error) error {
+func unusable(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

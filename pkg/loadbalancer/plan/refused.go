@@ -13,34 +13,34 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Kept plans for a Service whose request is refused. What exists for ports that it still asks for stays and follows the
-// nodes. What exists for other ports is removed: their node ports may belong to another Service by now, and another
+// Refused plans for a Service whose request is refused. What exists for ports that it still asks for stays and follows
+// the nodes. What exists for other ports is removed: their node ports may belong to another Service by now, and another
 // Service may take the ports of a shared address and allow other sources. Nothing is opened, and no address is acquired
 // or released.
 //
 // Without membersKnown, rules and port forwardings keep their members.
-func Kept(f Facts, a Actual, membersKnown bool, limits Limits) (Desired, []Step) {
+func Refused(f Facts, a Actual, membersKnown bool, limits Limits) (Desired, []Step) {
 	p := planner{limits: limits, desired: Desired{Absent: true, UID: f.Service.UID}}
-	letIn := annotation.PortSet{} // ports that network ACL lists must allow
+	aclPorts := annotation.PortSet{} // ports that network ACL lists must allow
 	for _, x := range sortAddresses(a.Addresses) {
 		if x.Ours() && x.State != StateReleasing {
-			letIn = letIn.Union(p.keep(f, &x, membersKnown))
+			aclPorts = aclPorts.Union(p.maintain(f, &x, membersKnown))
 		}
 	}
 	for _, l := range a.ACLs {
-		p.narrow(letIn, owned(l.Items), nil, On{ACLID: l.ListID})
+		p.narrow(aclPorts, owned(l.Items), nil, On{ACLID: l.ListID})
 	}
 	slices.SortStableFunc(p.steps, func(x, y Step) int { return cmp.Compare(x.Wave, y.Wave) })
 	return p.desired, p.steps
 }
 
-// keep plans for one address. It returns the ports that network ACL lists must allow for it.
-func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation.PortSet) {
+// maintain plans for one address. It returns the ports that network ACL lists must allow for it.
+func (p *planner) maintain(f Facts, x *Address, membersKnown bool) (aclPorts annotation.PortSet) {
 	if x.Allocated || len(x.OwnRules())+len(x.OwnForwards()) > 0 {
 		p.tagAddress(x)
 	}
 
-	letIn = annotation.PortSet{}
+	aclPorts = annotation.PortSet{}
 	open := annotation.PortSet{} // ports that the firewall must allow
 	firewall := x.firewall(true)
 	members := memberNames(f.Members, x.NetworkID)
@@ -64,7 +64,7 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 		}
 		open[protocol] = append(open[protocol], r.StartPort)
 		if x.Internal {
-			letIn[protocol] = append(letIn[protocol], r.StartPort)
+			aclPorts[protocol] = append(aclPorts[protocol], r.StartPort)
 		}
 	}
 
@@ -76,7 +76,7 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 		}
 		forwards = append(forwards, fw)
 		open[fw.Protocol] = append(open[fw.Protocol], fw.StartPort)
-		letIn[fw.Protocol] = append(letIn[fw.Protocol], fw.PrivatePort)
+		aclPorts[fw.Protocol] = append(aclPorts[fw.Protocol], fw.PrivatePort)
 	}
 
 	if follows && len(members) > 0 {
@@ -84,7 +84,7 @@ func (p *planner) keep(f Facts, x *Address, membersKnown bool) (letIn annotation
 	}
 
 	p.narrow(open.Union(nil), firewall, x.firewall(false), x.on())
-	return letIn
+	return aclPorts
 }
 
 // moveForwards moves the port forwardings whose member does not serve. Forwardings with the same source ranges move to
