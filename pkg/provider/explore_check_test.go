@@ -774,7 +774,8 @@ func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 	}
 
 	for _, f := range router.Forwards {
-		if e.protected[f.ID].what == "" {
+		// An operator's forwarding is open before the explorer learns its ID. Ours lead to node ports.
+		if e.protected[f.ID].what == "" && f.PrivatePort >= 30000 {
 			add("", f.Address, f.Protocol, f.Port, f.Sources, f.Filtered, f.Filter)
 		}
 	}
