@@ -4,6 +4,7 @@
 package loadbalancer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +18,13 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// freshAge is the maximum age of what a refusal is based on. Many Services that are refused at the same time share one
-// read.
-const freshAge = 5 * time.Second
+const (
+	// freshAge is the maximum age of what a refusal is based on. Many Services that are refused at the same time share
+	// one read.
+	freshAge = 5 * time.Second
+	// networkAge is the maximum age of the description of a network: the services of an offering rarely change.
+	networkAge = 10 * time.Minute
+)
 
 // ErrStale means that a refusal would be based on nodes that were read minutes ago: a NIC may have been added since.
 // Reconcile has done nothing, and should be called again with nodes that were just read.
@@ -50,24 +55,6 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 	}
 
 	return nil
-}
-
-// CheckProject refuses a Service that has an address in another project than the one that it names now. Call it before
-// anything is searched for in the named project.
-func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
-	req.Memory, req.Since = nil, time.Time{}
-	t, err := r.newTask(ctx, req)
-	if err != nil || t.Spec.Project == "" && t.OwnProject == "" {
-		return err
-	}
-
-	switch id, err := r.Project(ctx, t.Spec.Project); {
-	case err == nil && id == t.Project:
-		return nil
-	case err != nil && (!cloudstack.IsNotFound(err) || t.Records.Empty()):
-		return err
-	}
-	return plan.ProjectChanged(t.Spec.Project, t.Project)
 }
 
 // desireNow is like desire, for one description of the network. That may be some minutes old, or a few seconds if the
@@ -103,13 +90,14 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 	}
 
 	if id != "" {
-		n, err := r.Network(ctx, t.Project, id, maxAge)
-		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !r.LeaveACLs {
-			n, err = r.Network(ctx, t.Project, id, t.tierAge)
+		read, err := t.Inventory.Network(ctx, id, cmp.Or(maxAge, networkAge))
+		if err == nil && read.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !r.LeaveACLs {
+			read, err = t.Inventory.Network(ctx, id, min(t.tierAge, networkAge))
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
 		}
+		n := NetworkOf(&read)
 		t.Network, t.LeaveACLs = &n, r.leavesACL(t, n.ACLID)
 	}
 

@@ -19,27 +19,20 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Orphans finds what this cluster has created in a project for Services that no longer exist; the empty project is the
-// configured one. It reads whole lists, or uses those that others have read since. With unfinished, it also finds
-// addresses whose release failed in an earlier process.
+// Orphans finds what this cluster has created in a project for Services that no longer exist. It reads whole lists, or
+// uses those that others have read since. With unfinished, it also finds addresses whose release failed in an earlier
+// process.
 func (r *Reconciler) Orphans(
 	ctx context.Context, project string, since time.Time, unfinished bool,
 ) ([]observe.Orphan, error) {
-	id, err := r.Project(ctx, project)
-	if err != nil {
-		return nil, err
-	}
-	return r.observer.Orphans(ctx, id, r.ClusterIDs(), since, unfinished, r.Book)
+	return r.observer.Orphans(ctx, project, r.ClusterIDs(), since, unfinished, r.Book)
 }
 
-// Lists returns the public addresses and the load balancer rules of the project. It uses whole lists that were started
+// Lists returns the public addresses and the load balancer rules of a project. It uses whole lists that were started
 // since. Orphans and previews with the same time use the same lists.
-func (r *Reconciler) Lists(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule,
-	error) {
-	project, err := r.Project(ctx, "")
-	if err != nil {
-		return nil, nil, err
-	}
+func (r *Reconciler) Lists(
+	ctx context.Context, project string, since time.Time,
+) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
 	return r.observer.Lists(ctx, project, since)
 }
 
@@ -52,7 +45,7 @@ func RemovalOf(found []observe.Orphan) Request {
 		Facts: plan.Facts{
 			Service: plan.Service{UID: first.UID, Namespace: namespace, Name: name, LB: plan.LBName(first.UID)},
 		},
-		Absent: true, Records: none, Project: first.Project, AllACLs: true,
+		Absent: true, Records: none, Project: first.Project, OwnProject: first.Project, AllACLs: true,
 	}
 
 	if first.UID == "" {
@@ -89,14 +82,9 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 		return 0, nil
 	}
 
-	id, err := r.Project(ctx, project)
-	if err != nil {
-		return 0, err
-	}
-
 	cluster := r.ClusterIDs()[0]
 	tags, err := r.api.Client.ListTags(ctx,
-		cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: id})
+		cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: project})
 	if err != nil {
 		return 0, observe.Permitted(fmt.Errorf("list the tags of load balancer rules: %w", err))
 	}
@@ -108,7 +96,7 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 		}
 	}
 
-	gone, err := r.goneRules(ctx, id, tagged)
+	gone, err := r.goneRules(ctx, project, tagged)
 	if err != nil {
 		return 0, err
 	}

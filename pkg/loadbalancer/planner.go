@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -33,13 +34,6 @@ type Options struct {
 	ClusterName string
 	// Book has the cluster's Services and their addresses.
 	Book plan.Book
-	// Project returns the id of a project by name or id. The empty name is the configured project, whose id is empty
-	// for the account's own resources. If the project does not exist, the error is a *cloudstack.Error of KindNotFound.
-	Project func(ctx context.Context, name string) (string, error)
-	// Network returns a description of a network that is at most maxAge old; zero accepts one that is some minutes old.
-	Network func(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error)
-	// VMs returns the ids of all VMs with a NIC in a network, or those of the Nodes for the empty network; may be nil.
-	VMs func(ctx context.Context, project, networkID string) ([]string, error)
 	// LeaveACLs means that network ACL lists are not changed.
 	LeaveACLs bool
 	// DriftPeriod is how long a read is trusted; zero means forever.
@@ -69,32 +63,46 @@ type Request struct {
 	// Since is the time before which reads are not trusted. Whole lists that were started later may be shared with
 	// other Services. If it is zero, reads are trusted for a drift period.
 	Since time.Time
-	// Project is the project in which an orphan was found. AllACLs means that it may have items in network ACL lists
-	// that nothing else shows.
-	Project string
+	// Project is the id of the project to work in. OwnProject is the same if the Service or its records name a project,
+	// and empty otherwise.
+	Project, OwnProject string
+	// Inventory is that of the project. NodeVMs are the VMs of the Nodes, if the Service wants no load balancer.
+	Inventory *inventory.Inventory
+	NodeVMs   []plan.Member
+	// AllACLs means that the Service may have items in network ACL lists that nothing else shows.
 	AllACLs bool
 }
 
-// place returns the name of something that only the project with the Service's objects shows: a VM in its network, or
-// the network itself. If the network is not known, it is the VM of a Node.
-func (o Options) place(ctx context.Context, project, network string) (string, error) {
-	if o.VMs != nil {
-		if vms, err := o.VMs(ctx, project, network); err != nil || len(vms) > 0 {
-			return "VM " + strings.Join(vms[:min(1, len(vms))], ""), err
-		}
-	}
-	if network == "" {
-		return "", nil
+// Locate sets the project: the one that the records name, or else the one that the Service names. It refuses a Service
+// that now names another project, because CloudStack cannot move its load balancer. configured and named are the
+// inventories of the configured project and of the one that the Service names; both are the same if it names none.
+func (req *Request) Locate(ctx context.Context, configured, named *inventory.Inventory) (err error) {
+	records, from := req.Spec.Records, configured
+	if records.Empty() {
+		from = named
 	}
 
-	n, err := o.Network(ctx, project, network, freshAge)
-	switch {
-	case cloudstack.IsNotFound(err), err == nil && n.Type == "Shared":
-		return "", nil
-	case err != nil:
-		return "", err
+	req.Project, req.OwnProject = records.Project(), records.Project()
+	if req.Project == "" {
+		if req.Project, err = from.ProjectID(ctx); err != nil {
+			return err
+		}
+		if from != configured {
+			req.OwnProject = req.Project
+		}
 	}
-	return "network " + network, nil
+	if req.Absent || records.Empty() {
+		return nil
+	}
+
+	id, err := named.ProjectID(ctx)
+	switch {
+	case err != nil && !cloudstack.IsNotFound(err):
+		return err
+	case err != nil, id != req.Project:
+		return plan.ProjectChanged(req.Spec.Project, req.Project)
+	}
+	return nil
 }
 
 // Preview is what the controller would do for a Service.

@@ -71,7 +71,7 @@ func New(api API, o Options) *Reconciler {
 	o.ClusterName, o.Policy = cmp.Or(o.ClusterName, "kubernetes"), cmp.Or(o.Policy, plan.PolicyApply)
 	role := api.Client.Role()
 	observer := observe.New(api, observe.Options{
-		ClusterName: o.ClusterName, VMs: o.VMs, Place: o.place, Clock: o.Clock, Role: role, LeaveACLs: o.LeaveACLs,
+		ClusterName: o.ClusterName, Clock: o.Clock, Role: role, LeaveACLs: o.LeaveACLs,
 	})
 	return &Reconciler{
 		api: api, Options: o, role: role, observer: observer, metrics: newMetrics(), members: lru.New(16),
@@ -91,23 +91,11 @@ func (r *Reconciler) applies() bool { return r.Policy == plan.PolicyApply }
 // Reconcile returns nil only when nothing is left in CloudStack. Errors are a *plan.RefusalError if the Service cannot
 // be served, a *plan.WaitError, or wrap a *cloudstack.Error. The next call continues where this one stopped.
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result, err error) {
-	t, err := r.newTask(ctx, req)
-	if err == nil {
-		result, err = r.work(ctx, t)
-		result.Notices = t.Notices
-		t.release()
-		t.mem.actual = t.Actual
-	}
-
-	if req.Absent &&
-		cloudstack.IsNotFound(err) &&
-		req.Spec.Project != "" &&
-		req.Spec.Records.Empty() &&
-		len(req.Service.StatusIPs) == 0 {
-		// Nothing was ever in that project. What the Service had before is in the configured one.
-		req.Spec.Project = ""
-		return r.Reconcile(ctx, req)
-	}
+	t := r.newTask(req)
+	result, err = r.work(ctx, t)
+	result.Notices = t.Notices
+	t.release()
+	t.mem.actual = t.Actual
 	return result, err
 }
 

@@ -60,9 +60,8 @@ type task struct {
 	unlock []func()
 }
 
-// newTask returns a task. It determines the project: the one that the records name, or else the one that the Service
-// names.
-func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
+// newTask returns a task.
+func (r *Reconciler) newTask(req Request) *task {
 	mem := cmp.Or(req.Memory, &Memory{})
 	if mem.changes.Releasing == nil {
 		mem.changes.Releasing, mem.doubts = map[string]time.Time{}, evidence.Doubts{}
@@ -70,13 +69,16 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 
 	t := &task{req: req, since: req.Since, mem: mem, Query: observe.Query{
 		Subject: &plan.Subject{
-			Facts:    req.Facts,
-			Desired:  plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
-			Actual:   mem.actual,
-			Records:  req.Spec.Records.Clone(),
-			Book:     r.Book,
-			Clusters: r.ClusterIDs(),
+			Facts:      req.Facts,
+			Desired:    plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
+			Actual:     mem.actual,
+			Records:    req.Spec.Records.Clone(),
+			Book:       r.Book,
+			Project:    req.Project,
+			OwnProject: req.OwnProject,
+			Clusters:   r.ClusterIDs(),
 		},
+		Inventory: req.Inventory, NodeVMs: req.NodeVMs,
 		Doubts: mem.doubts, Known: !mem.readAt.IsZero(), AllACLs: req.AllACLs, ACLs: mem.acls,
 	}}
 
@@ -86,18 +88,6 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 
 	t.Lacks = func(command string) bool { return r.role.Lacks(t.Project, command, t.since) }
 	t.work = r.applier.Begin(t.Subject, &mem.changes, req.Records)
-	var err error
-	own := cmp.Or(t.Records.Project(), req.Project)
-	if own == "" && t.Records.Empty() && req.Spec.Project != "" {
-		if own, err = r.Project(ctx, req.Spec.Project); err != nil {
-			return nil, err
-		}
-	}
-
-	t.Project, t.OwnProject = own, own
-	if own == "" {
-		t.Project, err = r.Project(ctx, "")
-	}
 
 	switch {
 	case req.Since.After(mem.readAt):
@@ -109,23 +99,30 @@ func (r *Reconciler) newTask(ctx context.Context, req Request) (*task, error) {
 		t.BulkSince = r.Clock.Now().Add(-bulkAge)
 	}
 
-	return t, err
+	return t
 }
+
+// ElsewhereError means that what a Service has is in another project than the request says. Reconcile has changed
+// nothing, and should be called again for that project.
+type ElsewhereError struct {
+	Project string // its id
+}
+
+func (e *ElsewhereError) Error() string { return "the Service has its address in project " + e.Project }
 
 // findProject looks for the project of a Service that has lost its records, and perhaps the annotation with the project
 // as well.
-func (r *Reconciler) findProject(ctx context.Context, t *task) (moved bool, err error) {
+func (r *Reconciler) findProject(ctx context.Context, t *task) error {
 	has, err := r.observer.ProjectOf(ctx, t.Service.UID)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("look for the project of Service %s: %w", t.Service.Key(), err)
+		return fmt.Errorf("look for the project of Service %s: %w", t.Service.Key(), err)
 	case has == "" || has == t.Project:
-		return false, nil
+		return nil
 	case !t.Desired.Absent:
-		return false, plan.ProjectChanged(t.Spec.Project, has)
+		return plan.ProjectChanged(t.Spec.Project, has)
 	}
-	t.Project, t.OwnProject = has, has
-	return true, nil
+	return &ElsewhereError{has}
 }
 
 // lock makes the task the only one that works on the addresses it knows. Two concurrent creations on one address make
@@ -177,12 +174,8 @@ func (r *Reconciler) observe(ctx context.Context, t *task, whole bool) error {
 
 	has := slices.ContainsFunc(actual.Addresses, func(a plan.Address) bool { return a.Ours() })
 	if !has && t.Records.Empty() && t.Service.Seen && !t.mem.searched {
-		moved, err := r.findProject(ctx, t)
-		switch {
-		case err != nil:
+		if err := r.findProject(ctx, t); err != nil {
 			return err
-		case moved:
-			return r.observe(ctx, t, whole)
 		}
 		t.mem.searched = true
 	}

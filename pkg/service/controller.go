@@ -155,8 +155,7 @@ func New(d Deps) *Controller {
 	c.initMetrics()
 
 	o := d.Options
-	o.Clock, o.Book, o.Network, o.VMs = d.Clock, c.book, c.network, c.vmsOf
-	o.Project = func(ctx context.Context, name string) (string, error) { return c.inventory(name).ProjectID(ctx) }
+	o.Clock, o.Book = d.Clock, c.book
 	c.reconciler = loadbalancer.New(d.API, o)
 	return c
 }

@@ -4,12 +4,10 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"time"
 
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -20,8 +18,6 @@ const (
 	// mostInventories limits the number of inventories: a tenant who may set the project annotation can name many
 	// projects.
 	mostInventories = 1000
-	// networkAge is the maximum age of the description of a network: the services of an offering rarely change.
-	networkAge = 10 * time.Minute
 )
 
 // inventory returns the inventory of a project, given by name or id; the configured project if name is empty.
@@ -48,30 +44,25 @@ func (c *Controller) inventoryByID(ctx context.Context, id string) *inventory.In
 	return c.inventory(id)
 }
 
-// network returns the description of a network, which is at most maxAge old; zero accepts networkAge.
-func (c *Controller) network(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error) {
-	n, err := c.inventoryByID(ctx, project).Network(ctx, id, min(cmp.Or(maxAge, networkAge), networkAge))
-	if err != nil {
-		return plan.Network{}, err
+// locate determines the project with the Service's load balancer.
+func (c *Controller) locate(ctx context.Context, w *work) error {
+	in := &w.request
+	err := in.Locate(ctx, c.Inventory, c.inventory(w.project))
+	in.Inventory = c.inventoryByID(ctx, in.Project)
+	if err == nil && w.absent {
+		in.NodeVMs = c.nodeVMs(ctx, in.Inventory)
 	}
-	return loadbalancer.NetworkOf(&n), nil
+	return err
 }
 
-// vmsOf returns the ids of the VMs in a network, or those of the Nodes if network is empty.
-func (c *Controller) vmsOf(ctx context.Context, project, network string) ([]string, error) {
-	vms, err := c.inventoryByID(ctx, project).VMs(ctx, lbVMAge)
+// nodeVMs returns the VMs of all Nodes; none if the VMs cannot be listed. Something else then has to prove that a
+// project is the right one.
+func (c *Controller) nodeVMs(ctx context.Context, inv *inventory.Inventory) []plan.Member {
+	vms, err := inv.VMs(ctx, lbVMAge)
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	if network != "" {
-		return vms.In(network), nil
-	}
-
-	var out []string
 	nodes, _ := c.Nodes() // none while the cache is not filled
 	members, _ := c.members.Match(vms, nodes)
-	for i := range members {
-		out = append(out, members[i].VMID)
-	}
-	return out, nil
+	return members
 }

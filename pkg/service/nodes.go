@@ -34,9 +34,13 @@ const (
 	endpointSettle = 5 * time.Second
 )
 
-// findBackends chooses the nodes that serve a Service, and finds their VMs. It checks the state of the nodes only once:
+// findBackends determines the project, chooses the nodes that serve a Service, and finds their VMs. It checks the state of the nodes only once:
 // a change in the meantime causes another sync.
 func (c *Controller) findBackends(ctx context.Context, w *work) error {
+	if err := c.locate(ctx, w); err != nil {
+		return err
+	}
+
 	var since map[string]time.Time
 	none := ""
 	w.serving = selected(w.spec, w.nodes)
@@ -55,8 +59,8 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 		if w.serving = filterNodes(w.serving, func(n *corev1.Node) bool { return with[n.Name] }); len(w.serving) == 0 {
 			none = "externalTrafficPolicy is Local and no node has a ready endpoint"
 		}
-		w.state.ready = readySince(w.state.ready, w.serving, c.Clock.Now())
-		since = w.state.ready
+		since = readySince(w.state.ready, w.serving, c.Clock.Now())
+		w.state.ready = since
 	}
 
 	w.unhealthy = c.unhealthy(w, w.serving)
@@ -139,9 +143,8 @@ func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failove
 // find finds the VMs of the nodes that serve. If not all nodes serve, it also finds those of the others, so that the
 // network of the Service does not depend on which nodes serve at the moment.
 func (c *Controller) find(ctx context.Context, w *work) (err error) {
-	inv := c.inventory(w.project)
 	w.lacks = false
-	if w.request.Members, err = c.membersOf(ctx, inv, w, w.serving); err != nil {
+	if w.request.Members, err = c.membersOf(ctx, w, w.serving); err != nil {
 		return err
 	}
 
@@ -153,14 +156,14 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 		if recorded {
 			w.events = events{}
 		}
-		w.request.Reach, err = c.membersOf(ctx, inv, w, w.nodes)
+		w.request.Reach, err = c.membersOf(ctx, w, w.nodes)
 		w.events = said
 		if err != nil && !recorded {
 			return err
 		}
 	}
 
-	vms := inv.LastVMs()
+	vms := w.request.Inventory.LastVMs()
 	if vms != nil && len(w.serving) > 0 && len(w.serving) < len(w.nodes) {
 		// Pods that move to other nodes must not move the address to another network.
 		all, _ := c.members.Match(vms, selected(w.spec, w.nodes))
@@ -178,7 +181,7 @@ func (c *Controller) find(ctx context.Context, w *work) (err error) {
 // membersOf finds the VMs of nodes. Nodes without a VM are named in an Event and do not serve. That is an error only if
 // no node has a VM.
 func (c *Controller) membersOf(
-	ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node,
+	ctx context.Context, w *work, nodes []*corev1.Node,
 ) (members []plan.Member, err error) {
 	if len(nodes) == 0 {
 		return nil, nil
@@ -196,6 +199,7 @@ func (c *Controller) membersOf(
 	}
 	c.mu.Unlock()
 
+	inv := w.request.Inventory
 	vms, err := inv.VMs(ctx, age)
 	if err != nil {
 		return nil, err

@@ -73,10 +73,11 @@ func (r *Round) Project(ctx context.Context) (out Project, err error) {
 	if out.VMs, err = r.c.Inventory.VMs(ctx, max(time.Nanosecond, r.c.Clock.Since(r.since))); err != nil {
 		return out, err
 	}
-	if out.Addresses, out.Rules, err = r.c.reconciler.Lists(ctx, r.since); err != nil {
+	id := r.c.Inventory.KnownProjectID() // it is known since the VMs were listed
+	if out.Addresses, out.Rules, err = r.c.reconciler.Lists(ctx, id, r.since); err != nil {
 		return out, err
 	}
-	out.Orphans, err = r.c.reconciler.Orphans(ctx, "", r.since, false)
+	out.Orphans, err = r.c.reconciler.Orphans(ctx, id, r.since, false)
 	return out, err
 }
 

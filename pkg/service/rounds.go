@@ -81,8 +81,11 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 			continue
 		}
 
-		looked.Insert(id)
-		list, err := c.reconciler.Orphans(ctx, project, since, atStart)
+		var list []observe.Orphan
+		if err == nil {
+			looked.Insert(id)
+			list, err = c.reconciler.Orphans(ctx, id, since, atStart)
+		}
 		switch {
 		case project != "" && unknownProject(err): // a Service that names this project is refused anyway
 			c.projects.Remove(project)
@@ -176,7 +179,8 @@ func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Or
 	}
 
 	req := loadbalancer.RemovalOf(found)
-	req.Grants = grantsOf(c.Tenancy, ns, "")
+	req.Grants, req.Inventory = grantsOf(c.Tenancy, ns, ""), c.inventoryByID(ctx, req.Project)
+	req.NodeVMs = c.nodeVMs(ctx, req.Inventory)
 	result, err := c.reconciler.Reconcile(ctx, req)
 	for _, n := range result.Notices {
 		c.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
@@ -202,7 +206,11 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 
 	c.swept = now
 	for _, project := range c.knownProjects() {
-		if _, err := c.reconciler.SweepTags(ctx, project); err != nil {
+		id, err := c.inventory(project).ProjectID(ctx)
+		if err == nil {
+			_, err = c.reconciler.SweepTags(ctx, id)
+		}
+		if err != nil {
 			klog.ErrorS(err,
 				"The tags of deleted load balancer rules could not be deleted; it is tried again in an hour", "project",
 				project)

@@ -73,7 +73,7 @@ type work struct {
 	*version                 // the desired state; writes of this sync change only latest
 	latest   *corev1.Service // the Service as this sync has written it last
 	absent   bool            // the Service no longer wants a load balancer
-	project  string          // the project of the nodes' VMs, by name or id
+	project  string          // the project that the Service names, by name or id
 	key      Key
 	state    *state
 	nodes    []*corev1.Node // the eligible nodes
@@ -160,17 +160,24 @@ func (c *Controller) announce(ctx context.Context, w *work) error {
 // applies reports whether the policy allows any change.
 func (c *Controller) applies() bool { return c.Policy != plan.PolicyDryRun }
 
-// reconcile gathers the request and passes it to the load balancers. Before a refusal, it reads the nodes' VMs again if
-// they were read minutes ago.
+// reconcile gathers the request and passes it to the load balancers, again if they ask for that.
 func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
-	for {
+	for again := true; again; {
 		if err = c.gather(ctx, w); err == nil {
 			w.Result, err = c.balance(ctx, w)
 		}
-		if w.fresh || !errors.Is(err, loadbalancer.ErrStale) {
-			break
+
+		elsewhere, found := errors.AsType[*loadbalancer.ElsewhereError](err)
+		switch {
+		case found:
+			w.project = elsewhere.Project
+		case w.absent && w.project != "" && cloudstack.IsNotFound(err) && !w.served():
+			w.project = "" // nothing was ever in that project; what the Service had before is in the configured one
+		case errors.Is(err, loadbalancer.ErrStale):
+			w.fresh = true // from now on, the answer is final
+		default:
+			again = false
 		}
-		w.fresh = true
 	}
 
 	if refusal := plan.RefusalOf(err); refusal != nil && refusal.Reason == plan.ReasonNoNodes {
@@ -205,8 +212,11 @@ func (c *Controller) gather(ctx context.Context, w *work) error {
 
 	ns, err := c.namespace(ctx, w.svc.Namespace)
 	c.ask(w, ns)
-	if err != nil || w.absent {
+	if err != nil {
 		return err
+	}
+	if w.absent {
+		return c.locate(ctx, w)
 	}
 
 	for _, text := range w.spec.Warnings {
@@ -219,12 +229,6 @@ func (c *Controller) gather(ctx context.Context, w *work) error {
 
 	if refusal := plan.CheckService(w.id, w.spec); refusal != nil {
 		return refusal
-	}
-
-	if w.spec.Project != "" || !w.spec.Records.Empty() {
-		if err := c.reconciler.CheckProject(ctx, w.request); err != nil {
-			return err
-		}
 	}
 
 	return c.findBackends(ctx, w)
@@ -373,7 +377,7 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 // keepUp maintains what a refused Service serves. It looks for the nodes in the project in which the Service has its
 // address.
 func (c *Controller) keepUp(ctx context.Context, w *work) (loadbalancer.Result, error) {
-	if len(w.spec.Records.Addresses) > 0 {
+	if !w.spec.Records.Empty() {
 		w.project = w.spec.Records.Project()
 	}
 	said := w.events

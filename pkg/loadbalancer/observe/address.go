@@ -150,7 +150,7 @@ func (r *reading) missing(ctx context.Context, c *candidate) (evidence.Evidence,
 	}
 	if contradicts == "" {
 		var err error
-		if witness, err = r.Place(ctx, r.Project, network); err != nil {
+		if witness, err = r.witness(ctx, network); err != nil {
 			return evidence.Evidence{}, fmt.Errorf("look for address %s: %w", c.IP, err)
 		}
 	}

@@ -141,7 +141,7 @@ func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP
 // membersOf returns the VMs of a rule. It asks each VM of the network for its rules if that takes fewer calls than
 // asking each rule for its members, and if the lists are newer than our last write. Otherwise ok is false.
 func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Address) (vms []string, ok bool, err error) {
-	if !r.fresh(a.ID) || r.VMs == nil || a.NetworkID == "" {
+	if !r.fresh(a.ID) || a.NetworkID == "" {
 		return nil, false, nil
 	}
 
@@ -151,7 +151,7 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Addres
 			return nil, err
 		}
 
-		vms, err := r.VMs(ctx, r.Project, a.NetworkID)
+		vms, err := r.vmsIn(ctx, a.NetworkID)
 		if err != nil {
 			return nil, fmt.Errorf("list the VMs of network %s: %w", a.NetworkID, err)
 		}

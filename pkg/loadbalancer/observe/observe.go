@@ -18,6 +18,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/evidence"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -39,16 +40,18 @@ type Reader interface {
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
 }
 
+const (
+	// vmAge is the maximum age of the list of VMs.
+	vmAge = 10 * time.Minute
+	// witnessAge is the maximum age of a network that serves as a proof.
+	witnessAge = 5 * time.Second
+)
+
 // Options configure an Observer.
 type Options struct {
 	// ClusterName is the cluster's name in the rule names of older providers.
 	ClusterName string
-	// VMs returns the ids of all VMs with a NIC in a network; may be nil.
-	VMs func(ctx context.Context, project, networkID string) ([]string, error)
-	// Place returns the name of something of the cluster that a project shows, such as the network; empty if there is
-	// nothing.
-	Place func(ctx context.Context, project, networkID string) (string, error)
-	Clock clock.PassiveClock
+	Clock       clock.PassiveClock
 	// Role records what the reads show about the role and the server.
 	Role *cloudstack.Role
 	// LeaveACLs means that network ACL lists are not read.
@@ -82,6 +85,9 @@ func New(api Reader, o Options) *Observer {
 // Query says what to read, and how completely.
 type Query struct {
 	*plan.Subject
+	// Inventory is that of the project. NodeVMs are the VMs of the Nodes, if they are not in the Subject.
+	Inventory *inventory.Inventory
+	NodeVMs   []plan.Member
 	// Doubts are addresses that one read has shown as absent.
 	Doubts evidence.Doubts
 	// Known means that this process has observed the Service before.
@@ -223,7 +229,7 @@ func (r *reading) provePlace(ctx context.Context) error {
 		return nil
 	}
 
-	witness, err := r.Place(ctx, r.Project, network)
+	witness, err := r.witness(ctx, network)
 	if err == nil {
 		err = evidence.Missing("", witness).Err()
 	}
@@ -231,6 +237,44 @@ func (r *reading) provePlace(ctx context.Context) error {
 		return fmt.Errorf("address %s: %w", strings.Join(r.Service.StatusIPs, ", "), err)
 	}
 	return nil
+}
+
+// witness returns the name of something that only the project with the Service's objects shows: a VM in its network, or
+// the network itself. If the network is not known, it is the VM of a Node. It returns nothing if there is no such thing.
+func (r *reading) witness(ctx context.Context, network string) (string, error) {
+	if network == "" {
+		known := append(r.Nodes(), r.NodeVMs...)
+		if len(known) == 0 {
+			return "", nil
+		}
+		return "VM " + known[0].VMID, nil
+	}
+
+	vms, err := r.vmsIn(ctx, network)
+	if err != nil {
+		return "", err
+	}
+	if len(vms) > 0 {
+		return "VM " + vms[0], nil
+	}
+
+	n, err := r.Inventory.Network(ctx, network, witnessAge)
+	switch {
+	case cloudstack.IsNotFound(err), err == nil && n.Type == "Shared":
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return "network " + network, nil
+}
+
+// vmsIn returns the ids of the VMs in a network.
+func (r *reading) vmsIn(ctx context.Context, network string) ([]string, error) {
+	vms, err := r.Inventory.VMs(ctx, vmAge)
+	if err != nil {
+		return nil, err
+	}
+	return vms.In(network), nil
 }
 
 // readAddresses reads addresses. lost reports whether the record names an address that no longer exists.
