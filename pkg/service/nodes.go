@@ -34,8 +34,8 @@ const (
 	endpointSettle = 5 * time.Second
 )
 
-// findBackends determines the project, chooses the nodes that serve a Service, and finds their VMs. It checks the state of the nodes only once:
-// a change in the meantime causes another sync.
+// findBackends determines the project, chooses the nodes that serve a Service, and finds their VMs. It checks the state
+// of the nodes only once: a change in the meantime causes another sync.
 func (c *Controller) findBackends(ctx context.Context, w *work) error {
 	if err := c.locate(ctx, w); err != nil {
 		return err
