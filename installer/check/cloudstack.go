@@ -335,9 +335,9 @@ func contact(f *Facts) Finding {
 	}
 
 	lines, proof := 0, f.lastSuccess()
-	for i := range f.Logs {
-		pod := Object{Kind: "Pod", Name: f.Logs[i].Pod}
-		failed := lastContact(f.Logs[i].Lines)
+	for _, log := range f.Logs {
+		pod := Object{Kind: "Pod", Name: log.Pod}
+		failed := lastContact(log.Lines)
 
 		// Each Pod retries its first contact until it succeeds, so a success of another Pod proves nothing about it.
 		// All other calls are the leader's.
@@ -350,7 +350,7 @@ func contact(f *Facts) Finding {
 				About(pod).
 				Fix("%s", failed.Values["remedy"])
 		}
-		lines += len(f.Logs[i].Lines)
+		lines += len(log.Lines)
 	}
 
 	switch {

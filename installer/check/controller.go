@@ -312,8 +312,8 @@ var ccm007 = Check{
 func states(f *Facts) Finding {
 	var stale, unsure Objects
 	shown := 0
-	for i := range f.Answers {
-		pod, s := f.Answers[i].Pod, f.Answers[i].State
+	for _, a := range f.Answers {
+		pod, s := a.Pod, a.State
 		if s == nil {
 			continue
 		}
@@ -459,8 +459,8 @@ type Workload struct {
 // WorkloadOf converts a workload of package cluster.
 func WorkloadOf(w *cluster.Workload) Workload {
 	var words []string
-	for i := range w.Pod.Containers {
-		words = append(words, cluster.Arguments(&w.Pod.Containers[i])...)
+	for _, c := range w.Pod.Containers {
+		words = append(words, cluster.Arguments(&c)...)
 	}
 	whose, _ := family.OfPod(w.Pod, w.Meta)
 
@@ -481,8 +481,8 @@ func WorkloadOf(w *cluster.Workload) Workload {
 
 func imagesOf(pod *corev1.PodSpec) []string {
 	var out []string
-	for i := range pod.Containers {
-		out = append(out, pod.Containers[i].Image)
+	for _, c := range pod.Containers {
+		out = append(out, c.Image)
 	}
 	return out
 }

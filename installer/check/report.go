@@ -140,9 +140,9 @@ func NewReport(f *Facts, took time.Duration, results []Result) Report {
 		Skipped: &r.Summary.Skipped,
 		Unknown: &r.Summary.Unknown,
 	}
-	for i := range results {
-		*count[results[i].Outcome]++
-		if results[i].Unfinished {
+	for _, f := range results {
+		*count[f.Outcome]++
+		if f.Unfinished {
 			r.Unfinished++
 		}
 	}

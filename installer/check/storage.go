@@ -54,13 +54,13 @@ func (f *Facts) driverVolumes() []corev1.PersistentVolume {
 // it does not come from a Secret.
 func (f *Facts) DriverSecret() (namespace, name, key string) {
 	key = "cloud-config"
-	for i := range f.CSI {
-		for j := range f.CSI[i].volumes {
-			if s := f.CSI[i].volumes[j].Secret; s != nil && name == "" {
-				namespace, name = f.CSI[i].Namespace, s.SecretName
+	for _, driver := range f.CSI {
+		for _, v := range driver.volumes {
+			if s := v.Secret; s != nil && name == "" {
+				namespace, name = driver.Namespace, s.SecretName
 			}
 		}
-		for _, word := range f.CSI[i].words { // the last counts
+		for _, word := range driver.words { // the last counts
 			if file, ok := strings.CutPrefix(word, "--cloudstack-config="); ok && !strings.Contains(file, "$(") {
 				key = path.Base(file)
 			}

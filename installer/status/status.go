@@ -229,15 +229,14 @@ func (s *Status) nodes(f *check.Facts, problems map[string][]string) {
 		s.Nodes.Kubelets[string(v.Verdict)]++
 	}
 
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
+	for _, n := range f.Nodes {
 		it := Node{
 			Name:        n.Name,
 			Kubelet:     string(verdicts[n.Name]),
 			Zone:        n.Labels[corev1.LabelTopologyZone],
 			Type:        n.Labels[corev1.LabelInstanceTypeStable],
-			Ready:       node.Ready(n),
-			Initialised: n.Spec.ProviderID != "" && !node.HasTaint(n),
+			Ready:       node.Ready(&n),
+			Initialised: n.Spec.ProviderID != "" && !node.HasTaint(&n),
 			Problems:    list(problems["Node "+n.Name]),
 		}
 
@@ -247,7 +246,7 @@ func (s *Status) nodes(f *check.Facts, problems map[string][]string) {
 			}
 		}
 
-		if vm, known := f.VM(n); known {
+		if vm, known := f.VM(&n); known {
 			it.VM, it.VMState = vm.Name, string(vm.State)
 		}
 

@@ -174,9 +174,9 @@ func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*Cluste
 		}
 	}
 
-	for i := range validating {
-		for _, w := range validating[i].Webhooks {
-			f.addWebhook(validating[i].Name, w.Name, w.Rules, w.FailurePolicy)
+	for _, it := range validating {
+		for _, w := range it.Webhooks {
+			f.addWebhook(it.Name, w.Name, w.Rules, w.FailurePolicy)
 		}
 	}
 

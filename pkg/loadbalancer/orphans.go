@@ -90,9 +90,9 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 	}
 
 	tagged := sets.New[string]()
-	for i := range tags {
-		if tags[i].Key == plan.TagCluster && tags[i].Value == cluster { // the query of the server ignores case
-			tagged.Insert(tags[i].ResourceID)
+	for _, t := range tags {
+		if t.Key == plan.TagCluster && t.Value == cluster { // the query of the server ignores case
+			tagged.Insert(t.ResourceID)
 		}
 	}
 
@@ -128,9 +128,9 @@ func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, observe.Permitted(fmt.Errorf("list the cluster's tags in all projects: %w", err))
 		}
-		for i := range tags {
-			if tags[i].Value == cluster && tags[i].ProjectID != "" {
-				ids.Insert(tags[i].ProjectID)
+		for _, t := range tags {
+			if t.Value == cluster && t.ProjectID != "" {
+				ids.Insert(t.ProjectID)
 			}
 		}
 	}

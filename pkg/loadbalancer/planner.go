@@ -146,6 +146,17 @@ func StatusIPs(svc *corev1.Service) (out []string) {
 	return out
 }
 
+// StatusWriter returns the field manager that wrote the addresses in the status of a Service; empty if it is not known.
+// Their list is atomic, so it has one.
+func StatusWriter(svc *corev1.Service) string {
+	for _, m := range svc.ManagedFields {
+		if m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:ingress"`) {
+			return m.Manager
+		}
+	}
+	return ""
+}
+
 // NetworkOf returns what the planner needs to know about a network of CloudStack.
 func NetworkOf(n *cloudstack.Network) plan.Network {
 	capability := n.Services["Lb"]

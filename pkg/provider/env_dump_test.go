@@ -201,9 +201,9 @@ func (env *account) snapshotOf(project string) (snapshot, error) {
 		err3 = nil
 	}
 
-	for i := range forwards {
-		if a := out[forwards[i].PublicIPID]; a != nil {
-			a.forwards = append(a.forwards, forwards[i])
+	for _, f := range forwards {
+		if a := out[f.PublicIPID]; a != nil {
+			a.forwards = append(a.forwards, f)
 		}
 	}
 

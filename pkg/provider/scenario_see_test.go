@@ -147,8 +147,8 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 			var got []string
 			list, err := p.inspect.ListLoadBalancerMembers(p.t.Context(), p.on(p.at(w[0])).rules[0].ID)
 			require.NoError(p.t, err)
-			for i := range list {
-				got = append(got, list[i].Name+"="+strings.Join(list[i].Addresses, ","))
+			for _, m := range list {
+				got = append(got, m.Name+"="+strings.Join(m.Addresses, ","))
 			}
 
 			slices.Sort(got)
@@ -262,16 +262,16 @@ func (p *player) planned(key string) (out []string) {
 		out = append(out, string(preview.Refusal.Reason))
 	}
 
-	for i := range preview.Actions {
-		out = append(out, preview.Actions[i].Kind)
+	for _, a := range preview.Actions {
+		out = append(out, a.Kind)
 	}
 
 	if preview.Refusal != nil {
 		return out
 	}
 
-	for i := range preview.Notices {
-		out = append(out, string(preview.Notices[i].Reason))
+	for _, n := range preview.Notices {
+		out = append(out, string(n.Reason))
 	}
 
 	return out
@@ -282,9 +282,9 @@ func (p *player) tagged(value string) []string {
 	tags, err := p.inspect.ListTags(p.t.Context(), cloudstack.TagQuery{})
 	require.NoError(p.t, err)
 	kinds := map[string]bool{}
-	for i := range tags {
-		if tags[i].Value == value {
-			kinds[tags[i].ResourceType] = true
+	for _, t := range tags {
+		if t.Value == value {
+			kinds[t.ResourceType] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(kinds))
@@ -348,8 +348,8 @@ func (p *player) rulesAre(key string, words []string) (bool, any) {
 		}
 	}
 	a, got := p.on(p.at(key)), map[string][]string{}
-	for i := range a.rules {
-		got[fmt.Sprint(a.rules[i].PublicPort)] = a.members[a.rules[i].ID]
+	for _, r := range a.rules {
+		got[fmt.Sprint(r.PublicPort)] = a.members[r.ID]
 	}
 	return maps.EqualFunc(got, want, slices.Equal), got
 }

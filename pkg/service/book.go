@@ -189,10 +189,9 @@ func (b *book) has(namespace, address string) bool {
 // usesOf returns the addresses that a Service has according to its status and records.
 func usesOf(v *version) map[string]use {
 	uses := map[string]use{}
-	svc, records := v.svc, v.records
+	records := v.records
 	internal := map[string]string{} // keys of tier addresses, by IP
-	for i := range records.Addresses {
-		r := &records.Addresses[i]
+	for _, r := range records.Addresses {
 		key := r.IP
 		if r.Internal {
 			key = r.ID
@@ -212,14 +211,14 @@ func usesOf(v *version) map[string]use {
 		shows(ip)
 	}
 
-	c := conditionOf(svc, ConditionAddress)
+	c := conditionOf(v.svc, ConditionAddress)
 	if c.Status == metav1.ConditionTrue {
 		shows(c.Message)
 	}
 
-	for i := range records.Addresses {
+	for _, r := range records.Addresses {
 		// A record alone does not make an owner, because anybody may have written it if no policy protects it.
-		if r := &records.Addresses[i]; r.Allocated && uses[r.IP].kind == shown {
+		if r.Allocated && uses[r.IP].kind == shown {
 			uses[r.IP] = use{kind: acquired, acquired: r.Acquired, guestOf: r.GuestOf}
 		}
 	}

@@ -28,9 +28,8 @@ func Cached(obj any) (any, error) {
 		c := *o
 		c.Annotations, c.OwnerReferences, c.ManagedFields, c.Ports, c.Endpoints = nil, nil, nil, nil, nil
 		c.Labels = map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}
-		for i := range o.Endpoints {
-			c.Endpoints = append(c.Endpoints,
-				discoveryv1.Endpoint{NodeName: o.Endpoints[i].NodeName, Conditions: o.Endpoints[i].Conditions})
+		for _, e := range o.Endpoints {
+			c.Endpoints = append(c.Endpoints, discoveryv1.Endpoint{NodeName: e.NodeName, Conditions: e.Conditions})
 		}
 		return &c, nil
 	}

@@ -56,13 +56,10 @@ func (c *endpoints) list(ctx context.Context, svc *corev1.Service) (out []*disco
 	if c.changed == nil {
 		list, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx,
 			metav1.ListOptions{LabelSelector: selector.String()})
-		if err != nil {
-			return nil, err
+		for _, s := range list.Items { // none after an error
+			out = append(out, &s)
 		}
-		for i := range list.Items {
-			out = append(out, &list.Items[i])
-		}
-		return out, nil
+		return out, err
 	}
 
 	c.begin.Do(c.start)
@@ -88,8 +85,7 @@ func (c *endpoints) nodesOf(ctx context.Context, svc *corev1.Service) (map[strin
 		if s.AddressType != discoveryv1.AddressTypeIPv4 {
 			continue
 		}
-		for i := range s.Endpoints {
-			e := &s.Endpoints[i]
+		for _, e := range s.Endpoints {
 			switch {
 			case e.NodeName == nil:
 			case ptr.Deref(e.Conditions.Ready, true):

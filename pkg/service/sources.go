@@ -117,16 +117,13 @@ func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	whole := was == nil || is == nil
 	health := whole || failover.ProblemOf(was).Cause != failover.ProblemOf(is).Cause
-	if health {
-		c.heartbeats.NodesChanged()
-	}
-
 	members := whole ||
 		eligible(was) != eligible(is) ||
 		c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
-	// Clients of a lost node are waiting.
 	if health {
+		c.heartbeats.NodesChanged()
+		// Clients of a lost node are waiting.
 		c.wake(0, (*state).forwarding)
 	}
 	c.wake(gatherPause, func(s *state) bool {

@@ -20,6 +20,7 @@ import (
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -111,8 +112,13 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 
 // gone asks the API server whether a Service no longer exists.
 func (c *Controller) gone(ctx context.Context, namespace, name string, uid types.UID) bool {
-	svc, err := c.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	svc, err := c.get(ctx, namespace, name)
 	return apierrors.IsNotFound(err) || err == nil && svc.UID != uid
+}
+
+// get reads a Service from the API server.
+func (c *Controller) get(ctx context.Context, namespace, name string) (*corev1.Service, error) {
+	return c.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
 // statusOf returns the status of the Service. A hostname replaces the address, so that kube-proxy does not bypass the
@@ -170,10 +176,12 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 	}
 
 	if status != nil && w.state.overwritten(w.latest) {
+		// The informer's cache has no managed fields. An error returns an empty Service.
+		svc, _ := c.get(ctx, w.latest.Namespace, w.latest.Name)
 		w.events.warn(StatusChanged, fmt.Sprintf(
-			"somebody else has changed the status to show %q, and it is changed back, at once or with a drift round; "+
-				"stop that controller, which csccm doctor --only CCM-003 names, or keep it from Services "+
-				"without a class", w.statusIPs))
+			"%s has changed the status to show %q, and it is changed back, at once or with a drift round; stop that "+
+				"controller, which csccm doctor --only CCM-003 looks for, or keep it from the Services that this "+
+				"controller serves", cmp.Or(loadbalancer.StatusWriter(svc), "somebody else"), w.statusIPs))
 	}
 
 	refusal := plan.RefusalOf(err)
@@ -300,7 +308,7 @@ func (c *Controller) records(w *work) apply.Store {
 
 // reread makes the version in the API server the newest one, and returns errChanged.
 func (c *Controller) reread(ctx context.Context, w *work) error {
-	svc, err := c.Kube.CoreV1().Services(w.latest.Namespace).Get(ctx, w.latest.Name, metav1.GetOptions{})
+	svc, err := c.get(ctx, w.latest.Namespace, w.latest.Name)
 	if err == nil && svc.UID == w.latest.UID {
 		c.wrote(w.key, svc)
 	}

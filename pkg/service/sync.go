@@ -276,17 +276,17 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 		return err // the Service is served, and most jobs end soon
 	}
 
-	if serr := c.writeStatus(ctx, w, status, err); err == nil && serr != nil {
+	serr := c.writeStatus(ctx, w, status, err)
+	switch {
+	case err != nil:
+		return err // the Service may be served as before
+	case serr != nil:
 		return fmt.Errorf("change the status of the Service: %w", serr)
-	}
-
-	if err == nil && w.unserved != nil { // until a sync succeeds, the Service may be served as before
+	case w.unserved != nil:
 		w.events.notice(*w.unserved)
 	}
 
 	switch {
-	case err != nil:
-		return err
 	case w.first:
 		w.events.note(EnsuredLoadBalancer, "Ensured load balancer")
 	case (w.Done > 0 || w.lacked && !w.lacks) && len(w.nodes) > 0:

@@ -251,8 +251,8 @@ func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a check.Answer, _ err
 
 // portOf returns the port of health checks and metrics.
 func portOf(p *corev1.Pod) int {
-	for i := range p.Spec.Containers {
-		if port := check.Find(p.Spec.Containers[i].Ports, func(x *corev1.ContainerPort) bool {
+	for _, c := range p.Spec.Containers {
+		if port := check.Find(c.Ports, func(x *corev1.ContainerPort) bool {
 			return x.Name == "https"
 		}); port != nil {
 			return int(port.ContainerPort)

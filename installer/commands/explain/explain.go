@@ -96,12 +96,12 @@ var Topics = sync.OnceValue(func() []Topic {
 		})
 	}
 
-	for i := range reasons.Events {
-		reason(string(reasons.Events[i].Reason), eventEntry("Service", &reasons.Events[i]))
+	for _, e := range reasons.Events {
+		reason(string(e.Reason), eventEntry("Service", &e))
 	}
 
-	for i := range reasons.NodeEvents {
-		reason(string(reasons.NodeEvents[i].Reason), eventEntry("Node", &reasons.NodeEvents[i]))
+	for _, e := range reasons.NodeEvents {
+		reason(string(e.Reason), eventEntry("Node", &e))
 	}
 
 	for _, r := range reasons.Conditions {

@@ -55,8 +55,8 @@ func judge(f *access.Found, release string) {
 		}
 	}
 
-	for i := range f.Copies {
-		for _, u := range f.Copies[i].Users {
+	for _, c := range f.Copies {
+		for _, u := range c.Users {
 			u.Needs = update
 			f.Users = append(f.Users, u)
 		}

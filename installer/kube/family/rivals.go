@@ -22,6 +22,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -156,7 +157,7 @@ func (e *Evidence) Rivals() (out []Rival) {
 	}
 
 	for _, s := range e.Services {
-		by, _ := cluster.LastWritten(&s.ObjectMeta, "ingress")
+		by := loadbalancer.StatusWriter(&s)
 		ours := slices.ContainsFunc([]string{"cloudstack", "cloud-controller-manager", "csccm", "kubectl"},
 			func(part string) bool { return strings.Contains(by, part) })
 		if by != "" &&

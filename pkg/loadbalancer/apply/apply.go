@@ -415,11 +415,11 @@ func (w *Work) active(ctx context.Context, jobs []*job) (ids []string) {
 
 	list, err := w.API.ListLoadBalancerRules(ctx,
 		cloudstack.LoadBalancerRuleQuery{PublicIPID: jobs[0].step.AddressID, ProjectID: w.Project})
-	for i := range list {
-		if made := slices.ContainsFunc(jobs, func(j *job) bool { return j.rule == list[i].ID }); made &&
-			list[i].State == plan.StateActive &&
+	for _, r := range list {
+		if made := slices.ContainsFunc(jobs, func(j *job) bool { return j.rule == r.ID }); made &&
+			r.State == plan.StateActive &&
 			err == nil {
-			ids = append(ids, list[i].ID)
+			ids = append(ids, r.ID)
 		}
 	}
 	return ids

@@ -225,7 +225,7 @@ func refused(s plan.Step, command string, err error) error {
 	switch {
 	case e.Kind == cloudstack.KindConflict && (s.Kind == plan.CreateRule || s.OnForward()):
 		return refuse(plan.ReasonPortTaken,
-			fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", s.Port, s.IP),
+			fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service: %s", s.Port, s.IP, e.Text),
 			"delete that rule, or choose another port or address")
 
 	// Error 531 is about the address or the VM, not about the command.
@@ -265,8 +265,8 @@ func (w *Work) openACL(ctx context.Context, s plan.Step) error {
 	}
 
 	known := make([]plan.Item, 0, len(items))
-	for i := range items {
-		known = append(known, observe.ACLItem(&items[i], w.Subject))
+	for _, it := range items {
+		known = append(known, observe.ACLItem(&it, w.Subject))
 	}
 
 	if conflict, widens := plan.SharedACL(w.Desired, plan.ACL{ListID: s.ACLID, Items: known}); widens {

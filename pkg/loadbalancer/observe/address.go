@@ -166,8 +166,7 @@ func (r *reading) readFirewall(ctx context.Context, a *plan.Address) error {
 	if err != nil {
 		return fmt.Errorf("list firewall rules of %s: %w", a.IP, err)
 	}
-	for i := range list {
-		f := &list[i]
+	for _, f := range list {
 		a.Firewall = append(a.Firewall,
 			item(f.ID, f.State, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, r.mark(f.Tags)))
 	}

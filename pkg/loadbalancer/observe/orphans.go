@@ -102,8 +102,7 @@ func (o *Observer) Orphans(
 		if Permitted(err) != nil {
 			return nil, fmt.Errorf("list internal load balancers: %w", err)
 		}
-		for i := range internal {
-			b := &internal[i]
+		for _, b := range internal {
 			add("rule", b.ID, b.Tags, b.Address, plan.InternalID(b.NetworkID, b.Address))
 		}
 	}

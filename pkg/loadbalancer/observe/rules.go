@@ -204,8 +204,7 @@ func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address)
 func (r *reading) memberNames(list []cloudstack.LoadBalancerMember) []string {
 	out := make([]string, 0, len(list))
 	known := r.primaryIn(r.Desired.NetworkID)
-	for i := range list {
-		m := &list[i]
+	for _, m := range list {
 		primary := known[m.VMID]
 		if primary == "" || len(m.Addresses) == 0 {
 			out = append(out, m.VMID)

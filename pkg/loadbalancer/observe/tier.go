@@ -178,8 +178,7 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		at(network, r.Desired.Address)
 	}
 
-	for i := range list {
-		b := &list[i]
+	for _, b := range list {
 		rule := item(b.ID, b.State, plan.ProtocolTCP, b.Port, b.Port, nil, r.mark(b.Tags))
 		rule.Name, rule.Algorithm, rule.PrivatePort = b.Name, strings.ToLower(b.Algorithm), b.InstancePort
 		rule.Members = r.memberNames(b.Members)

@@ -69,9 +69,9 @@ func FreeNumber(items []Item, f access.Range) (int, *RefusalError) {
 // wallOf returns the number of the first item that denies all sources one of the ports; 0 if there is none.
 func wallOf(items []Item, f access.Range) int {
 	wall := 0
-	for i := range items {
-		if items[i].deniesAll(f) && (wall == 0 || items[i].Number < wall) {
-			wall = items[i].Number
+	for _, it := range items {
+		if it.deniesAll(f) && (wall == 0 || it.Number < wall) {
+			wall = it.Number
 		}
 	}
 	return wall

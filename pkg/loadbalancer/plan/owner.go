@@ -84,8 +84,7 @@ func (c *Claim) Owner() (namespace string, decides *Holder) {
 
 // Users reports whether a Service has the address, and whether others have it that are not leaving.
 func (c *Claim) Users(uid string) (own, others bool) {
-	for i := range c.Holders {
-		h := &c.Holders[i]
+	for _, h := range c.Holders {
 		own = own || h.UID == uid
 		others = others || h.UID != uid && !h.Leaving
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -27,7 +28,7 @@ type Port func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) 
 //	policy=Local, affinity=ClientIP, class=x, type=ClusterIP
 //	algorithm=source         the controller's annotation of that name; -algorithm removes it
 //	example.org/note=x       another annotation
-//	shows=203.0.113.40       the status and finalizer that another controller has set
+//	shows=203.0.113.40       the status and finalizer that another controller, speaker, has set
 //	no-status, no-annotations, no-finalizers
 func Change(s *corev1.Service, words []string, port Port) error {
 	if s.Annotations == nil {
@@ -89,6 +90,10 @@ func changeOne(s *corev1.Service, key, value string, set bool, port Port) error 
 	case key == "shows":
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: value}}
 		s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer}
+		s.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager:  "speaker",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)},
+		}}
 	case key == "no-status":
 		s.Status = corev1.ServiceStatus{}
 	case key == "no-annotations":
