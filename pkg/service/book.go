@@ -189,9 +189,8 @@ func (b *book) has(namespace, address string) bool {
 // usesOf returns the addresses that a Service has according to its status and records.
 func usesOf(v *version) map[string]use {
 	uses := map[string]use{}
-	records := v.records
 	internal := map[string]string{} // keys of tier addresses, by IP
-	for _, r := range records.Addresses {
+	for _, r := range v.records.Addresses {
 		key := r.IP
 		if r.Internal {
 			key = r.ID
@@ -216,7 +215,7 @@ func usesOf(v *version) map[string]use {
 		shows(c.Message)
 	}
 
-	for _, r := range records.Addresses {
+	for _, r := range v.records.Addresses {
 		// A record alone does not make an owner, because anybody may have written it if no policy protects it.
 		if r.Allocated && uses[r.IP].kind == shown {
 			uses[r.IP] = use{kind: acquired, acquired: r.Acquired, guestOf: r.GuestOf}
