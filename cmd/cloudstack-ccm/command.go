@@ -72,7 +72,8 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	var sections cliflag.NamedFlagSets
 	ours.AddFlags(sections.FlagSet("cloudstack"))
 	test := sections.FlagSet("cloudstack").Bool("self-test", false,
-		"Prove with the cloud-config what the controller needs of CloudStack, and exit: the API answers here, takes "+
+		"Check with the cloud-config what the controller needs from CloudStack, and exit: the API answers here, "+
+			"accepts "+
 			"the keys, allows each command, shows project, zone and VMs. Nothing is changed.")
 	balancer := &lbTest{}
 	balancer.add(sections.FlagSet("cloudstack"))

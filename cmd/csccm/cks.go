@@ -293,7 +293,7 @@ func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 		if g.Format == "json" && !merge {
 			body, err := yaml.YAMLToJSON([]byte(config))
 			if err != nil { // err is left out: it may quote the configuration
-				return cli.Usagef("CloudStack's kubeconfig of cluster %s is no YAML; write it as it is, "+
+				return cli.Usagef("CloudStack's kubeconfig of cluster %s is not YAML; write it as it is, "+
 					"without -o json", name)
 			}
 			config = string(body) + "\n"

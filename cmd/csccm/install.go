@@ -94,8 +94,8 @@ func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags.StringVar(&f.AdminDomain, "admin-domain", "",
 		"path of that user's domain, for example ROOT/k8s (default ROOT)")
 	flags.StringVar(&f.AdminPasswordFile, "admin-password-file", "",
-		"file with that password (or CSCCM_ADMIN_PASSWORD)")
-	flags.BoolVar(&f.AdminPasswordStdin, "admin-password-stdin", false, "read that password from stdin")
+		"file with the password of --admin-user (or CSCCM_ADMIN_PASSWORD)")
+	flags.BoolVar(&f.AdminPasswordStdin, "admin-password-stdin", false, "read the password of --admin-user from stdin")
 	flags.StringVar(&f.AdminAPIKeyFile, "admin-api-key-file", "",
 		"file with an administrator's API key, instead of a login")
 	flags.StringVar(&f.AdminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")

@@ -44,7 +44,7 @@ func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
 		return g.OnCloud(ctx, func(e *engine.Env, cs *access.Cloud) error { return migrate.Run(ctx, e, cs, undo) })
 	})
-	cmd.Flags().BoolVar(&undo, "undo", false, "give rules the names back that they had before")
+	cmd.Flags().BoolVar(&undo, "undo", false, "give rules their former names again")
 	return cmd
 }
 
@@ -84,9 +84,9 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 	})
 
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.SkipGates, "skip-gate", nil, "pass over this gate: "+strings.Join(taint.Gates(), ", "))
+	flags.StringSliceVar(&o.SkipGates, "skip-gate", nil, "skip this gate: "+strings.Join(taint.Gates(), ", "))
 	flags.BoolVar(&undo, "undo", false,
-		"set back the labels of the nodes that csccm tainted, and take its own taints away")
+		"restore the labels of the nodes that csccm tainted, and remove its taints")
 	addPace(flags, &o.Pace)
 	cli.CompleteFlag(cmd, "skip-gate", cli.OneOf(taint.Gates()...))
 	return cmd

@@ -33,8 +33,8 @@ func newUpgradeCommand(g *cli.Globals) *cobra.Command {
 	})
 	charts.add(cmd.Flags())
 	flags := cmd.Flags()
-	flags.BoolVar(&o.AllowDowngrade, "allow-downgrade", false, "go to an older chart too")
-	flags.BoolVar(&o.ResetValues, "reset-values", false, "forget the values of the release")
+	flags.BoolVar(&o.AllowDowngrade, "allow-downgrade", false, "also allow an older chart")
+	flags.BoolVar(&o.ResetValues, "reset-values", false, "discard the values of the release")
 	return cmd
 }
 

@@ -47,7 +47,7 @@ func endpoint(f *Facts) Finding {
 		cloudstack.IsKind(err, cloudstack.KindThrottled),
 		err == nil && f.Capabilities == nil:
 		// Only CloudStack refuses a call with these codes.
-		return Passf("%s answers; its release is not shown to these keys", f.Config.APIURL)
+		return Passf("%s answers; these keys may not see its release", f.Config.APIURL)
 	case err != nil:
 		return Problemf("%s: %v", f.Config.APIURL, err).Fix("%s", credentials.Remedy(err))
 	}

@@ -140,11 +140,11 @@ func leader(f *Facts) Finding {
 	case len(fresh) == 0:
 		return Problemf("nobody has renewed the lease").
 			About(stale...).
-			Fix("if the controller's Pods look well, restart them: `%s`; the log says more: `%s`", restart, showLog)
+			Fix("if the controller's Pods are ready, restart them: `%s`; the log says more: `%s`", restart, showLog)
 	case len(fresh) > 1:
 		return Problemf("%d cloud controller managers lead at once", len(fresh)).About(fresh...)
 	case len(f.Others()) > 0 && !heldByPod(*holds.Spec.HolderIdentity, f.Pods):
-		return Problemf("the leader is no Pod of this release").About(fresh...)
+		return Problemf("the leader is not a Pod of this release").About(fresh...)
 	case holds.Spec.AcquireTime != nil && len(f.Pods) > 0 && !slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
 		return !holds.Spec.AcquireTime.Add(leaseGrace).Before(p.CreationTimestamp.Time) // clocks may differ a little
 	}):
@@ -292,18 +292,18 @@ func answers(f *Facts) Finding {
 
 var ccm007 = Check{
 	Code:     "CCM-007",
-	Title:    "Controller knows what is so",
+	Title:    "Controller's view is current",
 	Severity: SeverityError,
 	Phase:    PhaseInstalled,
 	Needs:    []string{"CCM-001"},
 	Reads:    Sources{Answers},
 	Tries:    Sources{Project, APIs},
 	Judge:    states,
-	What: `What each Pod works with, as it shows at /configz, is what is so: the cloud-config of the Secret, the
+	What: `What each Pod works with, as it shows at /configz, is current:  the cloud-config of the Secret, the
 		project, and what the role allows. A command that the role refused is not called again for ten minutes; a
 		changed Secret takes up to two minutes. Both are warnings.`,
 	Why: `A controller that works with an old zone or project, or believes that it may not write tags, does the
-		wrong thing although all else is well.`,
+		wrong thing although all other checks pass.`,
 	Remedy: "restart the controller: `kubectl -n NAMESPACE rollout restart deployment,daemonset -l " +
 		"app.kubernetes.io/instance=RELEASE`",
 }
@@ -349,11 +349,11 @@ func states(f *Facts) Finding {
 	case shown == 0:
 		return Skipf("no Pod shows it: an older release, or --authorization-always-allow-paths without /configz")
 	case len(stale) == 0 && len(unsure) > 0:
-		return Warnf("the controller may not know what is so").About(unsure...)
+		return Warnf("the controller's view may be out of date").About(unsure...)
 	}
 
 	return Passf("%s", count(shown, "Pod")).Unless(append(stale, unsure...), "difference",
-		"%s between what the controller works with and what is so")
+		"%s between what the controller works with and the current state")
 }
 
 // unlike returns the keys whose values in the Secret differ from those with these digests.
@@ -392,7 +392,7 @@ func placement(f *Facts) Finding {
 	misplaced := about("Pod", f.Pods, func(p *corev1.Pod) string {
 		worker := slices.ContainsFunc(f.Nodes,
 			func(n corev1.Node) bool { return n.Name == p.Spec.NodeName && !node.ControlPlane(&n) })
-		return when(control && worker, "runs on node %s, which is no control plane node", p.Spec.NodeName)
+		return when(control && worker, "runs on node %s, which is not a control plane node", p.Spec.NodeName)
 	})
 	return Passf("%s", count(len(f.Pods), "Pod")).
 		Unless(misplaced, "Pod", "%s with the keys on workers, whose kubelets may read them")
@@ -417,7 +417,8 @@ func madeByCKS(f *Facts) Finding {
 	var without Objects
 	for _, v := range f.Kubelets {
 		if v.Verdict == kubelet.NotExternal {
-			without.addf("Node", v.Node, "its kubelet is not external; CKS adds nodes so")
+			without.addf("Node", v.Node, "its kubelet runs without --cloud-provider=external, as those of nodes "+
+				"that CKS adds do")
 		}
 	}
 
@@ -562,7 +563,7 @@ var ccm005 = Check{
 	Tries:    Sources{Services, Nodes, VMs, Plans, Logs},
 	Judge:    openErrors,
 	What: `There is no unresolved warning of the cloud controllers about an existing Node or Service: a later Event,
-		the condition csccm.io/LoadBalancerReady, a plan that says it no more or a healthy Node resolves one. Events
+		the condition csccm.io/LoadBalancerReady, a plan without it or a healthy Node resolves one. Events
 		count for an hour.`,
 	Why: `Events say what the controller could not do, and why.`,
 	Remedy: "follow the message; kubectl describe shows all Events of an object, `kubectl -n NAMESPACE logs " +
@@ -785,5 +786,5 @@ func cksLeftovers(f *Facts) Finding {
 			count(living, "address"))
 	}
 
-	return out.Unless(stale, "address", "%s of Services that are gone would stay in the network for ever")
+	return out.Unless(stale, "address", "%s of deleted Services would stay in the network")
 }

@@ -62,7 +62,7 @@ const (
 
 // Sources of CloudStack.
 const (
-	Capabilities Source = "the answer to the keys"
+	Capabilities Source = "the answer to a call with the keys"
 	APIs         Source = "the allowed commands"
 	Users        Source = "the users"
 	Project      Source = "the project"

@@ -67,7 +67,7 @@ var helm002 = Check{
 
 func conflicts(f *Facts) Finding {
 	if f.Manifest == "" || f.Drift == nil {
-		return Skipf("no manifest is about to be applied")
+		return Skipf("no manifest is going to be applied")
 	}
 	var objects Objects
 	for i := range f.Drift {
@@ -135,7 +135,7 @@ func drift(f *Facts) Finding {
 			}
 
 		case c.Problem != "":
-			o.Message = "the API server would not take it as the release has it: " + OneLine(c.Problem)
+			o.Message = "the API server would refuse it as it is in the release: " + OneLine(c.Problem)
 		case c.Action == diff.Update:
 			o.Message = "the release would change " + strings.Join(c.Lines[:min(len(c.Lines), maxFields)], "; ")
 		default:

@@ -43,9 +43,9 @@ func TestCloudStack(t *testing.T) {
 	} {
 		want.of(t, "CS-001", at, func(f *Facts) { f.Capabilities = &cloudstack.Capabilities{Version: v} })
 	}
-	passes("its release is not shown").of(t, "CS-001", at,
+	passes("these keys may not see its release").of(t, "CS-001", at,
 		failing(Capabilities, csError(cloudstack.KindAuth, "unable to verify")))
-	passes("its release is not shown").of(t, "CS-001", at)
+	passes("these keys may not see its release").of(t, "CS-001", at)
 	fails("https://cs/client/api: ").of(t, "CS-001", at,
 		failing(Capabilities, csError(cloudstack.KindTransient, "connection refused")))
 	fails("is broken").of(t, "CS-001", func(f *Facts) { f.NoCloudErr = errors.New("the cloud-config is broken") })
@@ -414,10 +414,10 @@ func TestServices(t *testing.T) {
 				planned(would(open)),
 				is(metav1.Condition{Status: "False", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
 			},
-			warns("1 of 1 Service not judged yet", web+"is being worked on since 1m0s; it is judged in 1m0s"),
+			warns("1 of 1 Service not checked yet", web+"is being synced since 1m0s; it is checked in 1m0s"),
 		},
 		"what is new is not judged before it is tried": {
-			changes{address, fresh}, warns("1 of 1 Service not judged yet", web+"judged in 2m0s"),
+			changes{address, fresh}, warns("1 of 1 Service not checked yet", web+"checked in 2m0s"),
 		},
 		"a Service that waits is being worked on": {
 			changes{
@@ -428,7 +428,7 @@ func TestServices(t *testing.T) {
 					LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
 				}),
 			},
-			warns("1 of 1 Service not judged yet", web+"is being worked on since 1m0s"),
+			warns("1 of 1 Service not checked yet", web+"is being synced since 1m0s"),
 		},
 		"a Service that failed is named at once, with the next try": {
 			changes{
@@ -574,7 +574,7 @@ func TestAddressesWithoutAService(t *testing.T) {
 		},
 		"of a Service that is gone, by a former id of the cluster": {
 			changes{tagged(ofCluster, "former", ofUID, "gone")},
-			fails("1 address allocated", mark+`tagged as of Service  of cluster "former", which is not here`), "id=i`",
+			fails("1 address allocated", mark+`tagged for Service  of cluster "former", which does not exist here`), "id=i`",
 		},
 		"a Service asks for it": {
 			changes{untagged,

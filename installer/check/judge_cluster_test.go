@@ -93,7 +93,7 @@ func TestPodSecurity(t *testing.T) {
 	fails(`"baseline"`).of(t, "K8S-005", level("baseline", ""))
 	fails(`"restricted"`).of(t, "K8S-005", level("restricted", strings.Replace(pods, "false", "true", 1)))
 	passes("allows what the Pods need").of(t, "K8S-005", level("restricted", pods))
-	passes("not there yet").of(t, "K8S-005",
+	passes("does not exist yet").of(t, "K8S-005",
 		failing(Namespace, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")))
 	unknown("boom").of(t, "K8S-005", failing(Namespace, errors.New("boom")))
 }
@@ -108,7 +108,7 @@ func TestKubeletVersions(t *testing.T) {
 		ofNodes(nodeWith("a"), nodeWith("b", kubelet("v1.34.0+rke2r1"))))
 	fails("2 nodes", "Node a: newer", "Node b: more than 3").of(t, "K8S-006", server("v1.37.1"),
 		ofNodes(nodeWith("a", kubelet("v1.38.0")), nodeWith("b", kubelet("v1.33.9")), nodeWith("c", windows)))
-	fails("1 node", "Node c: Windows, as all nodes do").of(t, "K8S-006", server("v1.37.1"),
+	fails("1 node", "Node c: Windows, like all other nodes").of(t, "K8S-006", server("v1.37.1"),
 		ofNodes(nodeWith("c", windows)))
 }
 
@@ -193,10 +193,11 @@ func TestConflicts(t *testing.T) {
 	gone := diff.Change{Kind: "Role", Name: "gone", Action: diff.Create}
 	refused := diff.Change{Kind: "Role", Name: "r", Action: diff.Update, Problem: "no"}
 	expect{Failed, "2 of 2 objects",
-		[]string{"Role gone: in the release and not in the cluster", "Role r: would not take it"}}.of(
+		[]string{"Role gone: in the release and not in the cluster", "Role r: the API server would refuse it"}}.of(
 		t, "HELM-003", deployed, live(gone, refused))
 	less := diff.Change{Kind: "ValidatingAdmissionPolicyBinding", Name: "gone", Action: diff.Create}
-	fails("2 of 2 objects", less.Kind+" gone: not in the cluster", "Role r: would not take it").of(t, "HELM-003",
+	fails("2 of 2 objects", less.Kind+" gone: not in the cluster", "Role r: the API server would refuse "+
+		"it").of(t, "HELM-003",
 		deployed, live(less, refused))
 	account := diff.Change{Kind: "ServiceAccount", Action: diff.Create}
 	require.Contains(t, judge(t, "HELM-003", deployed, live(account)).Remedy, restart+"`; `csccm upgrade`")

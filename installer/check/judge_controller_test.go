@@ -112,7 +112,7 @@ func TestSecurityCheckNamesPodsOnWorkers(t *testing.T) {
 	passes("2 Pods").of(t, "CCM-006", ofNodes(a, b), pods(pod("a", true), pod("b", true)))
 	passes("1 Pod").of(t, "CCM-006", ofNodes(worker), pods(pod("b", true)))
 	fails("1 Pod with the keys on workers",
-		"Pod kube-system/b: runs on node node-of-b, which is no control plane node").of(t, "CCM-006",
+		"Pod kube-system/b: runs on node node-of-b, which is not a control plane node").of(t, "CCM-006",
 		ofNodes(a, worker), pods(pod("a", true), pod("b", true)))
 }
 
@@ -146,7 +146,7 @@ func TestLeader(t *testing.T) {
 		"by a process": {2 * hour, false,
 			[]coordinationv1.Lease{lease(name, "host-of-a-process-node_9d0c", second, hour)}, passes("")},
 		"another leads": {2 * hour, true, []coordinationv1.Lease{lease(name, "else_1", second, hour)},
-			fails("no Pod of this release", held...)},
+			fails("not a Pod of this release", held...)},
 		"stale": {2 * hour, false, []coordinationv1.Lease{lease(name, "ccm-1_1", 5*time.Minute, hour)},
 			fails("nobody has renewed", held[0]+": renewed 5m0s ago")},
 		"none": {2 * hour, false, nil, fails("nobody holds")},
@@ -259,12 +259,13 @@ func TestStates(t *testing.T) {
 			passes("")},
 		"a Secret that was changed": {
 			func(f *Facts, _ *provider.State) { f.Secret.APIKey, f.Secret.Region = "new", "r" },
-			warns("may not know", at+"read the cloud-config 3m0s ago, and the Secret has another api-key, region;"),
+			warns("may be out of date", at+"read the cloud-config 3m0s ago, and the Secret has another api-key, "+
+				"region;"),
 		},
 		"a file in place of the Secret": {func(f *Facts, _ *provider.State) { f.Secret = nil }, passes("")},
 		"a role that was repaired": {
 			func(_ *Facts, s *provider.State) { s.Refused["createTags"] = now.Add(-time.Minute) },
-			warns("may not know",
+			warns("may be out of date",
 				at+"was refused createTags 1m0s ago, which the role of the keys allows; next try at 03:13:05Z"),
 		},
 		"a refusal that is over": {func(_ *Facts, s *provider.State) {

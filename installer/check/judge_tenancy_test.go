@@ -61,7 +61,7 @@ func TestAdmission(t *testing.T) {
 			a.Bindings = a.Bindings[1:]
 			a.Policies[0].Spec.FailurePolicy = &ignore
 		},
-			fails("2 faults", kind+"prod-annotations: failurePolicy is Ignore: what it cannot judge is let through",
+			fails("2 faults", kind+"prod-annotations: failurePolicy is Ignore: what it cannot evaluate is allowed",
 				kind+"prod-annotations: no binding")},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); tt.expect.of(t, "TEN-001", whole, tt.change) })

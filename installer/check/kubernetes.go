@@ -119,7 +119,7 @@ func permissions(f *Facts) Finding {
 		return Problemf("the caller may not: %s", listed(missing)).About(refused...)
 	case len(lost) > 0:
 		out = Warnf("the caller may not: %s", listed(lost)).
-			Fix("none needed: csccm does without, but finds out less; the table of its rights: " + version.Pages +
+			Fix("none needed: csccm works without, but can check less; the table of its rights: " + version.Pages +
 				"docs/security.md")
 	}
 
@@ -191,7 +191,7 @@ func clocks(f *Facts) Finding {
 		return Skipf("no Ready node to compare with")
 	}
 
-	return Passf("heartbeats of %s fit", count(judged, "node")).Unless(off, "clock", "%s not as the API server's")
+	return Passf("heartbeats of %s fit", count(judged, "node")).Unless(off, "clock", "%s differ from the API server's")
 }
 
 var k8s005 = Check{
@@ -211,7 +211,7 @@ var k8s005 = Check{
 
 func podSecurity(f *Facts) Finding {
 	if err := f.Err(Namespace); apierrors.IsNotFound(err) {
-		return Passf("namespace %s is not there yet", f.Namespace)
+		return Passf("namespace %s does not exist yet", f.Namespace)
 	} else if err != nil {
 		return Unread(Cause(err))
 	}
@@ -258,7 +258,7 @@ func unsupportedKubelet(f *Facts, n *corev1.Node) string {
 	switch {
 	case !slices.ContainsFunc(f.Nodes,
 		func(n corev1.Node) bool { return n.Status.NodeInfo.OperatingSystem != "windows" }):
-		return "runs Windows, as all nodes do: the controller's image is for Linux"
+		return "runs Windows, like all other nodes: the controller's image is for Linux"
 	case known && ok && (minor > server || minor < server-3):
 		return fmt.Sprintf("kubelet %s is newer than the API server's %s, or more than 3 minor versions older",
 			info.KubeletVersion, f.Version)

@@ -79,7 +79,7 @@ var lb003 = Check{
 	Severity: SeverityWarning,
 	Reads:    Sources{Nodes, VMs, Services, Balancers},
 	Judge:    orphans,
-	What:     `Every rule whose members are all nodes of this cluster has a Service.`,
+	What:     `Every rule whose members are all nodes of this cluster belongs to a Service.`,
 	Why:      `Orphans keep ports of deleted Services open.`,
 	Remedy: `find out who uses them: a rule that still serves can stay; where nobody does, delete the rule in
 		CloudStack; LB-004 names the addresses that nobody needs then`,
@@ -147,7 +147,7 @@ func unowned(f *Facts) Finding {
 		case a.State != "" && a.State != plan.StateAllocated: // it is being allocated or released
 		case cluster != "" && !slices.Contains(f.ClusterIDs, cluster):
 		case user == nil && f.ofDeletedService(a.Tags):
-			why = fmt.Sprintf("tagged as of Service %s of cluster %q, which is not here",
+			why = fmt.Sprintf("tagged for Service %s of cluster %q, which does not exist here",
 				a.Tags[plan.TagService], cluster)
 		case user != nil && f.leaves(user, &a):
 			adopt += " " + key(user)
@@ -177,7 +177,7 @@ func unowned(f *Facts) Finding {
 
 	out := Passf("none")
 	if len(staying) > 0 {
-		out = Problemf("%s would stay allocated after the Service", count(len(staying), "address"))
+		out = Problemf("%s would stay allocated after the deletion of the Service", count(len(staying), "address"))
 	}
 	out = out.Unless(unused, "address", "%s allocated that no Service has").About(staying...)
 	out = f.withQuota(out)
@@ -185,7 +185,7 @@ func unowned(f *Facts) Finding {
 	fixes := untagFix(untag...)
 	if release != "" {
 		fixes = append(fixes,
-			"each costs what an address costs; release what nobody needs"+release+
+			"each one is charged for; release what nobody needs"+release+
 				"; give one that somebody keeps a tag of any name")
 	}
 	if adopt != "" {
@@ -295,7 +295,7 @@ func services(f *Facts) Finding {
 		failed := c.Reason != "" && c.Reason != string(service.Waiting) || p != nil && p.Refusal != nil
 		if age := f.At.Sub(since); age < patience && !failed && !Settled(s) {
 			waiting.aboutf("Service", s,
-				"is being worked on since %s; it is judged in %s", age.Round(time.Second),
+				"is being synced since %s; it is checked in %s", age.Round(time.Second),
 				(patience - age).Round(time.Second))
 			continue
 		}
@@ -329,7 +329,8 @@ func services(f *Facts) Finding {
 			return out.Fix("%s", strings.Join(remedies, "; "))
 		}
 	case len(waiting) > 0:
-		return Warnf("%d of %s not judged yet", len(waiting), count(checked+len(waiting), "Service")).About(waiting...).
+		return Warnf("%d of %s not checked "+
+			"yet", len(waiting), count(checked+len(waiting), "Service")).About(waiting...).
 			Fix("wait until the controller has done its work: csccm doctor --only LB-001 --wait --fail-on warning")
 	case f.PlanErr != nil && checked > 0:
 		return Unknownf("%s; the controller's plan could not be made: %v", out.Message, f.PlanErr)

@@ -101,7 +101,7 @@ func driverKeys(f *Facts) Finding {
 	namespace, name, _ := f.DriverSecret()
 	switch {
 	case name == "":
-		return Skipf("the CSI driver has its keys from no Secret")
+		return Skipf("the CSI driver reads its keys from no Secret")
 	case f.Driver.NoFile != "":
 		return Problemf("Secret %s/%s, which the CSI driver needs, %s", namespace, name, f.Driver.NoFile)
 	}

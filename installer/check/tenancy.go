@@ -57,12 +57,12 @@ func admission(f *Facts) Finding {
 
 		if policy := ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail); policy != admissionv1.Fail {
 			objects.addf("ValidatingAdmissionPolicy", p.Name,
-				"failurePolicy is %s: what it cannot judge is let through", policy)
+				"failurePolicy is %s: what it cannot evaluate is allowed", policy)
 		}
 		if !slices.ContainsFunc(f.Bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
 			return b.Spec.PolicyName == p.Name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
 		}) {
-			objects.addf("ValidatingAdmissionPolicy", p.Name, "no binding has it refuse anything")
+			objects.addf("ValidatingAdmissionPolicy", p.Name, "no binding makes it deny anything")
 		}
 	}
 
@@ -71,7 +71,7 @@ func admission(f *Facts) Finding {
 
 var ten002 = Check{
 	Code:     "TEN-002",
-	Title:    "No Service breaks the policy",
+	Title:    "Every Service complies with the policy",
 	Severity: SeverityWarning,
 	Phase:    PhaseInstalled,
 	Reads:    Sources{Services, Controllers},
@@ -277,7 +277,7 @@ func recordFixes(adopt, remove, rename []string) (fixes []string) {
 		service := strings.Replace(name, "/", " ", 1)
 		fixes = append(fixes,
 			fmt.Sprintf("find out who wrote the record (`kubectl get service -n %s -o yaml --show-managed-fields`), "+
-				"then remove it: `kubectl annotate service -n %s %s-`; the controller writes a true one",
+				"then remove it: `kubectl annotate service -n %s %s-`; the controller writes a correct one",
 				service, service, annotation.Addresses))
 	}
 	return fixes

@@ -117,8 +117,8 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 			why = "-o " + e.Output + " does not ask"
 		}
 		return report.Usage(
-			"add --yes to do it, or --dry-run to only look",
-			"nothing has been changed: --yes, which would %s in %s, is not given, and %s", what, e.Where(), why,
+			"add --yes to confirm, or --dry-run to only see the plan",
+			"nothing has been changed: confirmation required to %s in %s, and %s", what, e.Where(), why,
 		)
 	}
 

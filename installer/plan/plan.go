@@ -199,7 +199,8 @@ func (s Selection) Of(all []corev1.Service, classes service.Classes) ([]*corev1.
 
 	for _, name := range sets.List(missing) {
 		if !strings.HasSuffix(name, "/") {
-			return nil, report.Errorf("kubectl get services --all-namespaces", "%s is no Service of the cluster", name)
+			return nil, report.Errorf("kubectl get services --all-namespaces", "%s is not a Service of the "+
+				"cluster", name)
 		}
 	}
 

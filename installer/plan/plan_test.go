@@ -178,7 +178,7 @@ func TestOf(t *testing.T) {
 			summary: Summary{Services: 1, Changing: 1},
 		},
 		"malformed name":      {names: []string{"web"}, err: "web is not of the form NAMESPACE/NAME"},
-		"no such Service":     {names: []string{"shop/wbe"}, err: "shop/wbe is no Service"},
+		"no such Service":     {names: []string{"shop/wbe"}, err: "shop/wbe is not a Service"},
 		"no load balancer":    {names: []string{"apps/internal"}, err: "its type is not LoadBalancer"},
 		"of another balancer": {names: []string{"apps/classy"}, err: "its loadBalancerClass is not one"},
 	} {

@@ -89,7 +89,7 @@ func (q *Question) parse(line string) (string, error) {
 				return c.Value, nil
 			}
 		}
-		return "", fmt.Errorf("%q is none of the choices; give a number from 1 to %d", line, len(q.Choices))
+		return "", fmt.Errorf("%q is not one of the choices; give a number from 1 to %d", line, len(q.Choices))
 	case q.Validate != nil:
 		return line, q.Validate(line)
 	}

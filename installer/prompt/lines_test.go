@@ -54,7 +54,7 @@ func TestLines(t *testing.T) {
 		},
 		"choice by number": {
 			"3\n2\n", prompt.Question{Choices: choices}, "keys",
-			[]string{"1) Log in as an administrator", `"3" is none of the choices; give a number from 1 to 2`},
+			[]string{"1) Log in as an administrator", `"3" is not one of the choices; give a number from 1 to 2`},
 		},
 		"choice by value": {"ADMIN\n", prompt.Question{Choices: choices}, "admin", nil},
 		"default choice": {"\n", prompt.Question{Choices: choices, Default: "keys"}, "keys",

@@ -36,7 +36,7 @@ func Encode(w io.Writer, format string, v any) error {
 		return err
 	}
 
-	return fmt.Errorf("format %q is none of json, yaml", format)
+	return fmt.Errorf("format %q is not json or yaml", format)
 }
 
 // IsNew returns an error, before any work is done, if WriteNew would fail: because the file exists, or because its
@@ -49,7 +49,7 @@ func IsNew(flag, path string) error {
 		return Usage("name another file with "+flag, "%s %s exists already; it is not overwritten", flag, path)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return Usage("name a file in a folder that takes it with "+flag, "%s: %v", flag, err)
+		return Usage("name a file in a writable folder with "+flag, "%s: %v", flag, err)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func WriteNew(flag, path string, write func(io.Writer) error) error {
 		}
 	}
 	if err != nil {
-		return Errorf("name a file in a folder that takes it with "+flag, "%s %s: %w", flag, path, err)
+		return Errorf("name a file in a writable folder with "+flag, "%s %s: %w", flag, path, err)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func Wait(ctx context.Context, e *engine.Env) error {
 			e.Progress.Done("%d of %d running; no node can take more now", o.Available, o.Wanted)
 			return true, nil
 		case s.GiveUp || now.Sub(hopelessSince) >= settleTime:
-			return false, failed(ctx, e, o, s, "does not come up", report.ExitFailure)
+			return false, failed(ctx, e, o, s, "does not start", report.ExitFailure)
 		}
 
 		if problems != said && problems != "" {

@@ -158,7 +158,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 		},
 		"the new Pod crashes beside old ones": {
 			objects: []kruntime.Object{daemonSet(half), pod("old", "1", ready), pod("new", "2", crashes)},
-			err: "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: CrashLoopBackOff " +
+			err: "the controller does not start: 1 of 3 Pods updated, 2 available; Pod new: CrashLoopBackOff " +
 				"(last exit code 1: no such zone)",
 		},
 		// The program that uses the port answers the probe, so the Pod is ready between two restarts.
@@ -172,7 +172,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 		"a wrong image": {
 			objects: []kruntime.Object{daemonSet(half), pod("old", "1", ready),
 				pod("new", "2", waits("ErrImagePull", "ccm:nope: not found"))},
-			err: "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: ErrImagePull: " +
+			err: "the controller does not start: 1 of 3 Pods updated, 2 available; Pod new: ErrImagePull: " +
 				"ccm:nope: not found",
 		},
 		"a registry that is slow": {
@@ -183,12 +183,12 @@ func TestWaitForDaemonSet(t *testing.T) {
 		},
 		"a Secret that is missing": {
 			objects: []kruntime.Object{daemonSet(half), mounts},
-			err: "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: Secret " +
+			err: "the controller does not start: 1 of 3 Pods updated, 2 available; Pod new: Secret " +
 				"kube-system/keys, which it mounts, does not exist",
 		},
 		"no node fits the new Pod": {
 			objects: []kruntime.Object{daemonSet(half), pod("old", "1", ready), pod("new", "2", unscheduled)},
-			err: "the controller does not come up: 1 of 3 Pods updated, 2 available; Pod new: not scheduled: 0/3 " +
+			err: "the controller does not start: 1 of 3 Pods updated, 2 available; Pod new: not scheduled: 0/3 " +
 				"nodes are available",
 		},
 		"another program has the port": { // perhaps the controller that is being replaced, which ends soon
@@ -208,7 +208,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 		},
 		"no matching node": {
 			objects: []kruntime.Object{daemonSet(appsv1.DaemonSetStatus{ObservedGeneration: 2})},
-			err: "the controller does not come up: 0 of 0 Pods updated, 0 available; no node is one that it " +
+			err: "the controller does not start: 0 of 0 Pods updated, 0 available; no node is one that it " +
 				"may run on: " +
 				"see nodeSelector and affinity in the chart's values (without them: nodes of the control plane), and " +
 				"tolerations",

@@ -389,7 +389,7 @@ func (v *view) summary() {
 		release = fmt.Sprintf("%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision,
 			join(label("chart ", c.ChartVersion), c.ReleaseStatus))
 	} else if c.Kind != "" {
-		release = "none of Helm: the " + c.Kind + " was made from a manifest, or by GitOps"
+		release = "not made by Helm: the " + c.Kind + " was made from a manifest, or by GitOps"
 	}
 
 	v.line("Release", check.Releases, c.Revision == 0 || c.ReleaseStatus == "deployed", release)

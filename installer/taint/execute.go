@@ -97,12 +97,12 @@ func (e *Executor) one(ctx context.Context, name string) error {
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 
-	if left := e.patch(cleanup, name, "taking the taint back from", unmark); left != nil {
+	if left := e.patch(cleanup, name, "removing the taint from", unmark); left != nil {
 		// The error does not wrap its causes. Otherwise, after an interrupt, the engine would recognize the cancelled
 		// context and print its general message instead of this one.
 		out := report.Errorf(
 			"remove the taint of node "+name+" with csccm taint --undo",
-			"%v; the taint could not be taken back: %v", err, left,
+			"%v; the taint could not be removed: %v", err, left,
 		)
 		if late, ok := errors.AsType[*report.Error](err); ok {
 			out.Code = late.Code

@@ -40,8 +40,8 @@ var clusterGates = []struct{ name, remedy string }{
 	{gatePermission, "use a context of a cluster administrator (--context, --as)"},
 	{gateController, "run csccm doctor"},
 	{gateRules, "run csccm migrate-rules first"},
-	{gateWebhook, "see that it answers, then pass over this with --skip-gate webhook"},
-	{gateRollout, "wait for its end, so that new trouble is not mistaken for old"},
+	{gateWebhook, "check that it answers, then skip this gate with --skip-gate webhook"},
+	{gateRollout, "wait until it has ended, otherwise its failures look like failures of the taint"},
 	{string(node.GateLabels),
 		"set the zone's or region's name (csccm install --region), or the chart value instanceTypeFormat, so that " +
 			"the label stays; or change the objects first"},
@@ -159,7 +159,7 @@ func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*Cluste
 	})
 	if age, lasts, held := lease.Age(l, e.Clock); !ready || !held || age > 2*lasts {
 		f.add(gateController,
-			"no Pod of the controller is ready and holds the lease: nothing would take the taint away")
+			"no Pod of the controller is ready and holds the lease: nothing would remove the taint")
 	}
 
 	for _, d := range deployments {
@@ -202,7 +202,8 @@ func (f *ClusterFacts) addWebhook(
 				slices.Contains(r.Operations, admissionv1.OperationAll))
 	}) {
 		f.add(gateWebhook,
-			"webhook %s (%s) is asked about every change of a node and refuses it when it does not answer", name,
+			"webhook %s (%s) is called for every change of a node, which the API server refuses if the webhook does "+
+				"not answer", name,
 			configuration)
 	}
 }

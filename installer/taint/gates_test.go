@@ -181,7 +181,7 @@ func TestGatherCluster(t *testing.T) {
 		return f.Found
 	}
 
-	const asked = " is asked about every change of a node and refuses it when it does not answer"
+	const asked = " is called for every change of a node, which the API server refuses if the webhook does not answer"
 	want := map[string][]string{
 		"webhook": {"webhook all (m)" + asked, "webhook nodes (v)" + asked},
 		"rollout": {"Deployment default/behind is rolling out", "Deployment default/unseen is rolling out"},
@@ -189,7 +189,7 @@ func TestGatherCluster(t *testing.T) {
 
 	require.Equal(t, want, found())
 	want["controller"] = []string{
-		"no Pod of the controller is ready and holds the lease: nothing would take the taint away",
+		"no Pod of the controller is ready and holds the lease: nothing would remove the taint",
 	}
 	at.Step(time.Minute)
 	require.Equal(t, want, found(), "a lease that nobody renews is nobody's")

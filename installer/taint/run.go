@@ -45,11 +45,11 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	out.Warnings = append(out.Warnings, facts.Cluster.Warnings...)
 	op := engine.Operation{
 		Name:  "taint",
-		Back:  "csccm taint --undo goes back",
+		Back:  "csccm taint --undo reverts it",
 		Plan:  out,
 		Check: func(context.Context) error { return p.Blocked() },
 		Done: func() string {
-			return fmt.Sprintf("Initialised: %s. Back:  csccm taint --undo\n", strings.Join(p.Order, ", "))
+			return fmt.Sprintf("Initialised: %s. Undo:  csccm taint --undo\n", strings.Join(p.Order, ", "))
 		},
 	}
 
@@ -94,7 +94,7 @@ func gather(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error
 			continue
 		}
 
-		f.Cluster.add(gateOther, "another cloud controller manager is at work: %s", &r)
+		f.Cluster.add(gateOther, "another cloud controller manager is running: %s", &r)
 	}
 
 	if old := rules.MakePlan(read.Rules, read.Services, nil, nil).Steps; len(old) > 0 {

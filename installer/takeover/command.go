@@ -100,7 +100,7 @@ func (p *Plan) installLine() string {
 func (t *Taker) Afterwards() string {
 	text := "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
 	for _, predecessor := range t.Plan.Predecessors {
-		text += "When nobody goes back to it:  " + predecessor.Deletion() + "\n"
+		text += "When it is no longer needed:  " + predecessor.Deletion() + "\n"
 	}
 
 	stay := len(t.Plan.Addresses)

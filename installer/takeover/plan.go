@@ -156,7 +156,7 @@ func (p *Plan) addAddresses(out *engine.Plan) {
 	for _, a := range p.Adopted {
 		out.Add(
 			"Address",
-			fmt.Sprintf("address %s of Service %s is marked as csccm's no more", a.Address, a.Tags[plan.TagService]),
+			fmt.Sprintf("address %s of Service %s is no longer marked as csccm's", a.Address, a.Tags[plan.TagService]),
 			a.Address,
 		)
 	}
@@ -333,7 +333,7 @@ func PlanOrder(c *family.Controllers) *Plan {
 		case p.Problem == nil:
 			p.Problem = report.Refused(
 				r.Fix,
-				"a cloud controller manager that csccm does not know, or cannot replace, is at work: %s", &r,
+				"a cloud controller manager that csccm does not know, or cannot replace, is running: %s", &r,
 			)
 		}
 	}
@@ -394,7 +394,8 @@ func PlanUndo(f *Facts) *Plan {
 		if !own.Helm {
 			p.Problem = report.Refused(
 				"take csccm's chart out of what applies it, delete "+own.String()+", then run the command again",
-				"%s is of no Helm release: what applied it would start it again beside the old controller", &own,
+				"%s belongs to no Helm release: whatever applied it would start it again beside the old "+
+					"controller", &own,
 			)
 		}
 	}

@@ -166,7 +166,7 @@ func (t *Taker) check() error {
 		if name != All && !slices.ContainsFunc(t.Plan.Services, func(s ServicePlan) bool { return s.Service == name }) {
 			return report.Usage(
 				"correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all",
-				"--accept or --pin names what is no Service of type LoadBalancer of the controller's: %s; nothing "+
+				"--accept or --pin names %s, which is not a LoadBalancer Service of this controller; nothing "+
 					"was changed", name,
 			)
 		}
@@ -179,8 +179,8 @@ func (t *Taker) check() error {
 
 	list := strings.Join(names, ",")
 	return report.CheckFailed(
-		fmt.Sprintf("agree with --accept %s, or keep what an annotation can keep with --pin %s", list, list),
-		"the takeover would change what runs: %s", strings.Join(changes, "; "),
+		fmt.Sprintf("accept it with --accept %s, or keep what an annotation can keep with --pin %s", list, list),
+		"the takeover would change how Services are served: %s", strings.Join(changes, "; "),
 	)
 }
 
@@ -355,7 +355,7 @@ func (t *Taker) verify(ctx context.Context) error {
 	}
 
 	if len(lost) > 0 {
-		return fmt.Errorf("rules are gone that were to stay: %v", lost)
+		return fmt.Errorf("these rules should have been kept but no longer exist: %v", lost)
 	}
 
 	t.Progress.Done("ids kept: %d", kept)

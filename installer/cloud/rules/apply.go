@@ -242,7 +242,8 @@ func Undo(svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalan
 		// The current name must have the Service's UID; a Leaseweb name does not prove whose rule it is.
 		case ParseName(now[i].Name).LB != lb || old.LB != lb && !leaseweb(old):
 			stays = append(stays,
-				fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", now[i].Name, was[id]))
+				fmt.Sprintf("rule %s, which was %s, has been renamed by somebody else and keeps that "+
+					"name", now[i].Name, was[id]))
 		default:
 			// A rule that had no protocol keeps "tcp": CloudStack cannot remove it, and it has the same effect.
 			r := &now[i]

@@ -264,7 +264,7 @@ func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
 	}
 
 	if keeper == nil {
-		return nil, "none is on the address of Service " + key(s)
+		return nil, "neither is on the address of Service " + key(s)
 	}
 
 	return keeper, "its address is the Service's"

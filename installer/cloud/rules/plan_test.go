@@ -140,8 +140,8 @@ func TestMakePlan(t *testing.T) {
 			},
 			want: map[string]row{
 				"1": {VerdictDuplicate, "", "", "no Service"}, "2": {VerdictDuplicate, "", "", "no Service"},
-				"5": {VerdictDuplicate, "default/web", "", "none is on"},
-				"6": {VerdictDuplicate, "default/web", "", "none is on"},
+				"5": {VerdictDuplicate, "default/web", "", "neither is on"},
+				"6": {VerdictDuplicate, "default/web", "", "neither is on"},
 			},
 		},
 		{
@@ -225,15 +225,17 @@ func TestUndo(t *testing.T) {
 		todo     []Step
 		stays    string
 	}{
-		"back":                           {back.NewName, back.Name, []Step{back}, ""},
-		"back to Leaseweb's":             {leaseweb.NewName, back.Name, []Step{leaseweb}, ""},
-		"nothing":                        {back.NewName, back.NewName, nil, ""},
-		"the rule is not there":          {back.NewName, "", nil, "is gone"},
-		"a third name":                   {back.NewName, "third", nil, "has a third name"},
-		"the rule of another Service":    {back.NewName, lbGone + "-tcp-80", nil, "has a third name"},
-		"the rule of another cluster":    {back.NewName, "K8s_svc_other_default_web-tcp-80", nil, "has a third name"},
-		"to the name of another Service": {lbGone + "-80", back.Name, nil, "has a third name"},
-		"to another's name of Leaseweb":  {"K8s_svc_kubernetes_shop_web-tcp-80", back.Name, nil, "has a third name"},
+		"back":                        {back.NewName, back.Name, []Step{back}, ""},
+		"back to Leaseweb's":          {leaseweb.NewName, back.Name, []Step{leaseweb}, ""},
+		"nothing":                     {back.NewName, back.NewName, nil, ""},
+		"the rule is not there":       {back.NewName, "", nil, "is gone"},
+		"a third name":                {back.NewName, "third", nil, "has been renamed by somebody else"},
+		"the rule of another Service": {back.NewName, lbGone + "-tcp-80", nil, "has been renamed by somebody else"},
+		"the rule of another cluster": {back.NewName, "K8s_svc_other_default_web-tcp-80", nil, "has been renamed " +
+			"by somebody else"},
+		"to the name of another Service": {lbGone + "-80", back.Name, nil, "has been renamed by somebody else"},
+		"to another's name of Leaseweb": {"K8s_svc_kubernetes_shop_web-tcp-80", back.Name, nil, "has been renamed " +
+			"by somebody else"},
 	} {
 		var now []cloudstack.LoadBalancerRule
 		if tc.now != "" {

@@ -103,7 +103,7 @@ func (t *task) cni(ctx context.Context) (id string, values map[string]string, er
 		if !slices.Contains(declared, name) || value == "" {
 			return "", nil, report.Usage(
 				"give --cni, and KEY=VALUE for each of its variables: "+dash(strings.Join(declared, ", ")),
-				"--cni-param %s is no variable of a CNI configuration with a value", name,
+				"--cni-param %s is not a variable with a value (KEY=VALUE)", name,
 			)
 		}
 		values[name] = value

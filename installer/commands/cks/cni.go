@@ -165,11 +165,11 @@ func readUserData(text []byte) (declared []string, err error) {
 			"it has %d bytes, and CloudStack takes %d", len(text), base64.StdEncoding.DecodedLen(maxUserData),
 		)
 	case bytes.IndexByte(text, 0) >= 0 || !header.Match(text):
-		return nil, fmt.Errorf("it is no cloud-config user data: its first line must be #cloud-config")
+		return nil, fmt.Errorf("it is not cloud-config user data: its first line must be #cloud-config")
 	}
 
 	if err := yaml.Unmarshal(plain, &body); err != nil {
-		return nil, fmt.Errorf("it is no YAML: %w", err)
+		return nil, fmt.Errorf("it is not YAML: %w", err)
 	}
 
 	if body == nil {

@@ -203,9 +203,9 @@ func TestReadUserData(t *testing.T) {
 		"metadata":    {"#cloud-config\nruncmd: [\"{{ ds.meta_data.local_hostname }}\"]\n", "", nil},
 		"a manifest":  {"apiVersion: v1\nkind: ConfigMap\n", "its first line must be #cloud-config", nil},
 		"a script":    {"#!/bin/sh\necho\n", "its first line must be #cloud-config", nil},
-		"broken YAML": {"#cloud-config\nruncmd: [\n", "it is no YAML", nil},
+		"broken YAML": {"#cloud-config\nruncmd: [\n", "it is not YAML", nil},
 		"nothing":     {"#cloud-config\n# todo\n", "it has no content", nil},
-		"binary":      {"#cloud-config\n\x00", "no cloud-config", nil},
+		"binary":      {"#cloud-config\n\x00", "not cloud-config", nil},
 		"too long":    {"#cloud-config\n#" + strings.Repeat("x", 800_000), "and CloudStack takes 786432", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -188,7 +188,7 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 		if err != nil {
 			return report.Errorf(
 				"look at what does not move, then run the same command again; "+
-					"`kubectl uncordon "+name+"` lets Pods in again",
+					"`kubectl uncordon "+name+"` allows Pods again",
 				"node %s is not drained, and no node was removed: %w", name, err,
 			)
 		}

@@ -212,7 +212,7 @@ func TestValidateVersion(t *testing.T) {
 	}{
 		"well":              {"1.34.1", Options{URL: iso, Checksum: "{SHA-256}" + strings.Repeat("a", 64)}, ""},
 		"MD5":               {"1.34.1", Options{URL: iso, Checksum: strings.Repeat("a", 32)}, ""},
-		"two numbers":       {"1.34", Options{URL: iso}, "no version"},
+		"two numbers":       {"1.34", Options{URL: iso}, "not a version"},
 		"no URL":            {"1.34.1", Options{}, "--url"},
 		"a file":            {"1.34.1", Options{URL: "file:///x.iso"}, "--url"},
 		"no ISO":            {"1.34.1", Options{URL: "https://example.org/x.tar"}, "--url"},

@@ -362,7 +362,7 @@ func (t *task) over(k *cloudapi.KubernetesCluster, job *cloudstack.Job) (over bo
 	case inProgress(k.State):
 		return false, ""
 	}
-	return true, "it ended in state " + k.State + ", and is not as it was asked for"
+	return true, "it ended in state " + k.State + ", and differs from what was requested"
 }
 
 // say shows the progress, if it has changed since the last call.

@@ -41,7 +41,7 @@ func (o *Options) ValidateVersion(number string) error {
 	_, wrong := semver.StrictNewVersion(number)
 	switch {
 	case wrong != nil:
-		return report.Usage("give three numbers, such as 1.34.1", "%q is no version of Kubernetes", number)
+		return report.Usage("give three numbers, such as 1.34.1", "%q is not a version of Kubernetes", number)
 
 	case err != nil ||
 		u.Host == "" ||

@@ -236,7 +236,7 @@ func Find(name string) (Topic, error) {
 		near = typo.Nearest(name, known, math.MaxInt)
 	}
 
-	return Topic{}, fmt.Errorf("%q is no alert, no reason of an Event or condition and no check, did you mean %s?",
+	return Topic{}, fmt.Errorf("%q is not an alert, a reason of an Event or condition, or a check; did you mean %s?",
 		name, strings.Join(near[:min(len(near), 3)], " or "))
 }
 

@@ -330,7 +330,7 @@ func checksFailed(phase check.Phase, failed ...check.Result) error {
 	}
 
 	return report.CheckFailed(
-		strings.TrimSpace(fmt.Sprintf("%s (or pass over it with --skip-check %s)", fix, strings.Join(codes, ","))),
+		strings.TrimSpace(fmt.Sprintf("%s (or skip it with --skip-check %s)", fix, strings.Join(codes, ","))),
 		"nothing was installed: %s", strings.Join(texts, "; "),
 	)
 }

@@ -254,7 +254,7 @@ func TestControllerThatDoesNotRun(t *testing.T) {
 	}
 	err := e.installer(t, o).Run(t.Context())
 	testenv.RequireRefusal(t, err,
-		"the controller does not come up: 2 of 2 Pods updated, 0 available; Pod p0: CrashLoopBackOff (last "+
+		"the controller does not start: 2 of 2 Pods updated, 0 available; Pod p0: CrashLoopBackOff (last "+
 			"exit code 1)",
 		"kubectl -n kube-system describe deployment", report.ExitFailure)
 

@@ -58,7 +58,7 @@ func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 		return nil, report.CheckFailed(
 			"csccm doctor says why no Pod runs; where the keys are the reason, csccm install --overwrite-secret "+
 				"gives it others",
-			"no Pod of the controller runs, so nobody can prove the keys",
+			"no Pod of the controller runs, so nothing can test the keys",
 		)
 	}
 

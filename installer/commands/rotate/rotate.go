@@ -358,7 +358,8 @@ func (r *run) mayBreak(breaks []string) error {
 	}
 
 	return report.CheckFailed(
-		"restart what read the Secret before (kubectl rollout restart), write the new keys into the copies; or "+
+		"restart the Pods that started before the change (kubectl rollout restart), write the new keys into the "+
+			"copies; or "+
 			"end the old keys all the same with --force",
 		"the old keys are still in use: %s", strings.Join(breaks, "; "),
 	)

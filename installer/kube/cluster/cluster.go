@@ -232,7 +232,7 @@ func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	var known *Error
 	if err != nil && !errors.As(err, &known) { // such as 404, or an HTML page
 		err = newError("check the server URL of this context; a proxy or a login page may answer in its place",
-			"Kubernetes API %s: what answers is no Kubernetes API: %w", c.Server, err)
+			"Kubernetes API %s: the answer is not that of a Kubernetes API: %w", c.Server, err)
 	}
 
 	if err == nil {

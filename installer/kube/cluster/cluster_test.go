@@ -159,10 +159,11 @@ func TestPing(t *testing.T) {
 		"forbidden": {answer(403, status("403", "Forbidden", "user alice cannot get path /version")), "403",
 			"administrator"},
 		"unknown authority": {answer(200, `{}`), "unknown authority", "certificate-authority-data"},
-		"HTML":              {answer(200, "<html>Log in</html>"), "is no Kubernetes API", "a proxy or a login page"},
-		"another API":       {answer(404, `{"errorcode":404}`), "is no Kubernetes API", "server URL"},
-		"hangs":             {hangs, "no answer in time", "--timeout"},
-		"nobody":            {hangs, "connection refused", ""},
+		"HTML": {answer(200, "<html>Log in</html>"), "is not that of a Kubernetes API", "a proxy or a " +
+			"login page"},
+		"another API": {answer(404, `{"errorcode":404}`), "is not that of a Kubernetes API", "server URL"},
+		"hangs":       {hangs, "no answer in time", "--timeout"},
+		"nobody":      {hangs, "connection refused", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

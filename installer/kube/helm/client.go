@@ -135,7 +135,7 @@ func Pending(r *Release) error {
 		return nil
 	}
 	return report.Errorf(
-		"wait until that has ended; if nobody works on it any more, run the command with --force-unlock",
+		"wait until it has ended; if that process has crashed, run the command with --force-unlock",
 		"release %s: revision %d is %s since %s: helm or csccm is working on it, or was killed",
 		r.Name, r.Revision, r.Status, r.Updated.UTC().Format(time.RFC3339),
 	)

@@ -149,8 +149,8 @@ func refuseAnother(ctx context.Context, kube kubernetes.Interface, c clock.Clock
 			first = l
 		case Holder(l) != Holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
 			return false, report.Errorf(
-				"let it end, then run the command again",
-				"another csccm is at work: %s renews lease %s", Holder(l), name,
+				"wait until it has ended, then run the command again",
+				"another csccm is running: %s renews lease %s", Holder(l), name,
 			)
 		}
 		return false, nil
@@ -191,7 +191,7 @@ func (h *hold) release(ctx context.Context) error {
 	h.stop()
 	<-h.done
 	if err := h.write(ctx, "", time.Second, false); err != nil {
-		return fmt.Errorf("giving up lease %s: %w; it is free by itself after %s", h.name, err, duration)
+		return fmt.Errorf("releasing lease %s: %w; it expires after %s", h.name, err, duration)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestLeaseOfAnotherCSCCM(t *testing.T) {
 			begun := own.Now()
 			second, err := seize(t.Context(), kube, own, Default, identityPrefix+"2")
 			if c.alive {
-				require.ErrorContains(t, err, "another csccm is at work: csccm-takeover_1")
+				require.ErrorContains(t, err, "another csccm is running: csccm-takeover_1")
 				require.NoError(t, first.check(t.Context()))
 				return
 			}

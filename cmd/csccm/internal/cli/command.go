@@ -100,7 +100,7 @@ func (g *Globals) Command(
 
 	if has&FlagUnlock != 0 {
 		flags.BoolVar(&g.ForceUnlock, "force-unlock", false,
-			"go on although a revision of the release is pending: whoever wrote it is dead")
+			"continue although a revision of the release is pending; use only if that Helm operation has crashed")
 	}
 
 	if has&FlagRollout != 0 {
@@ -158,7 +158,7 @@ func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
 	}
 
 	if has&FlagFailOn != 0 && g.FailOn != string(check.SeverityError) && g.FailOn != string(check.SeverityWarning) {
-		return Usagef("--fail-on %q is none of error, warning", g.FailOn)
+		return Usagef("--fail-on %q is not error or warning", g.FailOn)
 	}
 
 	return nil

@@ -113,7 +113,7 @@ func (g *Globals) AddFlags(flags *pflag.FlagSet) {
 		"colours: always, never or auto, which heeds NO_COLOR, CLICOLOR_FORCE and TERM=dumb")
 	flags.BoolVarP(&g.Yes, "yes", "y", false, "answer every confirmation with yes")
 	flags.BoolVar(&g.NonInteractive, "non-interactive", false,
-		"never ask; implied when stdin or stderr is no terminal, or CI is set")
+		"never ask; implied when stdin or stderr is not a terminal, or CI is set")
 	flags.BoolVar(&g.Accessible, "accessible", false, "ask in plain lines, for screen readers and scripts")
 	flags.DurationVar(&g.Timeout, "timeout", 10*time.Minute, "give up after this time; 0 means never")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "no progress, only warnings and errors")

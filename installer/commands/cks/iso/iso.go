@@ -93,7 +93,7 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 		return nil, report.Usage(
 			"write one for the architecture of the nodes: crane pull --platform linux/amd64 "+
 				list[0].Image+" cloudstack-ccm.tar",
-			"--image %s: it is no archive of image %s, it has %v", o.Image, image, tags,
+			"--image %s: it is not an archive of image %s, it has %v", o.Image, image, tags,
 		)
 	}
 
@@ -298,7 +298,7 @@ func inspect(fsys fs.FS) (version string, err error) {
 	for _, pattern := range needed {
 		if found, err := fs.Glob(fsys, pattern); err != nil || len(found) != 1 {
 			return "", errors.Join(fmt.Errorf(
-				"it is no Kubernetes binaries ISO of CKS: it has %d files %s, CKS needs one", len(found), pattern,
+				"it is not a Kubernetes binaries ISO of CKS: it has %d files %s, CKS needs one", len(found), pattern,
 			), err)
 		}
 	}

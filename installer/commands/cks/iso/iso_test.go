@@ -112,7 +112,7 @@ func TestMakeRefuses(t *testing.T) {
 			require.NoError(t, os.WriteFile(o.From, bytes.Repeat(text("<html>404</html>"), 5000), 0o600))
 		}, "--from", report.ExitUsage},
 		"another ISO": {func(t *testing.T, o *Options) { o.From = testenv.Files{"README": text("x")}.ISO(t) },
-			"no Kubernetes binaries ISO of CKS", report.ExitUsage},
+			"not a Kubernetes binaries ISO of CKS", report.ExitUsage},
 		"no provider": {with(testenv.Files{"provider.yaml": nil}), "it has 0 files provider.yaml",
 			report.ExitUsage},
 		"two CNIs": {with(testenv.Files{"cni/cni-plugins-arm64.tgz": text("x")}),
@@ -129,7 +129,7 @@ func TestMakeRefuses(t *testing.T) {
 		"too old": {func(t *testing.T, o *Options) { o.From = testenv.Upstream("v1.20.1", "amd64").ISO(t) },
 			"v1.20.1", report.ExitFailure},
 		"another image": {func(t *testing.T, o *Options) { o.Image = testenv.Image(t, "nginx:1") },
-			"no archive of image ghcr.io", report.ExitUsage},
+			"not an archive of image ghcr.io", report.ExitUsage},
 		"output exists": {func(t *testing.T, o *Options) {
 			require.NoError(t, os.WriteFile(o.To, text("mine"), 0o600))
 		}, "csccm.iso exists", report.ExitUsage},
