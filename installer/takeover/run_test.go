@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -44,11 +43,6 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 		Clock:      clock.RealClock{},
 		Book:       noBook{},
 		ClusterIDs: func() []string { return []string{"the-cluster"} },
-		Project:    func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
-		Network: func(ctx context.Context, _, id string, _ time.Duration) (plan.Network, error) {
-			n, err := inv.Network(ctx, id, 0)
-			return loadbalancer.NetworkOf(&n), err
-		},
 	})
 
 	out, members := map[string][]plan.Step{}, []plan.Member{}
@@ -64,10 +58,11 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 		spec, err := annotation.Parse(&svc)
 		require.NoError(t, err)
 		result, err := r.Reconcile(t.Context(), loadbalancer.Request{
-			Facts:   plan.Facts{Service: loadbalancer.ServiceOf(&svc), Spec: spec, Members: members},
-			Records: func(context.Context, annotation.Records, bool) error { return nil },
-			Grants:  plan.AllGrants(),
-			Fresh:   true,
+			Facts:     plan.Facts{Service: loadbalancer.ServiceOf(&svc), Spec: spec, Members: members},
+			Records:   func(context.Context, annotation.Records, bool) error { return nil },
+			Grants:    plan.AllGrants(),
+			Inventory: inv,
+			Fresh:     true,
 		})
 		require.NoError(t, err, svc.Name)
 		out[svc.Namespace+"/"+svc.Name] = result.Plan
