@@ -1319,8 +1319,8 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 // isExempt reports whether a policy of exploredPolicies trusts a namespace.
 func isExempt(tenancy, namespace string) bool { return tenancy == "tenants" && namespace == "blog" }
 
-// isDenied reports whether a policy of exploredPolicies denies a namespace an address of source NAT, or one with rules or
-// forwardings of others. Addresses without are for everybody.
+// isDenied reports whether a policy of exploredPolicies denies a namespace an address of source NAT, or one with rules
+// or forwardings of others. Addresses without are for everybody.
 func isDenied(tenancy, namespace, ip string) bool {
 	foreign := []string{foreignIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
 	switch tenancy {

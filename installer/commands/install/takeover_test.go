@@ -179,8 +179,8 @@ func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	require.Empty(t, replaced[check.PhaseInstalled])
 }
 
-// If an install that takes over is killed after any write to the cluster or to CloudStack, the next run completes it, and
-// an undo reverts it. In both cases a controller works, and rules and addresses are unchanged.
+// If an install that takes over is killed after any write to the cluster or to CloudStack, the next run completes it,
+// and an undo reverts it. In both cases a controller works, and rules and addresses are unchanged.
 //
 //nolint:tparallel // one write after the other, until none is left
 func TestCrashAtEveryWriteOfATakeover(t *testing.T) {

@@ -152,7 +152,8 @@ func (r *run) shown(steps []engine.Step) *engine.Plan {
 
 	for i := range p.Users {
 		u := &p.Users[i]
-		out.Add("In use", fmt.Sprintf("%s (%s, Secret %s): %s", u, count(u.PodCount), u.Secret, needsText[u.Needs]), nil)
+		out.Add("In use",
+			fmt.Sprintf("%s (%s, Secret %s): %s", u, count(u.PodCount), u.Secret, needsText[u.Needs]), nil)
 	}
 
 	for _, w := range []struct {

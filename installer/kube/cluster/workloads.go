@@ -134,8 +134,8 @@ func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 // shellScript matches the flag of a shell whose value is a script.
 var shellScript = regexp.MustCompile("^-[a-z]*c$")
 
-// Arguments returns the command line of a container. The script of a shell is split into words, because a program may be
-// started as sh -c "exec PROGRAM --flag=value".
+// Arguments returns the command line of a container. The script of a shell is split into words, because a program may
+// be started as sh -c "exec PROGRAM --flag=value".
 func Arguments(c *corev1.Container) []string {
 	words := slices.Concat(c.Command, c.Args)
 	if i := slices.IndexFunc(words, shellScript.MatchString); i >= 0 {

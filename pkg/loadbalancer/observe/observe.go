@@ -240,7 +240,8 @@ func (r *reading) provePlace(ctx context.Context) error {
 }
 
 // witness returns the name of something that only the project with the Service's objects shows: a VM in its network, or
-// the network itself. If the network is not known, it is the VM of a Node. It returns nothing if there is no such thing.
+// the network itself. If the network is not known, it is the VM of a Node. It returns nothing if there is no such
+// thing.
 func (r *reading) witness(ctx context.Context, network string) (string, error) {
 	if network == "" {
 		known := append(r.Nodes(), r.NodeVMs...)

@@ -92,7 +92,7 @@ func changeOne(s *corev1.Service, key, value string, set bool, port Port) error 
 		s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer}
 		s.ManagedFields = []metav1.ManagedFieldsEntry{{
 			Manager:  "speaker",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)},
+			FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`),
 		}}
 	case key == "no-status":
 		s.Status = corev1.ServiceStatus{}
