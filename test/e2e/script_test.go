@@ -362,7 +362,8 @@ func (s *scene) changing(ts *testscript.TestScript, args []string) {
 			must.Be(stdout != "" || len(way.flags) == 0, "%s %v: the plan is not shown", command, way.flags)
 			must.Be(!slices.Contains(way.flags, "json") || json.Valid([]byte(stdout)), "%s %v: this is no JSON: %s",
 				command, way.flags, stdout)
-			must.Be(way.code == "0" || strings.Contains(stderr, "nothing has been changed: confirmation required"), "%s %v: %s",
+			must.Be(way.code == "0" ||
+				strings.Contains(stderr, "nothing has been changed: confirmation required"), "%s %v: %s",
 				command, way.flags, stderr)
 		}
 	}
