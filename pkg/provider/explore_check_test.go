@@ -593,9 +593,10 @@ func (e *explorer) beforeCall(l *life, command string, form url.Values) {
 		e.mu.Lock()
 		h, foreign := e.protected[id]
 		e.mu.Unlock()
-		// The first Service that uses an address without other objects tags it, which is allowed.
-		idle := foreign && h.on == id && e.protectedOn(id) == "" && !strings.Contains(h.line, plan.TagCluster)
-		if foreign && (!idle || command != "createTags" && command != "deleteTags") {
+		// The first Service that uses an address without other objects tags it, and the last one removes the tags.
+		untagged := foreign && h.on == id && !strings.Contains(h.line, plan.TagCluster)
+		allowed := untagged && (command == "deleteTags" || command == "createTags" && e.protectedOn(id) == "")
+		if foreign && !allowed {
 			e.breach(nothingForeignChanges, command, "%s works on %s", command, h.what)
 		}
 	}
