@@ -73,8 +73,7 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	ours.AddFlags(sections.FlagSet("cloudstack"))
 	test := sections.FlagSet("cloudstack").Bool("self-test", false,
 		"Check with the cloud-config what the controller needs from CloudStack, and exit: the API answers here, "+
-			"accepts "+
-			"the keys, allows each command, shows project, zone and VMs. Nothing is changed.")
+			"accepts the keys, allows each command, shows project, zone and VMs. Nothing is changed.")
 	balancer := &lbTest{}
 	balancer.add(sections.FlagSet("cloudstack"))
 
@@ -85,8 +84,7 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	c.flags = command.Flags()
 	command.Use = "cloudstack-ccm"
 	command.Long = "The cloud controller manager for clusters on Apache CloudStack: it initialises Nodes, follows " +
-		"the life of their VMs\n" +
-		"and gives Services of type LoadBalancer their addresses."
+		"the life of their VMs\nand gives Services of type LoadBalancer their addresses."
 	// Guest networks do not route Pod addresses, so the route controller has nothing to do. The framework sets its
 	// default for this flag when it creates the flag, so it is changed here.
 	if err := command.Flags().Set("configure-cloud-routes", "false"); err != nil {

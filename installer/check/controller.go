@@ -299,7 +299,7 @@ var ccm007 = Check{
 	Reads:    Sources{Answers},
 	Tries:    Sources{Project, APIs},
 	Judge:    states,
-	What: `What each Pod works with, as it shows at /configz, is current:  the cloud-config of the Secret, the
+	What: `What each Pod works with, as it shows at /configz, is current: the cloud-config of the Secret, the
 		project, and what the role allows. A command that the role refused is not called again for ten minutes; a
 		changed Secret takes up to two minutes. Both are warnings.`,
 	Why: `A controller that works with an old zone or project, or believes that it may not write tags, does the

@@ -10,22 +10,29 @@ import (
 )
 
 // otherClouds are prefixes of annotations with which other controllers configure load balancers.
-var otherClouds = strings.Fields("load-balancer.hetzner.cloud/ " +
-	"loadbalancer.openstack.org/ service.beta.kubernetes.io/openstack- " +
-	"service.beta.kubernetes.io/aws-load-balancer- " +
-	"service.beta.kubernetes.io/azure- " +
-	"service.beta.kubernetes.io/do-loadbalancer- " +
-	"service.beta.kubernetes.io/linode-loadbalancer- " +
-	"service.beta.kubernetes.io/scw-loadbalancer- " +
-	"service.beta.kubernetes.io/vultr-loadbalancer- " +
-	"service.beta.kubernetes.io/oci-load-balancer- oci.oraclecloud.com/ " +
-	"service.kubernetes.io/ibm-load-balancer- " +
-	"k8s.cloudscale.ch/ " +
-	"cloud.google.com/ networking.gke.io/ " +
-	"metallb.io/ metallb.universe.tf/ " +
-	"kube-vip.io/ " +
-	"lbipam.cilium.io/ io.cilium/lb-ipam- " +
-	"purelb.io/")
+var otherClouds = strings.Fields(`
+	load-balancer.hetzner.cloud/
+	loadbalancer.openstack.org/
+	service.beta.kubernetes.io/openstack-
+	service.beta.kubernetes.io/aws-load-balancer-
+	service.beta.kubernetes.io/azure-
+	service.beta.kubernetes.io/do-loadbalancer-
+	service.beta.kubernetes.io/linode-loadbalancer-
+	service.beta.kubernetes.io/scw-loadbalancer-
+	service.beta.kubernetes.io/vultr-loadbalancer-
+	service.beta.kubernetes.io/oci-load-balancer-
+	oci.oraclecloud.com/
+	service.kubernetes.io/ibm-load-balancer-
+	k8s.cloudscale.ch/
+	cloud.google.com/
+	networking.gke.io/
+	metallb.io/
+	metallb.universe.tf/
+	kube-vip.io/
+	lbipam.cilium.io/
+	io.cilium/lb-ipam-
+	purelb.io/
+`)
 
 // elsewhere warns about settings that have no effect: labels with the name of an annotation, and annotations of other
 // clouds.

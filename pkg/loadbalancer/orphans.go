@@ -75,18 +75,18 @@ const (
 	sweepMost  = 200              // number of rules that one sweep looks up; the next sweep continues
 )
 
-// SweepTags deletes this cluster's tags of load balancer rules that no longer exist in a project. It returns the number
-// of these rules. It does nothing if the role may not list or delete tags.
-func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, err error) {
+// SweepTags deletes this cluster's tags of load balancer rules that no longer exist in a project. It does nothing if
+// the role may not list or delete tags.
+func (r *Reconciler) SweepTags(ctx context.Context, project string) error {
 	if !r.applies() {
-		return 0, nil
+		return nil
 	}
 
 	cluster := r.ClusterIDs()[0]
 	tags, err := r.api.Client.ListTags(ctx,
 		cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: project})
 	if err != nil {
-		return 0, observe.Permitted(fmt.Errorf("list the tags of load balancer rules: %w", err))
+		return observe.Permitted(fmt.Errorf("list the tags of load balancer rules: %w", err))
 	}
 
 	tagged := sets.New[string]()
@@ -98,7 +98,7 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 
 	gone, err := r.goneRules(ctx, project, tagged)
 	if err != nil {
-		return 0, err
+		return err
 	}
 
 	keys := slices.Sorted(maps.Keys(plan.RuleTags(cluster, plan.Service{})))
@@ -110,12 +110,11 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 			_, err = r.api.Client.Jobs().Wait(ctx, "deleteTags", s.JobID)
 		}
 		if err != nil {
-			return done, observe.Permitted(fmt.Errorf("delete the tags of deleted load balancer rules: %w", err))
+			return observe.Permitted(fmt.Errorf("delete the tags of deleted load balancer rules: %w", err))
 		}
-		done += len(batch)
 	}
 
-	return done, nil
+	return nil
 }
 
 // TaggedProjects returns the ids of all projects visible to the API keys in which something has this cluster's tags. It

@@ -224,15 +224,7 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	}
 
 	t.mem.whole = false
-	// A single failure to tag may be transient.
-	if t.mem.untagged++; t.work.TagErr == nil {
-		t.mem.untagged = 0
-	} else if t.mem.untagged > 1 {
-		t.Notify(*plan.Warning(plan.ReasonTaggingFailed, fmt.Sprintf(
-			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round "+
-				"tries again", t.work.TagErr)))
-	}
-
+	t.noteTags()
 	r.metrics.hold(t.mem, len(t.Actual.Addresses))
 	result.Unserved = cmp.Or(plan.NoneEligible(t.Facts, t.Desired), plan.DefaultACL(t.Desired, t.Network))
 	if conflict, _ := plan.SharedACL(t.Desired, t.Actual.ACLs...); conflict != nil {
@@ -307,6 +299,19 @@ func (t *task) noteNoLongerAsked(ip string) {
 		t.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: fmt.Sprintf(
 			"%s and spec.loadBalancerIP no longer name an address: the Service keeps %s; to change it name another "+
 				"one, or delete and recreate the Service", annotation.Address, ip)})
+	}
+}
+
+// noteTags warns about tags that two syncs in a row could not set: a single failure may be transient.
+func (t *task) noteTags() {
+	if t.work.TagErr == nil {
+		t.mem.untagged = 0
+		return
+	}
+	if t.mem.untagged++; t.mem.untagged > 1 {
+		t.Notify(*plan.Warning(plan.ReasonTaggingFailed, fmt.Sprintf(
+			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round "+
+				"tries again", t.work.TagErr)))
 	}
 }
 

@@ -72,8 +72,7 @@ func AddressRefusals(n *corev1.Node, predicted []corev1.NodeAddress) []Refusal {
 		if !addr.IsUnspecified() && !slices.Contains(after, addr.String()) {
 			out = append(out, Refusal{GateNodeIP,
 				fmt.Sprintf("the kubelet of node %s runs with --node-ip=%s, which is not an address of its VM (%s): "+
-					"it "+
-					"would stay uninitialised", n.Name, addr, listOrNone(after)),
+					"it would stay uninitialised", n.Name, addr, listOrNone(after)),
 				"correct the kubelet's --node-ip"})
 		}
 	}

@@ -127,8 +127,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.AdoptNodes, "adopt-nodes", o.AdoptNodes,
 		"Also initialise Nodes whose kubelets run without --cloud-provider=external, such as those of CloudStack "+
 			"Kubernetes Service: the controller sets the taint that other kubelets set, if the Node is Ready, has "+
-			"one VM "+
-			"and keeps its addresses and labels.")
+			"one VM and keeps its addresses and labels.")
 
 	fs.StringVar(&o.OutOfService, "out-of-service-taint", o.OutOfService,
 		"Which Nodes get the taint node.kubernetes.io/out-of-service when they are not Ready and their VMs are "+

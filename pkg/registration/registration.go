@@ -214,8 +214,7 @@ func (c *Controller) sync(ctx context.Context, e Entry) (changed bool, err error
 	if c.ClusterID == "" {
 		return false,
 			errors.New("the UID of namespace kube-system could not be read, which distinguishes this cluster's " +
-				"entry from " +
-				"others; allow the controller's role to read it")
+				"entry from others; allow the controller's role to read it")
 	}
 	vms, err := c.Inventory.VMs(ctx, node.MissAge)
 	if err != nil {

@@ -56,10 +56,13 @@ func (c *endpoints) list(ctx context.Context, svc *corev1.Service) (out []*disco
 	if c.changed == nil {
 		list, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx,
 			metav1.ListOptions{LabelSelector: selector.String()})
-		for _, s := range list.Items { // none after an error
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list.Items {
 			out = append(out, &s)
 		}
-		return out, err
+		return out, nil
 	}
 
 	c.begin.Do(c.start)

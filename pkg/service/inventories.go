@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -58,7 +59,7 @@ func (c *Controller) locate(ctx context.Context, w *work) error {
 // nodeVMs returns the VMs of all Nodes; none if the VMs cannot be listed. Something else then has to prove that a
 // project is the right one.
 func (c *Controller) nodeVMs(ctx context.Context, inv *inventory.Inventory) []plan.Member {
-	vms, err := inv.VMs(ctx, lbVMAge)
+	vms, err := inv.VMs(ctx, observe.VMAge)
 	if err != nil {
 		return nil
 	}

@@ -16,15 +16,13 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/node/failover"
 )
 
 const (
-	// lbVMAge is the maximum age of the list of VMs if it contains every node and nothing failed. The node controller
-	// keeps the list younger than that, so that syncs need no list of their own.
-	lbVMAge = 10 * time.Minute
 	// freshVMAge is the maximum age of the list before a refusal.
 	freshVMAge = 5 * time.Second
 	// missingPause is the maximum age of a list that lacks the VM of a node. A list that is older than the node is
@@ -187,7 +185,7 @@ func (c *Controller) membersOf(
 		return nil, nil
 	}
 
-	age := lbVMAge
+	age := observe.VMAge
 	if w.fresh {
 		age = freshVMAge
 	}

@@ -77,12 +77,11 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 	for _, project := range c.knownProjects() {
 		// Services may name a project by its name, and tags by its id.
 		id, err := c.inventory(project).ProjectID(ctx)
-		if err == nil && looked.Has(id) {
-			continue
-		}
-
 		var list []observe.Orphan
 		if err == nil {
+			if looked.Has(id) {
+				continue
+			}
 			looked.Insert(id)
 			list, err = c.reconciler.Orphans(ctx, id, since, atStart)
 		}
@@ -208,7 +207,7 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 	for _, project := range c.knownProjects() {
 		id, err := c.inventory(project).ProjectID(ctx)
 		if err == nil {
-			_, err = c.reconciler.SweepTags(ctx, id)
+			err = c.reconciler.SweepTags(ctx, id)
 		}
 		if err != nil {
 			klog.ErrorS(err,

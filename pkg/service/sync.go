@@ -162,7 +162,8 @@ func (c *Controller) applies() bool { return c.Policy != plan.PolicyDryRun }
 
 // reconcile gathers the request and passes it to the load balancers, again if they ask for that.
 func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
-	for again := true; again; {
+attempts:
+	for {
 		if err = c.gather(ctx, w); err == nil {
 			w.Result, err = c.balance(ctx, w)
 		}
@@ -173,10 +174,10 @@ func (c *Controller) reconcile(ctx context.Context, w *work) (err error) {
 			w.project = elsewhere.Project
 		case w.absent && w.project != "" && cloudstack.IsNotFound(err) && !w.served():
 			w.project = "" // nothing was ever in that project; what the Service had before is in the configured one
-		case errors.Is(err, loadbalancer.ErrStale):
-			w.fresh = true // from now on, the answer is final
+		case errors.Is(err, loadbalancer.ErrStale): // only before w.fresh is set
+			w.fresh = true
 		default:
-			again = false
+			break attempts
 		}
 	}
 

@@ -193,8 +193,7 @@ func (p *Plan) shown(e *engine.Env) *engine.Plan {
 		ActionFollow: report.Capital(p.Object) + " " + p.Name + ": following it, it is " + p.State + " already",
 	}[p.Action]
 
-	for i := range p.Changes {
-		c := &p.Changes[i]
+	for _, c := range p.Changes {
 		text := c.To
 		if c.From != "" {
 			text = c.From + " -> " + c.To

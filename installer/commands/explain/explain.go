@@ -247,7 +247,7 @@ var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)]+)\)`)
 
 // sentence returns text with a capital first letter and a full stop at the end.
 func sentence(text string) string {
-	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+	return report.Capital(strings.TrimSuffix(text, ".")) + "."
 }
 
 // text returns the entries of a topic in Markdown, without the heading.

@@ -359,8 +359,7 @@ func (r *run) mayBreak(breaks []string) error {
 
 	return report.CheckFailed(
 		"restart the Pods that started before the change (kubectl rollout restart), write the new keys into the "+
-			"copies; or "+
-			"end the old keys all the same with --force",
+			"copies; or end the old keys all the same with --force",
 		"the old keys are still in use: %s", strings.Join(breaks, "; "),
 	)
 }

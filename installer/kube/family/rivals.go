@@ -71,8 +71,7 @@ const (
 		"lb_class_only=true; or give the controller one: " +
 		"`csccm upgrade --set loadBalancers.class=example.com/cloudstack`"
 	fixWriter = "have the other program serve only Services with a class of its own; an address that one left " +
-		"which is gone: " +
-		"`kubectl patch service -n NAMESPACE NAME --subresource=status --type=merge " +
+		"which is gone: `kubectl patch service -n NAMESPACE NAME --subresource=status --type=merge " +
 		"--patch='{\"status\":{\"loadBalancer\":null}}'`"
 )
 

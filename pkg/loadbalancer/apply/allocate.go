@@ -131,8 +131,7 @@ func (w *Work) allocationFailed(ctx context.Context, p annotation.PendingAllocat
 		refusal := plan.Refuse(plan.ReasonAddressUnavailable,
 			"address "+p.IP+" cannot be acquired: CloudStack says: "+e.Text,
 			"it may be in use, reserved by another account, or not in the zone's public range; choose a free address "+
-				"of the zone, or one "+
-				"that the account holds in the nodes' network")
+				"of the zone, or one that the account holds in the nodes' network")
 		return errors.Join(refusal, serr)
 	case cloudstack.IsKind(err, cloudstack.KindCapacity):
 		w.Notify(*plan.Warning(plan.ReasonNoFreeAddress,

@@ -41,8 +41,9 @@ type Reader interface {
 }
 
 const (
-	// vmAge is the maximum age of the list of VMs.
-	vmAge = 10 * time.Minute
+	// VMAge is the maximum age of the list of VMs if it contains every node and nothing failed. The node controller
+	// keeps the list younger than that, so that syncs need no list of their own.
+	VMAge = 10 * time.Minute
 	// witnessAge is the maximum age of a network that serves as a proof.
 	witnessAge = 5 * time.Second
 )
@@ -271,7 +272,7 @@ func (r *reading) witness(ctx context.Context, network string) (string, error) {
 
 // vmsIn returns the ids of the VMs in a network.
 func (r *reading) vmsIn(ctx context.Context, network string) ([]string, error) {
-	vms, err := r.Inventory.VMs(ctx, vmAge)
+	vms, err := r.Inventory.VMs(ctx, VMAge)
 	if err != nil {
 		return nil, err
 	}

@@ -85,8 +85,7 @@ func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led
 			out.Owner = plan.Unknown
 			r.warn(plan.ReasonUnverifiedRule, fmt.Sprintf(
 				"load balancer rule %s (%s) on %s has a name of this Service, but nothing proves that the Service "+
-					"owns it; it "+
-					"is left alone", in.Name, in.ID, a.IP))
+					"owns it; it is left alone", in.Name, in.ID, a.IP))
 		}
 	}
 

@@ -246,8 +246,7 @@ func leftACL(d Desired, n *Network) *Notice {
 
 	return Warning(ReasonDefaultACL, fmt.Sprintf(
 		"the tier's network ACL list %s is not changed (--manage-network-acls=false): allow %s to %s in it, "+
-			"otherwise nobody "+
-			"reaches the forwarded ports",
+			"otherwise nobody reaches the forwarded ports",
 		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(annotation.Canonical(d.Ranges), ","),
 		strings.Join(ports, ", ")))
 }
@@ -354,8 +353,7 @@ func DefaultACL(d Desired, n *Network) *Notice {
 		return nil
 	}
 	text := "denies all traffic and cannot be changed; only routers that do not apply it to public load balancers " +
-		"let " +
-		"clients through; "
+		"let clients through; "
 	switch {
 	case d.Internal:
 		text = "denies other tiers access to the internal load balancer and cannot be changed; "
