@@ -201,12 +201,12 @@ func (i *initializer) load(name, file string) error {
 	if err != nil {
 		return fmt.Errorf("cloud-config: %w", err)
 	}
-	made, err := cloudprovider.GetCloudProvider(name, bytes.NewReader(text))
+	loaded, err := cloudprovider.GetCloudProvider(name, bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	var ours bool
-	if i.provider, ours = made.(*provider.Provider); !ours {
+	if i.provider, ours = loaded.(*provider.Provider); !ours {
 		return fmt.Errorf("--cloud-provider=%s is not known: want %s", name, provider.Name)
 	}
 	return publish(i.provider)

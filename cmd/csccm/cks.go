@@ -96,9 +96,9 @@ func cksCommand(
 
 	offer := func(kind string) cobra.CompletionFunc {
 		return cli.Offer(func(ctx context.Context) (found []string, err error) {
-			quiet := *g
-			quiet.NonInteractive, quiet.Quiet = true, true
-			err = f.onCKS(ctx, &quiet, false, func(s *cks.Service) error {
+			noProgress := *g
+			noProgress.NonInteractive, noProgress.Quiet = true, true
+			err = f.onCKS(ctx, &noProgress, false, func(s *cks.Service) error {
 				found, err = s.Names(ctx, kind)
 				return err
 			})

@@ -33,20 +33,20 @@ func newCKSISOCommand(g *cli.Globals) *cobra.Command {
 		}
 
 		o.To = args[0]
-		made, err := iso.Make(ctx, o)
+		image, err := iso.Make(ctx, o)
 		if err != nil {
 			return err
 		}
 
-		return g.Show(made, func(w io.Writer) error {
+		return g.Show(image, func(w io.Writer) error {
 			add := report.ShellLine("cmk", "add", "kubernetessupportedversion",
-				"semanticversion="+strings.TrimPrefix(made.Kubernetes, "v"),
+				"semanticversion="+strings.TrimPrefix(image.Kubernetes, "v"),
 				"url=http://WEB-SERVER/"+filepath.Base(args[0]),
-				"checksum="+made.Checksum, "mincpunumber=2", "minmemory=2048")
+				"checksum="+image.Checksum, "mincpunumber=2", "minmemory=2048")
 			_, err := fmt.Fprintf(w,
 				"%s: Kubernetes %s, chart %s\nchecksum: %s\nnext: put the file on a web server that CloudStack "+
 					"reaches, then, as an administrator\n  %s\n",
-				made.File, made.Kubernetes, made.Chart, made.Checksum, add)
+				image.File, image.Kubernetes, image.Chart, image.Checksum, add)
 			return err
 		})
 	})

@@ -144,13 +144,13 @@ func (f *installFlags) add(cmd *cobra.Command) {
 		"code of a check to leave out, for example NODE-001; may be repeated")
 	flags.BoolVar(&f.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
 	flags.BoolVar(&f.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
-	addPace(flags, &f.Pace)
+	addLimitFlags(flags, &f.Limits)
 	cli.CompleteFlag(cmd, "skip-check", cli.OneOf(check.Codes()...))
 }
 
 // run reads files, environment and stdin, checks what needs no connection, and installs.
 func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Command) (err error) {
-	if err := pace(&f.Pace); err != nil {
+	if err := checkLimits(&f.Limits); err != nil {
 		return err
 	}
 	if err := (check.Selection{Skip: f.SkipChecks}).Validate(); err != nil {
@@ -170,13 +170,13 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 	return g.OnRelease(ctx, func(e *engine.Env) error { return install.Run(ctx, e, f.Config) })
 }
 
-// addPace adds the flags that limit how fast existing nodes are initialised; pace validates them.
-func addPace(flags *pflag.FlagSet, p *taint.Pace) {
+// addLimitFlags adds the flags that limit how fast existing nodes are initialised; checkLimits validates them.
+func addLimitFlags(flags *pflag.FlagSet, p *taint.Limits) {
 	flags.IntVar(&p.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
 	flags.DurationVar(&p.PerNode, "node-timeout", taint.DefaultPerNode, "how long the controller may take for a node")
 }
 
-func pace(p *taint.Pace) error {
+func checkLimits(p *taint.Limits) error {
 	if p.MaxParallel < 1 {
 		return cli.Usagef("--max-parallel %d must be 1 or more", p.MaxParallel)
 	}

@@ -61,7 +61,7 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 			return cli.Usagef("--undo sets back what the nodes' annotations say: leave out the nodes")
 		}
 
-		if err := pace(&o.Pace); err != nil {
+		if err := checkLimits(&o.Limits); err != nil {
 			return err
 		}
 
@@ -87,7 +87,7 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 	flags.StringSliceVar(&o.SkipGates, "skip-gate", nil, "skip this gate: "+strings.Join(taint.Gates(), ", "))
 	flags.BoolVar(&undo, "undo", false,
 		"restore the labels of the nodes that csccm tainted, and remove its taints")
-	addPace(flags, &o.Pace)
+	addLimitFlags(flags, &o.Limits)
 	cli.CompleteFlag(cmd, "skip-gate", cli.OneOf(taint.Gates()...))
 	return cmd
 }

@@ -254,8 +254,8 @@ func networks(f *Facts) Finding {
 			needed[1] = "NetworkACL"
 		}
 
-		if lacks := slices.DeleteFunc(needed, n.HasService); len(lacks) > 0 {
-			objects.addf("Network", n.Name, "of %s: its offering lacks %s", of, strings.Join(lacks, " and "))
+		if missing := slices.DeleteFunc(needed, n.HasService); len(missing) > 0 {
+			objects.addf("Network", n.Name, "of %s: its offering lacks %s", of, strings.Join(missing, " and "))
 		}
 	}
 
@@ -299,7 +299,7 @@ func tls(f *Facts) Finding {
 
 // Texts of the controller's log.
 const (
-	contactMade   = "CloudStack can be used"
+	usable        = "CloudStack can be used"
 	contactFailed = "CloudStack cannot be used"
 	contactAgain  = "CloudStack answers again"
 	configUsed    = "Changed credentials or CA certificates are in use"
@@ -385,7 +385,7 @@ func lastContact(lines []podlog.Line) (failed *podlog.Line) {
 		switch {
 		case l.Message == contactFailed || l.Error() && notReached.MatchString(cmp.Or(l.Values["err"], l.Message)):
 			failed = &l
-		case slices.Contains([]string{contactMade, contactAgain, configUsed}, l.Message):
+		case slices.Contains([]string{usable, contactAgain, configUsed}, l.Message):
 			failed = nil
 		}
 	}

@@ -118,7 +118,7 @@ var ccm002 = Check{
 
 func leader(f *Facts) Finding {
 	var fresh, stale Objects
-	var holds *coordinationv1.Lease
+	var leading *coordinationv1.Lease
 	for _, l := range f.Leases {
 		if !IsElection(&l) {
 			continue
@@ -130,7 +130,7 @@ func leader(f *Facts) Finding {
 		if Stale(&l, f.At) {
 			stale = append(stale, o)
 		} else {
-			fresh, holds = append(fresh, o), &l
+			fresh, leading = append(fresh, o), &l
 		}
 	}
 
@@ -143,10 +143,10 @@ func leader(f *Facts) Finding {
 			Fix("if the controller's Pods are ready, restart them: `%s`; the log says more: `%s`", restart, showLog)
 	case len(fresh) > 1:
 		return Problemf("%d cloud controller managers lead at once", len(fresh)).About(fresh...)
-	case len(f.Others()) > 0 && !heldByPod(*holds.Spec.HolderIdentity, f.Pods):
+	case len(f.Others()) > 0 && !heldByPod(*leading.Spec.HolderIdentity, f.Pods):
 		return Problemf("the leader is not a Pod of this release").About(fresh...)
-	case holds.Spec.AcquireTime != nil && len(f.Pods) > 0 && !slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
-		return !holds.Spec.AcquireTime.Add(leaseGrace).Before(p.CreationTimestamp.Time) // clocks may differ a little
+	case leading.Spec.AcquireTime != nil && len(f.Pods) > 0 && !slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
+		return !leading.Spec.AcquireTime.Add(leaseGrace).Before(p.CreationTimestamp.Time) // clocks may differ a little
 	}):
 		return Problemf("nobody leads: the lease was acquired before any Pod of this release was created, and its " +
 			"holder is gone").
@@ -404,7 +404,7 @@ var cks001 = Check{
 	Severity: SeverityWarning,
 	Reads:    Sources{Distribution, Pods},
 	Tries:    Sources{Kubelets},
-	Judge:    madeByCKS,
+	Judge:    createdByCKS,
 	What: `The cluster was not made by CKS; or the name of a controller's Pod contains cloud-controller-manager, and
 		all kubelets run with --cloud-provider=external or the chart value adoptNodes is set.`,
 	Why: `CKS installs its own provider again on start and upgrade unless a Pod has such a name, and the nodes that
@@ -413,7 +413,7 @@ var cks001 = Check{
 		"initialise the nodes that CKS adds: `csccm upgrade --set adoptNodes=true`",
 }
 
-func madeByCKS(f *Facts) Finding {
+func createdByCKS(f *Facts) Finding {
 	var without Objects
 	for _, v := range f.Kubelets {
 		if v.Verdict == kubelet.NotExternal {

@@ -94,9 +94,9 @@ func Find[T any](list []T, wanted func(*T) bool) *T {
 	return nil
 }
 
-// without returns a list without the elements for which drop returns true.
-func without[T any](list []T, drop func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(list), drop)
+// without returns a list without the elements for which excluded returns true.
+func without[T any](list []T, excluded func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), excluded)
 }
 
 // String returns kind and name.

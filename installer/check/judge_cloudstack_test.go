@@ -114,7 +114,7 @@ func ofLogs(logs ...Log) func(*Facts) { return func(f *Facts) { f.Logs = logs } 
 func TestContact(t *testing.T) {
 	t.Parallel()
 	const lookup = "cloudstack listVirtualMachines: cannot reach the API: dial tcp: lookup cs: no such host"
-	can, cannot := wrote(30*time.Minute, 'I', contactMade, nil), wrote(time.Minute, 'E', contactFailed,
+	can, cannot := wrote(30*time.Minute, 'I', usable, nil), wrote(time.Minute, 'E', contactFailed,
 		failedWith(lookup))
 	failed := wrote(4*time.Minute, 'E', "Sync failed", failedWith(lookup))
 	again := func(ago time.Duration) podlog.Line {
@@ -128,7 +128,7 @@ func TestContact(t *testing.T) {
 	}{
 		"an empty log":             {nil, unknown("empty")},
 		"nothing about CloudStack": {[]podlog.Line{wrote(time.Minute, 'I', "hello", nil)}, fine},
-		"contact after failure":    {[]podlog.Line{cannot, wrote(0, 'I', contactMade, nil)}, fine},
+		"contact after failure":    {[]podlog.Line{cannot, wrote(0, 'I', usable, nil)}, fine},
 		"over":                     {[]podlog.Line{can, failed, again(3 * time.Minute)}, fine},
 		"keys or certificates that work came later": {[]podlog.Line{can, failed, used}, fine},
 		"tried again soon": {
@@ -136,7 +136,7 @@ func TestContact(t *testing.T) {
 			fails("no such host", "Pod p: said so 1m0s ago; next try at 03:04:15Z, in 10s"),
 		},
 		"began during the outage": {[]podlog.Line{failed, again(3 * time.Minute),
-			wrote(3*time.Minute, 'I', contactMade, nil)}, fine},
+			wrote(3*time.Minute, 'I', usable, nil)}, fine},
 		"lost again": {[]podlog.Line{failed, again(3 * time.Minute), cannot},
 			fails("no such host", "Pod p: 1m0s ago")},
 		"an old outage": {[]podlog.Line{wrote(15*time.Minute, 'E', "Sync failed",
@@ -179,7 +179,7 @@ func TestContact(t *testing.T) {
 		ofLogs(Log{"a", []podlog.Line{failed}}, Log{"b", []podlog.Line{can, failed, again(time.Minute)}}))
 	source, err := os.ReadFile("../../pkg/provider/contact.go")
 	require.NoError(t, err)
-	for _, words := range []string{contactMade, contactFailed, contactAgain} {
+	for _, words := range []string{usable, contactFailed, contactAgain} {
 		require.Contains(t, string(source), strconv.Quote(words), "the check goes by the controller's own words")
 	}
 }
@@ -361,7 +361,7 @@ func TestServices(t *testing.T) {
 	}
 	open := plan.Step{Kind: plan.OpenFirewall, On: plan.On{IP: "203.0.113.11"}}
 	held := open
-	held.Held = true
+	held.BlockedByPolicy = true
 	would := func(a ...plan.Step) planner.Service {
 		return planner.Service{Preview: loadbalancer.Preview{Actions: a}}
 	}

@@ -112,9 +112,9 @@ var lb004 = Check{
 // unowned finds addresses that are allocated and serve no Service, and those that would stay allocated after their
 // Service is deleted. It ignores addresses with rules of others, or with tags of others.
 func unowned(f *Facts) Finding {
-	// orphans has the ids of rules; gone and others have the ids of addresses with rules of deleted Services, and with
-	// anything else.
-	orphans, gone, others := sets.New[string](), sets.New[string](), sets.New[string]()
+	// orphans has the ids of rules; deleted and others have the ids of addresses with rules of deleted Services, and
+	// with anything else.
+	orphans, deleted, others := sets.New[string](), sets.New[string](), sets.New[string]()
 	for _, it := range f.RulePlan().Items {
 		if orphaned(&it) {
 			orphans.Insert(it.RuleID)
@@ -123,7 +123,7 @@ func unowned(f *Facts) Finding {
 
 	carries := func(address string, orphan bool) {
 		if orphan {
-			gone.Insert(address)
+			deleted.Insert(address)
 		} else {
 			others.Insert(address)
 		}
@@ -149,7 +149,7 @@ func unowned(f *Facts) Finding {
 		case user == nil && f.ofDeletedService(a.Tags):
 			why = fmt.Sprintf("tagged for Service %s of cluster %q, which does not exist here",
 				a.Tags[plan.TagService], cluster)
-		case user != nil && f.leaves(user, &a):
+		case user != nil && f.outlives(user, &a):
 			adopt += " " + key(user)
 			if f.ofDeletedService(a.Tags) {
 				untag = append(untag, a.ID)
@@ -158,7 +158,7 @@ func unowned(f *Facts) Finding {
 				"stays when Service %s is deleted: no tag and no record says that the controller acquired it",
 				key(user))
 		case user != nil || foreign || a.Tags[plan.TagKeptBy] != "":
-		case gone.Has(a.ID):
+		case deleted.Has(a.ID):
 			why = "only rules of Services that are gone are on it"
 		case len(a.Tags) == len(plan.PresentTagKeys(a.Tags)) && f.inNodesNetwork(&a): // nobody has tagged it to keep it
 			why = "nothing is on it"
@@ -222,11 +222,11 @@ func uses(s *corev1.Service, a *cloudstack.PublicIP) bool {
 		a.Tags[plan.TagServiceUID] == string(s.UID) || recordOfAddress(s, a) != nil
 }
 
-// leaves reports whether a Service has an address that nobody chose for it, and that would stay allocated after the
+// outlives reports whether a Service has an address that nobody chose for it, and that would stay allocated after the
 // Service is deleted.
-func (f *Facts) leaves(s *corev1.Service, a *cloudstack.PublicIP) bool {
-	keeps, _ := annotation.Bool(s.Annotations[annotation.KeepIP])
-	chosen := keeps || acquired.Asked(s)
+func (f *Facts) outlives(s *corev1.Service, a *cloudstack.PublicIP) bool {
+	keepIP, _ := annotation.Bool(s.Annotations[annotation.KeepIP])
+	chosen := keepIP || acquired.Asked(s)
 	return !chosen && !a.SourceNAT && !f.releases(s, a) && Settled(s) && s.DeletionTimestamp == nil
 }
 
@@ -366,7 +366,7 @@ func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
 		}
 		for _, a := range p.Actions {
 			// A missing tag only affects ownership: the Service works without it.
-			if !a.Held && !strings.HasPrefix(a.Kind, "tag-") {
+			if !a.BlockedByPolicy && !strings.HasPrefix(a.Kind, "tag-") {
 				out = append(out, "would "+a.Label())
 			}
 		}

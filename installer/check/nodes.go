@@ -160,7 +160,7 @@ func providerIDs(f *Facts) Finding {
 		case kind.IsCloudStack() && !found:
 			return strings.TrimSuffix(fmt.Sprintf("%q names no VM of %s; %s",
 				n.Spec.ProviderID, f.VMs.Scope(), likelyVM(n, f.VMs)), "; ")
-		case kind.IsCloudStack() && node.Gone(vm.State):
+		case kind.IsCloudStack() && node.IsGone(vm.State):
 			return fmt.Sprintf("its VM %s (%s) is %s", vm.Name, id, vm.State)
 		case kind.IsCloudStack():
 		case kind != node.KindNone:
@@ -306,7 +306,7 @@ func notRunning(f *Facts, n *corev1.Node) string {
 // matches by provider ID and name.
 func likelyVM(n *corev1.Node, vms *inventory.VMSnapshot) string {
 	vm, known := vms.ByID(n.Status.NodeInfo.SystemUUID)
-	return when(known && !node.Gone(vm.State), "by its system UUID it is VM %s (%s)", vm.Name, vm.ID)
+	return when(known && !node.IsGone(vm.State), "by its system UUID it is VM %s (%s)", vm.Name, vm.ID)
 }
 
 // topologyKeys are the labels of zone and region, their older names, which old volumes still require, and the label of

@@ -153,9 +153,9 @@ func shared(f *Facts) Finding {
 	var objects Objects
 	for _, ip := range slices.Sorted(maps.Keys(users)) {
 		address := addresses[ip]
-		claim := address.Claimed(len(users[ip]))
-		claim.Holders = users[ip]
-		owner, decides := claim.Owner()
+		use := address.TaggedUse(len(users[ip]))
+		use.Holders = users[ip]
+		owner, decides := use.Owner()
 		var guests []string
 		for _, h := range users[ip] {
 			if h.Namespace != owner && (decides == nil || !decides.Admits(h.Namespace)) {
@@ -314,7 +314,7 @@ func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
 func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 	var out []Refusal
 	ruled := f.ruledAddresses()
-	kept, ports, held := map[string]int{}, map[string]int{}, map[string]sets.Set[string]{}
+	keepIP, ports, addresses := map[string]int{}, map[string]int{}, map[string]sets.Set[string]{}
 	byAge := Balanced(f.Services, f.started())
 	slices.SortStableFunc(byAge,
 		func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
@@ -350,9 +350,9 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 			}
 		}
 
-		before := len(held[ns.Name])
-		held[ns.Name] = shown.Union(held[ns.Name])
-		if limit, n := p.Limits.MaxAddressesPerNamespace, len(held[ns.Name]); limit > 0 && n > before {
+		before := len(addresses[ns.Name])
+		addresses[ns.Name] = shown.Union(addresses[ns.Name])
+		if limit, n := p.Limits.MaxAddressesPerNamespace, len(addresses[ns.Name]); limit > 0 && n > before {
 			exceeds("tenancy.limits.maxAddressesPerNamespace", n, limit, "addresses")
 		}
 
@@ -362,9 +362,9 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 		}
 
 		if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep {
-			kept[ns.Name]++
+			keepIP[ns.Name]++
 			if limit := ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0); limit > 0 { // Check handles a limit of 0
-				exceeds("tenancy.limits.keepIP.maxPerNamespace", kept[ns.Name], limit,
+				exceeds("tenancy.limits.keepIP.maxPerNamespace", keepIP[ns.Name], limit,
 					"Services with annotation "+annotation.KeepIP)
 			}
 		}

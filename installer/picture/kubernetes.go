@@ -128,7 +128,8 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 // throughout.
 func onlyChanges(p *plan.Service) bool {
 	return !slices.ContainsFunc(p.Actions, func(a lbplan.Step) bool {
-		return a.Held || a.Sign() != lbplan.Changes && a.Kind != lbplan.AddMembers && a.Kind != lbplan.RemoveMembers
+		return a.BlockedByPolicy ||
+			a.Sign() != lbplan.Changes && a.Kind != lbplan.AddMembers && a.Kind != lbplan.RemoveMembers
 	})
 }
 

@@ -173,7 +173,7 @@ func clean(v reflect.Value, text func(string) string) {
 
 // cleanFact cleans a value together with its name, because the name can show that the value is a secret.
 func cleanFact(f model.Fact, text func(string) string) model.Fact {
-	if value, kept := strings.CutPrefix(text(f.Name+": "+f.Value), f.Name+": "); kept {
+	if value, unchanged := strings.CutPrefix(text(f.Name+": "+f.Value), f.Name+": "); unchanged {
 		return model.Fact{Name: f.Name, Value: value}
 	}
 	return model.Fact{Name: text(f.Name), Value: text(f.Value)}

@@ -66,7 +66,7 @@ type Service struct {
 
 // Text returns an action as text.
 func Text(a *plan.Step) string {
-	if a.Held {
+	if a.BlockedByPolicy {
 		return a.Label() + " (held back by the policy)"
 	}
 	return a.Label()
@@ -74,13 +74,13 @@ func Text(a *plan.Step) string {
 
 // Summary counts Services and their actions.
 type Summary struct {
-	Services int `json:"services"`
-	Settled  int `json:"settled"` // without actions
-	Changing int `json:"changing"`
-	Refused  int `json:"refused"`
-	Failed   int `json:"failed"` // no plan because of an error
-	Actions  int `json:"actions"`
-	Held     int `json:"heldByPolicy"`
+	Services        int `json:"services"`
+	Settled         int `json:"settled"` // without actions
+	Changing        int `json:"changing"`
+	Refused         int `json:"refused"`
+	Failed          int `json:"failed"` // no plan because of an error
+	Actions         int `json:"actions"`
+	BlockedByPolicy int `json:"heldByPolicy"`
 }
 
 // ToDo reports whether CloudStack differs from what the Services specify: there are actions, or refusals that a user
@@ -122,7 +122,7 @@ func newService(svc *corev1.Service, preview loadbalancer.Preview, policy plan.P
 	out := &Service{Preview: preview}
 	out.Actions = append([]plan.Step{}, preview.Actions...)
 	for i, allowed := range policy.Allows(out.Actions) {
-		out.Actions[i].Held = !allowed
+		out.Actions[i].BlockedByPolicy = !allowed
 	}
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		if out.Address = cmp.Or(in.IP, in.Hostname); out.Address != "" {
@@ -142,8 +142,8 @@ func (r *Report) sum() {
 		s.Services++
 		s.Actions += len(svc.Actions)
 		for _, action := range svc.Actions {
-			if action.Held {
-				s.Held++
+			if action.BlockedByPolicy {
+				s.BlockedByPolicy++
 			}
 		}
 

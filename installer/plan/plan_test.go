@@ -155,14 +155,14 @@ func TestOf(t *testing.T) {
 			policy:  "no-delete",
 			want:    []string{"shop/web"},
 			todo:    true,
-			summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 1},
+			summary: Summary{Services: 1, Changing: 1, Actions: 3, BlockedByPolicy: 1},
 		},
 		"dry-run": {
 			names:   []string{"shop/web"},
 			policy:  "dry-run",
 			want:    []string{"shop/web"},
 			todo:    true,
-			summary: Summary{Services: 1, Changing: 1, Actions: 3, Held: 3},
+			summary: Summary{Services: 1, Changing: 1, Actions: 3, BlockedByPolicy: 3},
 		},
 		"a failure": {
 			more:    []corev1.Service{balancer("z", "broken")},

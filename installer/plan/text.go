@@ -47,10 +47,10 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	}
 
 	b.WriteString(o.Style.Indented("", 0, r.Summary.String()))
-	if r.Summary.Held > 0 {
+	if r.Summary.BlockedByPolicy > 0 {
 		b.WriteString(o.Style.Indented("", 0,
 			fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy,
-				report.Count(r.Summary.Held, "action"))))
+				report.Count(r.Summary.BlockedByPolicy, "action"))))
 	}
 
 	_, err := io.WriteString(w, b.String())

@@ -34,14 +34,14 @@ type drawn struct {
 }
 
 func (d *drawn) Ask(ctx context.Context, q Question) (string, error) {
-	message, help := d.fit(q.Message+":"), plain.Plain(q.Help)
+	message, help := d.truncate(q.Message+":"), plain.Plain(q.Help)
 	var p survey.Prompt
 	switch {
 	case q.Secret:
 		defer hideInput(d.in)()
 		p = &survey.Password{Message: message, Help: help}
 	case q.YesNo:
-		p = &survey.Confirm{Message: d.fit(q.Message + "?"), Default: q.Default == "yes", Help: help}
+		p = &survey.Confirm{Message: d.truncate(q.Message + "?"), Default: q.Default == "yes", Help: help}
 	case len(q.Choices) > 0:
 		list := &survey.Select{Message: message, Help: help, PageSize: 12}
 		for i, c := range q.Choices {
@@ -101,9 +101,9 @@ func (a *answer) validate(value any) error {
 // answerRoom is the number of columns for survey's marks around a question and a short answer.
 const answerRoom = 32
 
-// fit wraps a question so that each line leaves room for the answer: on the last line of a terminal, survey does not
-// completely erase an answer that reaches the right edge.
-func (d *drawn) fit(question string) string {
+// truncate wraps a question so that each line leaves room for the answer: on the last line of a terminal, survey does
+// not completely erase an answer that reaches the right edge.
+func (d *drawn) truncate(question string) string {
 	question = plain.Line(question)
 	width, _, err := term.GetSize(int(d.out.Fd()))
 	if err != nil {

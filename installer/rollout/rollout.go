@@ -101,14 +101,14 @@ func Wait(ctx context.Context, e *engine.Env) error {
 
 // AwaitEnd waits until a workload has no Pods. o selects its Pods in the namespace.
 func AwaitEnd(ctx context.Context, e *engine.Env, workload, namespace string, o metav1.ListOptions) error {
-	var left []corev1.Pod
+	var remaining []corev1.Pod
 	ended, err := poll.Until(ctx, e.Clock, interval, endTimeout, func() (_ bool, err error) {
-		left = cluster.ListOf(ctx, &err, o, e.Cluster.Kube.CoreV1().Pods(namespace).List).Items
-		return len(left) == 0, err
+		remaining = cluster.ListOf(ctx, &err, o, e.Cluster.Kube.CoreV1().Pods(namespace).List).Items
+		return len(remaining) == 0, err
 	})
 	if err == nil && !ended {
 		//nolint:staticcheck // Pod is a name
-		err = fmt.Errorf("Pod %s of %s does not end within %s", left[0].Name, workload, endTimeout)
+		err = fmt.Errorf("Pod %s of %s does not end within %s", remaining[0].Name, workload, endTimeout)
 	}
 	return err
 }

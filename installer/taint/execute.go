@@ -39,8 +39,8 @@ const (
 	cleanupTimeout = 15 * time.Second
 )
 
-// Pace limits how many nodes are initialised at a time, and how long one may take.
-type Pace struct {
+// Limits limits how many nodes are initialised at a time, and how long one may take.
+type Limits struct {
 	MaxParallel int           // nodes at a time after the first; 0 means 1
 	PerNode     time.Duration // how long one node may take; 0 means DefaultPerNode
 }
@@ -48,7 +48,7 @@ type Pace struct {
 // Executor carries out plans.
 type Executor struct {
 	*engine.Env
-	Pace
+	Limits
 }
 
 // Initialise carries out a plan: the first node alone, then the others, MaxParallel at a time. It stops at the first
@@ -97,12 +97,12 @@ func (e *Executor) one(ctx context.Context, name string) error {
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 
-	if left := e.patch(cleanup, name, "removing the taint from", unmark); left != nil {
+	if cleanupErr := e.patch(cleanup, name, "removing the taint from", unmark); cleanupErr != nil {
 		// The error does not wrap its causes. Otherwise, after an interrupt, the engine would recognize the cancelled
 		// context and print its general message instead of this one.
 		out := report.Errorf(
 			"remove the taint of node "+name+" with csccm taint --undo",
-			"%v; the taint could not be removed: %v", err, left,
+			"%v; the taint could not be removed: %v", err, cleanupErr,
 		)
 		if late, ok := errors.AsType[*report.Error](err); ok {
 			out.Code = late.Code
@@ -125,7 +125,7 @@ func (e *Executor) Await(ctx context.Context, name string) error {
 		case err != nil:
 			missing = err.Error() // may be transient: try again until the deadline
 		default:
-			missing = lacks(n)
+			missing = missingPart(n)
 		}
 		return missing == "", nil
 	})
@@ -141,8 +141,9 @@ func (e *Executor) Await(ctx context.Context, name string) error {
 	return err
 }
 
-// lacks says what is missing on a node that the controller writes to every new node; "" if the node is initialised.
-func lacks(n *corev1.Node) string {
+// missingPart says what is missing on a node that the controller writes to every new node; "" if the node is
+// initialised.
+func missingPart(n *corev1.Node) string {
 	switch {
 	case node.HasTaint(n):
 		return "it still has the taint " + Key

@@ -157,7 +157,7 @@ func gatherCluster(ctx context.Context, e *engine.Env, name lease.Name) (*Cluste
 	ready := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
 		return p.Namespace == e.Cluster.Namespace && cluster.InRelease(p.Labels, e.Release) && cluster.PodReady(&p)
 	})
-	if age, lasts, held := lease.Age(l, e.Clock); !ready || !held || age > 2*lasts {
+	if age, lasts, hasHolder := lease.Age(l, e.Clock); !ready || !hasHolder || age > 2*lasts {
 		f.add(gateController,
 			"no Pod of the controller is ready and holds the lease: nothing would remove the taint")
 	}

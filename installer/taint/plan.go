@@ -292,7 +292,7 @@ func stateOf(n *corev1.Node) State {
 }
 
 // Initialised reports whether a controller has initialised the node.
-func Initialised(n *corev1.Node) bool { return lacks(n) == "" }
+func Initialised(n *corev1.Node) bool { return missingPart(n) == "" }
 
 // Blocked returns an error if the plan has problems.
 func (p *Plan) Blocked() error {

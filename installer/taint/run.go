@@ -21,7 +21,7 @@ import (
 
 // Options of a run.
 type Options struct {
-	Pace
+	Limits
 	Nodes     []string // taint only these nodes, even if they are initialised; empty means all that need it
 	SkipGates []string
 }
@@ -61,7 +61,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	op.What = "taint " + report.Count(len(p.Order), "node")
 	op.Question.Message = fmt.Sprintf("T%s, %s first and alone", op.What[1:], p.Order[0])
 	op.Steps = []engine.Step{{Name: "nodes", Do: func(ctx context.Context) error {
-		return (&Executor{e, o.Pace}).Initialise(ctx, p)
+		return (&Executor{e, o.Limits}).Initialise(ctx, p)
 	}}}
 
 	return e.Run(ctx, op)

@@ -163,7 +163,7 @@ func ofAction(svc *corev1.Service, p *loadbalancer.Preview, s plan.Step) []Diffe
 		d.Kind, d.Text = KindAddress, s.Label()
 		d.Consent = len(svc.Status.LoadBalancer.Ingress) > 0 || len(p.Actual.Addresses) > 0
 
-	case plan.ReleaseAddress, plan.ForgetAddress:
+	case plan.ReleaseAddress, plan.DisownAddress:
 		d.Kind, d.Text = KindAddress, s.Label()
 
 	case plan.DeleteRule:

@@ -410,7 +410,7 @@ var pinnable = []string{annotation.ProxyProtocol, annotation.Algorithm, annotati
 // restores the annotations that still have the values from the takeover.
 func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.LoadBalancerRule) ServicePlan {
 	s := ServicePlan{Service: svc.Namespace + "/" + svc.Name, back: map[string]*string{BeforeAnnotation: nil}}
-	steps, stays := rules.Undo(svc, was.Rules, now)
+	steps, skipped := rules.Undo(svc, was.Rules, now)
 	for _, step := range steps {
 		s.Rules, s.Address, s.Changes = append(s.Rules, step.RuleID), step.PublicIP, append(s.Changes, changeOf(&step))
 	}
@@ -428,11 +428,11 @@ func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.L
 			s.back[name], s.Changes = c.Was, append(s.Changes,
 				fmt.Sprintf("~ set annotation %s=%q on the Service", name, *c.Was))
 		default:
-			stays = append(stays, fmt.Sprintf("somebody changed annotation %s since; it stays", name))
+			skipped = append(skipped, fmt.Sprintf("somebody changed annotation %s since; it stays", name))
 		}
 	}
 
-	for _, text := range stays {
+	for _, text := range skipped {
 		p.Warnings = append(p.Warnings, s.Service+": "+text)
 	}
 
@@ -441,7 +441,7 @@ func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.L
 
 // predecessors sets the controllers that a takeover stopped.
 func (p *Plan) predecessors(f *Facts) {
-	for _, old := range slices.Concat(f.Predecessors, f.Kept) {
+	for _, old := range slices.Concat(f.Predecessors, f.Replaced) {
 		switch {
 		case old.Wanted > 0 && (len(p.Own.Workloads) > 0 || len(p.Steps) > 0):
 			p.Problem = report.Refused(

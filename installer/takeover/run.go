@@ -63,7 +63,7 @@ func (t *Taker) After() []engine.Step {
 		step("new leader", leads),
 		step("rules", t.verify),
 		step("addresses", t.adopt),
-		step("mark on the old controller", t.markKept),
+		step("mark on the old controller", t.markReplaced),
 	}
 	if !t.oldEndsFirst() {
 		steps = append([]engine.Step{step("swap", t.swap)}, steps...)
@@ -314,9 +314,9 @@ func (t *Taker) awaitLeader(ctx context.Context, name lease.Name) error {
 	holder := ""
 	leads, err := poll.Until(ctx, t.Clock, interval, leaderTimeout, func() (bool, error) {
 		l, err := lease.Get(ctx, t.Cluster.Kube, name)
-		age, lasts, held := lease.Age(l, t.Clock)
+		age, lasts, hasHolder := lease.Age(l, t.Clock)
 		holder = lease.Holder(l)
-		return held && age <= lasts && !lease.ByCSCCM(holder), err
+		return hasHolder && age <= lasts && !lease.ByCSCCM(holder), err
 	})
 
 	if err == nil && !leads {
@@ -340,14 +340,14 @@ func (t *Taker) verify(ctx context.Context) error {
 
 	t.Progress.Step("Rules and addresses")
 
-	kept := 0
+	reserved := 0
 	var lost []string
 	for _, s := range t.Plan.Services {
 		for _, id := range s.Rules {
 			if slices.ContainsFunc(have, func(r cloudstack.LoadBalancerRule) bool {
 				return r.ID == id && r.PublicIP != ""
 			}) {
-				kept++
+				reserved++
 			} else if len(s.needs(false)) == 0 { // the plan of the Service has no change that would explain it
 				lost = append(lost, fmt.Sprintf("%s of Service %s", id, s.Service))
 			}
@@ -358,7 +358,7 @@ func (t *Taker) verify(ctx context.Context) error {
 		return fmt.Errorf("these rules should have been kept but no longer exist: %v", lost)
 	}
 
-	t.Progress.Done("ids kept: %d", kept)
+	t.Progress.Done("ids kept: %d", reserved)
 	return nil
 }
 
@@ -372,7 +372,7 @@ func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 	}
 
 	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null,%q:null}},"spec":%s}`,
-		family.ReplicasAnnotation, family.KeptAnnotation, family.AdoptedAnnotation, spec)
+		family.ReplicasAnnotation, family.ReplacedAnnotation, family.AdoptedAnnotation, spec)
 	if err := t.patch(ctx, old, body); err != nil {
 		return err
 	}
@@ -416,11 +416,11 @@ func (t *Taker) patch(ctx context.Context, p *family.Predecessor, body string) e
 	return nil
 }
 
-// markKept marks the old workloads as kept, so that a later takeover does not find them as other controllers.
-func (t *Taker) markKept(ctx context.Context) error {
+// markReplaced marks the old workloads as kept, so that a later takeover does not find them as other controllers.
+func (t *Taker) markReplaced(ctx context.Context) error {
 	for _, predecessor := range t.Plan.Predecessors {
 		if err := t.patch(ctx, &predecessor,
-			fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, family.KeptAnnotation)); err != nil {
+			fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, family.ReplacedAnnotation)); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ import (
 // noBook is the address book of a cluster without Services.
 type noBook struct{}
 
-func (noBook) Claim(string, string) plan.Claim           { return plan.Claim{} }
+func (noBook) Use(string, string) plan.AddressUse        { return plan.AddressUse{} }
 func (noBook) ByUID(string) *plan.Holder                 { return nil }
 func (noBook) Find(func(*plan.Holder) bool) *plan.Holder { return nil }
 func (noBook) Reserve(string, plan.Wish) error           { return nil }

@@ -60,7 +60,7 @@ func (e *env) isBack(rules []string) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, *old.Spec.Replicas)
 	require.NotContains(t, old.Annotations, family.ReplicasAnnotation)
-	require.NotContains(t, old.Annotations, family.KeptAnnotation)
+	require.NotContains(t, old.Annotations, family.ReplacedAnnotation)
 	_, err = e.kube.AppsV1().Deployments("kube-system").Get(t.Context(), ours().Name, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "ours has ended")
 	require.Equal(t, "enabled", e.documented().Annotations[annotation.ProxyProtocol])

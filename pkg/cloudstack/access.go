@@ -88,7 +88,7 @@ func (c *Client) Adopt(other *Client) {
 	}
 	c.mu.Unlock()
 	c.access.Store(taken)
-	c.Role().Forget() // the new keys may be another user's
+	c.Role().Reset() // the new keys may be another user's
 	if old.base != taken.base {
 		closeIdle(old.base)
 	}

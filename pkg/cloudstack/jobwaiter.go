@@ -296,7 +296,7 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 // ask polls the jobs and reports whether one of them has ended.
 func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 	var running map[string]struct{}
-	list := len(jobs) > 1 && !w.role.Lacks("", commandListJobs, time.Time{})
+	list := len(jobs) > 1 && !w.role.Denied("", commandListJobs, time.Time{})
 	if list {
 		var err error
 		if running, err = w.running(ctx); err != nil {

@@ -67,12 +67,12 @@ func listOnce[T any](
 		p = map[string]string{}
 	}
 
-	total, seen, left := -1, map[string]struct{}{}, newRoom()
+	total, seen, budget := -1, map[string]struct{}{}, newRoom()
 	largest := c.currentPageSize()
 	for {
 		page, size := nextPage(len(items), largest)
 		p["page"], p["pagesize"] = strconv.Itoa(page), strconv.Itoa(size)
-		chunk, count, err := listPage[T](ctx, c, command, object, p, left)
+		chunk, count, err := listPage[T](ctx, c, command, object, p, budget)
 		if err != nil {
 			if len(items) == 0 && c.learnPageSize(err, largest) {
 				return listOnce(ctx, c, command, object, params, key)
@@ -129,28 +129,28 @@ func nextPage(read, largest int) (page, size int) {
 // parameter that omits fields. It fails if there is no room left. count is -1 if the answer has none, which for
 // CloudStack means an empty list.
 func listPage[T any](
-	ctx context.Context, c *Client, command, object string, params map[string]string, left *room,
+	ctx context.Context, c *Client, command, object string, params map[string]string, budget *room,
 ) (items []T, count int, err error) {
 	form := url.Values{"command": {command}, "response": {"json"}}
 	for name, value := range params {
 		form.Set(name, value)
 	}
 
-	before := *left
+	before := *budget
 	failure := c.exchange(ctx, form, func(answer io.Reader) (err error) {
-		items, *left = nil, before // undo what an answer that broke off has read
-		counted := &io.LimitedReader{R: answer, N: left.bytes}
+		items, *budget = nil, before // undo what an answer that broke off has read
+		counted := &io.LimitedReader{R: answer, N: budget.bytes}
 		count, err = scan(counted, object, func(item *T, count int) error {
 			if items == nil && count > 0 {
 				items = make([]T, 0, min(count, maxRoom))
 			}
 			items = append(items, *item)
-			if left.entries--; left.entries < 0 {
+			if budget.entries--; budget.entries < 0 {
 				return errTooLarge
 			}
 			return nil
 		})
-		if left.bytes = counted.N; left.bytes <= 0 {
+		if budget.bytes = counted.N; budget.bytes <= 0 {
 			err = errTooLarge
 		}
 		return err

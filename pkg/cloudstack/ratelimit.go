@@ -102,9 +102,9 @@ func (l *limiter) wait(ctx context.Context) (done func(), err error) {
 	}
 
 	now := l.clock.Now()
-	turn := l.calls.ReserveN(now, 1)
-	if err := sleep(ctx, l.clock, turn.DelayFrom(now)); err != nil {
-		turn.CancelAt(l.clock.Now())
+	reservation := l.calls.ReserveN(now, 1)
+	if err := sleep(ctx, l.clock, reservation.DelayFrom(now)); err != nil {
+		reservation.CancelAt(l.clock.Now())
 		l.done()
 		return nil, err
 	}

@@ -62,8 +62,8 @@ func (r *Role) Has(project, name string, since time.Time) (has, known bool) {
 	return f.has, known && (f.has || !f.seen.Before(since) && r.clock.Since(f.seen) < RefusalAge)
 }
 
-// Lacks reports whether the role is known not to have an ability, see Has.
-func (r *Role) Lacks(project, name string, since time.Time) bool {
+// Denied reports whether the role is known not to have an ability, see Has.
+func (r *Role) Denied(project, name string, since time.Time) bool {
 	has, known := r.Has(project, name, since)
 	return known && !has
 }
@@ -81,8 +81,8 @@ func (r *Role) Refused(project string) map[string]time.Time {
 	return out
 }
 
-// Forget deletes all facts, because the keys are now another user's.
-func (r *Role) Forget() {
+// Reset deletes all facts, because the keys are now another user's.
+func (r *Role) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.facts)

@@ -69,16 +69,16 @@ var errElsewhere = errors.New("CloudStack shows neither it nor anything else of 
 	"the API key in the cloud-config may be wrong")
 
 // Missing returns the Evidence of a complete answer, to a query for the object's ID, that does not contain the object.
-// contradicts names something that could not exist without the object. witness names an object of ours in the same
+// contradicts names something that could not exist without the object. proof names an object of ours in the same
 // project and account, which proves that the query went to the right place. Both may be empty.
-func Missing(contradicts, witness string) Evidence {
+func Missing(contradicts, proof string) Evidence {
 	switch {
 	case contradicts != "":
 		return Unknown(errors.New("CloudStack does not show it, but shows " + contradicts))
-	case witness == "":
+	case proof == "":
 		return Unknown(errElsewhere)
 	}
-	return Absent("CloudStack does not show it, but shows " + witness)
+	return Absent("CloudStack does not show it, but shows " + proof)
 }
 
 // Doubts records when objects were first found absent, by ID.

@@ -123,9 +123,9 @@ func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	return NewVMSnapshot(taken, i.scope(project), vms), nil
 }
 
-// Forget invalidates all cached data, because an API key may see different resources than the key that was used
+// Reset invalidates all cached data, because an API key may see different resources than the key that was used
 // before. LastVMs still returns the last list.
-func (i *Inventory) Forget() {
+func (i *Inventory) Reset() {
 	i.vms.expire()
 	i.zones.expire()
 	i.mu.Lock()

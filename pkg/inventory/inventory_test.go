@@ -393,26 +393,26 @@ func TestSnapshotLacks(t *testing.T) {
 	test(t, Options{}, func(t *testing.T, e *env) {
 		assert.False(t, e.ask("x"), "without a list the answer is not recorded")
 		before := e.list(time.Minute)
-		assert.False(t, before.Lacks("x"), "the answer is older than the list")
+		assert.False(t, before.Missing("x"), "the answer is older than the list")
 		assert.False(t, e.ask("B"))
 		assert.False(t, e.ask("x"))
 		s := e.list(time.Minute)
-		assert.True(t, s.Lacks("b"))
-		assert.True(t, s.Lacks("X"))
-		assert.False(t, s.Lacks("a"), "not requested")
-		assert.False(t, before.Lacks("b"), "a snapshot is immutable")
+		assert.True(t, s.Missing("b"))
+		assert.True(t, s.Missing("X"))
+		assert.False(t, s.Missing("a"), "not requested")
+		assert.False(t, before.Missing("b"), "a snapshot is immutable")
 		assert.Equal(t, 1, s.Len())
 
 		e.api.vms = append(e.api.vms, machine("b", "w2", "zone-1"))
 		assert.True(t, e.ask("b"))
-		assert.False(t, e.list(time.Minute).Lacks("b"), "found by now")
-		assert.True(t, e.list(time.Minute).Lacks("x"))
+		assert.False(t, e.list(time.Minute).Missing("b"), "found by now")
+		assert.True(t, e.list(time.Minute).Missing("x"))
 		e.api.err = &cloudstack.Error{Kind: cloudstack.KindAuth}
 		_, _, err := e.VM(t.Context(), "y")
 		require.Error(t, err)
-		assert.False(t, e.list(time.Minute).Lacks("y"), "an error proves nothing")
+		assert.False(t, e.list(time.Minute).Missing("y"), "an error proves nothing")
 		e.api.err = nil
-		assert.False(t, e.list(0).Lacks("x"), "a new list")
+		assert.False(t, e.list(0).Missing("x"), "a new list")
 	})
 }
 
@@ -427,13 +427,13 @@ func TestLateAnswerIsNotRecordedInNewerList(t *testing.T) {
 		e.api.takes = 0
 		e.list(0)
 		require.NoError(t, <-asked)
-		assert.False(t, e.LastVMs().Lacks("x"))
+		assert.False(t, e.LastVMs().Missing("x"))
 	})
 }
 
 func TestForget(t *testing.T) {
 	test(t, Options{}, func(t *testing.T, e *env) {
-		e.Forget() // no effect on an empty inventory
+		e.Reset() // no effect on an empty inventory
 		everything := func() *VMSnapshot {
 			t.Helper()
 			_, err := e.Zones(t.Context())
@@ -447,9 +447,9 @@ func TestForget(t *testing.T) {
 		assert.False(t, e.ask("x"))
 		everything()
 		assert.Len(t, e.api.calls, 4)
-		e.Forget()
+		e.Reset()
 		assert.Equal(t, 1, e.LastVMs().Len(), "the last list is still available for comparison")
-		assert.False(t, everything().Lacks("x"))
+		assert.False(t, everything().Missing("x"))
 		assert.Len(t, e.api.calls, 7, "everything is requested again")
 	})
 }
@@ -459,7 +459,7 @@ func TestForgetDuringCall(t *testing.T) {
 	test(t, Options{}, func(t *testing.T, e *env) {
 		e.api.takes = time.Second
 		first := e.begin(t.Context(), time.Minute)
-		e.Forget()
+		e.Reset()
 		e.list(time.Minute)
 		_, err := first()
 		require.NoError(t, err, "the waiting caller gets the answer")

@@ -30,13 +30,13 @@ type VMSnapshot struct {
 	// Taken is when the list was requested.
 	Taken time.Time
 
-	scope  Scope
-	vms    []cloudstack.VirtualMachine
-	byID   map[string]int
-	byName map[string][]int // in scope.Zone only
-	inZone int
-	added  int             // VMs that were requested by ID after the list was taken
-	lacks  map[string]bool // IDs that were requested after the list was taken, and not found
+	scope   Scope
+	vms     []cloudstack.VirtualMachine
+	byID    map[string]int
+	byName  map[string][]int // in scope.Zone only
+	inZone  int
+	added   int             // VMs that were requested by ID after the list was taken
+	missing map[string]bool // IDs that were requested after the list was taken, and not found
 }
 
 // NewVMSnapshot returns a snapshot of a complete list.
@@ -68,22 +68,22 @@ func (s *VMSnapshot) with(vm cloudstack.VirtualMachine) *VMSnapshot {
 		vms = append(vms, vm)
 	}
 	n := NewVMSnapshot(s.Taken, s.scope, vms)
-	n.added, n.lacks = s.added+1, maps.Clone(s.lacks)
-	delete(n.lacks, strings.ToLower(vm.ID))
+	n.added, n.missing = s.added+1, maps.Clone(s.missing)
+	delete(n.missing, strings.ToLower(vm.ID))
 	return n
 }
 
 // without returns a copy of the snapshot which records that the server did not find an ID.
 func (s *VMSnapshot) without(id string) *VMSnapshot {
 	n := *s
-	n.lacks = map[string]bool{strings.ToLower(id): true}
-	maps.Copy(n.lacks, s.lacks)
+	n.missing = map[string]bool{strings.ToLower(id): true}
+	maps.Copy(n.missing, s.missing)
 	return &n
 }
 
-// Lacks reports whether the server was asked for this ID after the list was taken and did not find it. The next
+// Missing reports whether the server was asked for this ID after the list was taken and did not find it. The next
 // list starts without such records.
-func (s *VMSnapshot) Lacks(id string) bool { return s.lacks[strings.ToLower(id)] }
+func (s *VMSnapshot) Missing(id string) bool { return s.missing[strings.ToLower(id)] }
 
 // All returns every VM of the project, in all zones.
 func (s *VMSnapshot) All() []cloudstack.VirtualMachine { return s.vms }

@@ -98,7 +98,7 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
 		}
 		n := NetworkOf(&read)
-		t.Network, t.LeaveACLs = &n, r.leavesACL(t, n.ACLID)
+		t.Network, t.LeaveACLs = &n, r.skipsACL(t, n.ACLID)
 	}
 
 	if t.Forwards() {
@@ -122,7 +122,7 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 	return refusal, outside, nil
 }
 
-// Commands that the role may not allow.
+// Commands that some roles do not allow.
 const (
 	cmdListAPIs   = "listApis"
 	cmdCreateTags = "createTags"
@@ -131,14 +131,14 @@ const (
 // limits returns what the role and the server cannot do for a Service, as far as that is known.
 func (r *Reconciler) limits(t *task) plan.Limits {
 	inPlace, _ := r.role.Has("", plan.AbilityInPlace, time.Time{})
-	return plan.Limits{NoTags: t.Lacks(cmdCreateTags), InPlace: inPlace}
+	return plan.Limits{NoTags: t.Denied(cmdCreateTags), InPlace: inPlace}
 }
 
-// leavesACL reports whether a network ACL list is not changed, because of a setting or because the role may not list
-// its items. If the role was allowed to list them before, the Service's items are known and can be removed by id.
-func (r *Reconciler) leavesACL(t *task, list string) bool {
+// skipsACL reports whether a network ACL list is not changed, because of a setting or because the role may not list its
+// items. If the role was allowed to list them before, the Service's items are known and can be removed by id.
+func (r *Reconciler) skipsACL(t *task, list string) bool {
 	known := slices.ContainsFunc(t.ACLs, func(l plan.ACL) bool { return l.ListID == list })
-	return r.LeaveACLs || t.Lacks(observe.CmdListACLs) && !known
+	return r.LeaveACLs || t.Denied(observe.CmdListACLs) && !known
 }
 
 // forwardCommands are the commands that port forwardings need.
@@ -161,7 +161,7 @@ func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duratio
 	}
 
 	unknown := func(name string) bool { _, known := r.role.Has("", name, since); return !known }
-	if slices.ContainsFunc(forwardCommands, unknown) && !r.role.Lacks("", cmdListAPIs, since) {
+	if slices.ContainsFunc(forwardCommands, unknown) && !r.role.Denied("", cmdListAPIs, since) {
 		commands, err := r.api.Client.ListAPIs(ctx)
 		r.role.Learn("", cmdListAPIs, err)
 		for _, name := range forwardCommands {
@@ -171,8 +171,8 @@ func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duratio
 		}
 	}
 
-	lacks := func(name string) bool { return r.role.Lacks("", name, since) }
-	if at := slices.IndexFunc(forwardCommands, lacks); at >= 0 {
+	denied := func(name string) bool { return r.role.Denied("", name, since) }
+	if at := slices.IndexFunc(forwardCommands, denied); at >= 0 {
 		return forwardCommands[at]
 	}
 	return ""
@@ -190,8 +190,8 @@ func (r *Reconciler) oneCopy(list []string) []string {
 	return list
 }
 
-// kept returns the number of addresses that are kept for the Service's namespace.
-func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
+// countKeepIP returns the number of addresses that are kept for the Service's namespace.
+func (r *Reconciler) countKeepIP(ctx context.Context, t *task) (int, error) {
 	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: t.Project})
 	if err != nil {
 		return 0, fmt.Errorf("count the addresses that are kept for namespace %s: %w", t.Service.Namespace, err)
@@ -202,66 +202,67 @@ func (r *Reconciler) kept(ctx context.Context, t *task) (int, error) {
 		tags := ips[i].Tags
 		ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) &&
 			strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
-		claim := r.Book.Claim(ips[i].Address, "")
-		// The plan counts the Service's own addresses.
-		if own, shared := claim.Users(t.Service.UID); ours && !own && !shared {
+		use := r.Book.Use(ips[i].Address, "")
+		// Do not count the Service's own addresses: the plan counts them.
+		if own, shared := use.Users(t.Service.UID); ours && !own && !shared {
 			n++
 		}
 	}
 	return n, nil
 }
 
-// keepLimited reports whether the Service asks to keep its address and the number of kept addresses is limited.
-func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.req.Grants.MaxKept >= 0 }
+// keepIPLimited reports whether the Service asks to keep its address and the number of kept addresses is limited.
+func (t *task) keepIPLimited() bool { return t.Spec.KeepIP && t.req.Grants.MaxKeepIP >= 0 }
 
 // reserve records in the address book that the Service is about to use an address, or refuses an address that it may
 // not use or that exceeds the limit of its namespace. An empty address means one that is about to be acquired. tags are
 // those of the address.
-func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags plan.Claim) error {
+func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags plan.AddressUse) error {
 	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
-	keeps := address == "" && !t.Desired.Internal && t.keepLimited()
-	claim := r.Book.Claim(address, "")
-	uses, _ := claim.Users(t.Service.UID) // nobody has the empty address
+	adds := address == "" && !t.Desired.Internal && t.keepIPLimited()
+	use := r.Book.Use(address, "")
+	uses, _ := use.Users(t.Service.UID) // nobody has the empty address
 	wish := plan.Wish{Address: address, Tags: tags, Ports: len(t.Service.Ports), Grants: t.req.Grants}
-	if !uses && (keeps || wish.Grants.MaxAddresses >= 0) {
+	if !uses && (adds || wish.Grants.MaxAddresses >= 0) {
 		var err error
-		if wish.Kept, err = r.kept(ctx, t); err != nil {
+		if wish.KeepIP, err = r.countKeepIP(ctx, t); err != nil {
 			return err
 		}
 	}
 
 	switch {
-	case keeps && t.Lacks(cmdCreateTags):
+	case adds && t.Denied(cmdCreateTags):
 		return refuse(annotation.KeepIP+
 			": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
 			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace "+
 				"set to null")
-	case keeps && wish.Kept >= wish.Grants.MaxKept:
-		return refuse(t.keptTooMany(wish.Kept),
+	case adds && wish.KeepIP >= wish.Grants.MaxKeepIP:
+		return refuse(t.keepIPExceeded(wish.KeepIP),
 			"use one of them ("+annotation.Address+"), remove the annotation, or have the limit raised")
 	}
 
 	return r.Book.Reserve(t.Service.UID, wish)
 }
 
-func (t *task) keptTooMany(kept int) string {
+func (t *task) keepIPExceeded(count int) string {
 	return fmt.Sprintf("%s: addresses kept for namespace %s: %d, and %d are allowed "+
-		"(tenancy.limits.keepIP.maxPerNamespace)", annotation.KeepIP, t.Service.Namespace, kept, t.req.Grants.MaxKept)
+		"(tenancy.limits.keepIP.maxPerNamespace)", annotation.KeepIP, t.Service.Namespace, count,
+		t.req.Grants.MaxKeepIP)
 }
 
-// limitKept makes the task release addresses that the plan would keep above the limit. Otherwise Services that are
-// created, moved to other addresses and deleted would use up the account. changed asks for another plan. Until the task
-// ends, no other task decides for the namespace.
-func (r *Reconciler) limitKept(ctx context.Context, t *task, steps []plan.Step) (changed bool, err error) {
-	kept, counted := 0, true
+// limitKeepIP makes the task release addresses that the plan would keep above the limit. Otherwise Services that are
+// created, moved to other addresses and deleted would use up the account's addresses. changed means that the task has
+// to plan again. Until the task ends, no other task decides for the namespace.
+func (r *Reconciler) limitKeepIP(ctx context.Context, t *task, steps []plan.Step) (changed bool, err error) {
+	count, counted := 0, true
 	for _, s := range steps {
-		if s.Kind == plan.ForgetAddress && s.Keep {
-			kept++
-			counted = counted && !t.Lacks(cmdCreateTags) // it must get the tags by which kept addresses are counted
+		if s.Kind == plan.DisownAddress && s.Keep {
+			count++
+			counted = counted && !t.Denied(cmdCreateTags) // it must get the tags by which kept addresses are counted
 		}
 	}
 
-	if kept == 0 || !t.Desired.KeepAddress || !t.keepLimited() {
+	if count == 0 || !t.Desired.KeepAddress || !t.keepIPLimited() {
 		return false, nil
 	}
 
@@ -271,16 +272,16 @@ func (r *Reconciler) limitKept(ctx context.Context, t *task, steps []plan.Step) 
 	}
 
 	t.unlock = append(t.unlock, unlock)
-	has, err := r.kept(ctx, t)
+	has, err := r.countKeepIP(ctx, t)
 	if err != nil {
 		return false, err
 	}
 
-	if counted && has+kept <= t.req.Grants.MaxKept {
+	if counted && has+count <= t.req.Grants.MaxKeepIP {
 		return false, nil
 	}
 
-	t.Notify(*plan.Warning(plan.ReasonNotAllowed, t.keptTooMany(has)+"; the address is not kept"))
+	t.Notify(*plan.Warning(plan.ReasonNotAllowed, t.keepIPExceeded(has)+"; the address is not kept"))
 	t.Desired.KeepAddress = false
 	return true, nil
 }

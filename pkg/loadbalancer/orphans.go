@@ -96,7 +96,7 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) error {
 		}
 	}
 
-	gone, err := r.goneRules(ctx, project, tagged)
+	deleted, err := r.deletedRules(ctx, project, tagged)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) error {
 	keys := slices.Sorted(maps.Keys(plan.RuleTags(cluster, plan.Service{})))
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
-	for batch := range slices.Chunk(gone, sweepBatch) {
+	for batch := range slices.Chunk(deleted, sweepBatch) {
 		s, err := r.api.Client.DeleteTags(ctx, plan.ResourceRule, batch, keys)
 		if err == nil {
 			_, err = r.api.Client.Jobs().Wait(ctx, "deleteTags", s.JobID)
@@ -136,12 +136,12 @@ func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
 	return sets.List(ids), nil
 }
 
-// goneRules returns the tagged rules that no longer exist. The list of rules, which is read after their tags, does not
-// contain internal load balancers, and no list contains what an administrator has hidden. So the proof is that the
-// server does not know the id.
-func (r *Reconciler) goneRules(
+// deletedRules returns the tagged rules that no longer exist. The list of rules, which is read after their tags, does
+// not contain internal load balancers, and no list contains what an administrator has hidden. So each rule is looked up
+// by id.
+func (r *Reconciler) deletedRules(
 	ctx context.Context, project string, tagged sets.Set[string],
-) (gone []string, err error) {
+) (deleted []string, err error) {
 	if len(tagged) == 0 {
 		return nil, nil
 	}
@@ -172,11 +172,11 @@ func (r *Reconciler) goneRules(
 		_, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: project})
 		switch {
 		case cloudstack.IsNotFound(err):
-			gone = append(gone, id)
+			deleted = append(deleted, id)
 		case err != nil:
 			return nil, fmt.Errorf("look for the load balancer rule %s: %w", id, err)
 		}
 	}
 
-	return gone, nil
+	return deleted, nil
 }

@@ -54,7 +54,7 @@ type Request struct {
 	// Preview means to only read, and return what would be done.
 	Preview bool
 	// Keep means to maintain what a Service serves although its request is refused, see plan.Refused. Without
-	// MembersKnown, members stay as they are.
+	// MembersKnown, rules keep their members.
 	Keep, MembersKnown bool
 	Records            apply.Store
 	Grants             plan.Grants

@@ -81,7 +81,7 @@ func New(api API, o Options) *Reconciler {
 
 // Metrics returns the metrics of the Reconciler.
 func (r *Reconciler) Metrics() []prometheus.Collector {
-	return []prometheus.Collector{r.metrics.actions, r.metrics.kinds, r.metrics.drifted, r.metrics.held}
+	return []prometheus.Collector{r.metrics.actions, r.metrics.kinds, r.metrics.drifted, r.metrics.addresses}
 }
 
 // applies reports whether the policy allows all steps.
@@ -174,7 +174,7 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		return result, &plan.WaitError{Message: "CloudStack was changed by others during the sync; reading it " +
 			"again", After: 2 * time.Second}
 	case t.Desired.Absent:
-		return result, r.gone(t, len(result.Plan))
+		return result, r.removed(t, len(result.Plan))
 	case t.Actual.Unread != nil:
 		return result, t.Actual.Unread
 	}
@@ -182,8 +182,8 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 	return r.served(ctx, t, result)
 }
 
-// Lasting reports whether an error of Reconcile remains until something changes, and no effect of the failed call is
-// still to be expected.
+// Lasting reports whether an error of Reconcile remains until something changes, and the failed call cannot take effect
+// later.
 func Lasting(err error) bool {
 	if plan.RefusalOf(err) != nil {
 		return true
@@ -236,7 +236,7 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	}
 
 	if r.applies() {
-		if t.Lacks(cmdCreateTags) { // all other steps are done
+		if t.Denied(cmdCreateTags) { // all other steps are done
 			steps, _ := plan.Plan(t.Desired, *t.Actual, plan.Limits{})
 			result.Untagged = len(steps) > 0
 		}
@@ -249,8 +249,8 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	return result, nil
 }
 
-// gone completes the deletion of a Service, for which a number of steps were planned.
-func (r *Reconciler) gone(t *task, planned int) error {
+// removed completes the deletion of a Service, for which a number of steps were planned.
+func (r *Reconciler) removed(t *task, planned int) error {
 	if !r.applies() && planned > 0 {
 		return fmt.Errorf("nothing is deleted under the policy %s", r.Policy)
 	}
@@ -261,7 +261,7 @@ func (r *Reconciler) gone(t *task, planned int) error {
 		}
 	}
 	r.metrics.hold(t.mem, 0)
-	t.mem.changes.Forget()
+	t.mem.changes.Reset()
 	return nil
 }
 
@@ -281,9 +281,9 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 	var err error
 	switch {
 	case target != nil:
-		err = r.reserve(ctx, t, target.Key(), target.Claim)
+		err = r.reserve(ctx, t, target.Key(), target.Use)
 	case !t.Desired.Absent: // an address will be acquired
-		err = r.reserve(ctx, t, t.Desired.Address, plan.Claim{})
+		err = r.reserve(ctx, t, t.Desired.Address, plan.AddressUse{})
 	}
 	if err != nil {
 		return err
@@ -333,10 +333,10 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 
 // metrics are the metrics of a Reconciler.
 type metrics struct {
-	actions prometheus.Histogram
-	kinds   *prometheus.CounterVec
-	drifted prometheus.Counter
-	held    prometheus.Gauge
+	actions   prometheus.Histogram
+	kinds     *prometheus.CounterVec
+	drifted   prometheus.Counter
+	addresses prometheus.Gauge
 }
 
 func newMetrics() *metrics {
@@ -357,7 +357,7 @@ func newMetrics() *metrics {
 			Help: "Actions that undid changes which others made in CloudStack.",
 		}),
 
-		held: prometheus.NewGauge(prometheus.GaugeOpts{
+		addresses: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "cloudstack_load_balancer_addresses",
 			Help: "Public addresses that Services use.",
 		}),
@@ -371,8 +371,8 @@ func (m *metrics) planned(steps []plan.Step) {
 	}
 }
 
-// hold records how many addresses a Service has.
+// hold sets the number of addresses of a Service in the metric.
 func (m *metrics) hold(of *Memory, n int) {
-	m.held.Add(float64(n - of.held))
-	of.held = n
+	m.addresses.Add(float64(n - of.addresses))
+	of.addresses = n
 }

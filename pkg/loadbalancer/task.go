@@ -29,24 +29,24 @@ type Memory struct {
 	doubted bool      // actual must be read again before planning what the Service asks for
 	readAt  time.Time // zero if this process has not read the Service yet
 	changes apply.Memory
-	// acls are the network ACL lists of actual. They remain when actual is no longer known, see leavesACL.
+	// acls are the network ACL lists of actual. They remain when actual is no longer known, see skipsACL.
 	acls   []plan.ACL
 	doubts evidence.Doubts // addresses that one read has shown as absent
 	// searched means that a Service without records was searched for in all projects.
 	searched bool
 	// done is the desired state that was last reached. tried is what plans have changed since then.
-	done     *plan.Desired
-	tried    plan.Changed
-	whole    bool // the last attempt failed after a read with Whole, so the next one starts with such a read
-	untagged int  // number of syncs in a row that could not set tags
-	held     int  // number of addresses, as counted in the metric
+	done      *plan.Desired
+	tried     plan.Changed
+	whole     bool // the last attempt failed after a read with Whole, so the next one starts with such a read
+	untagged  int  // number of syncs in a row that could not set tags
+	addresses int  // number of addresses, as counted in the metric
 }
 
 // task is one sync of one Service.
 type task struct {
 	observe.Query // what to read, and the Service
 	req           Request
-	since         time.Time // start of the drift round: what was learned before is checked again
+	since         time.Time // start of the drift round: facts that were learned before it are checked again
 	mem           *Memory
 	// proven means that the addresses were read while they were locked, as a release requires.
 	proven bool
@@ -86,7 +86,7 @@ func (r *Reconciler) newTask(req Request) *task {
 		t.since = r.Clock.Now() // a removal does not depend on what was forbidden before
 	}
 
-	t.Lacks = func(command string) bool { return r.role.Lacks(t.Project, command, t.since) }
+	t.Denied = func(command string) bool { return r.role.Denied(t.Project, command, t.since) }
 	t.work = r.applier.Begin(t.Subject, &mem.changes, req.Records)
 
 	switch {
@@ -126,7 +126,7 @@ func (r *Reconciler) findProject(ctx context.Context, t *task) error {
 }
 
 // lock makes the task the only one that works on the addresses it knows. Two concurrent creations on one address make
-// the server sleep or fail, and what was read before a release must still be true when it is done.
+// the server sleep or fail, and what was read before a release must still be true when the release is submitted.
 func (r *Reconciler) lock(ctx context.Context, t *task) error {
 	var ids []string
 	for _, rec := range t.Records.Addresses {
@@ -181,7 +181,7 @@ func (r *Reconciler) observe(ctx context.Context, t *task, whole bool) error {
 	}
 
 	t.Known = true
-	if r.leavesACL(t, t.Desired.ACLID) {
+	if r.skipsACL(t, t.Desired.ACLID) {
 		t.Desired.ACLID = ""
 	}
 	t.Actual, t.mem.readAt, t.mem.doubted = actual, begun, actual.Unread != nil
@@ -196,7 +196,8 @@ func (r *Reconciler) remembered(t *task) bool {
 	return t.Actual != nil && (r.DriftPeriod == 0 || r.Clock.Since(t.mem.readAt) < r.DriftPeriod)
 }
 
-// look provides the actual state: from memory while that is young, or else by reading. A deletion always needs a proof.
+// look provides the actual state: from memory if that is recent, or else by reading. A deletion always reads, because
+// it needs a proof.
 func (r *Reconciler) look(ctx context.Context, t *task) error {
 	if t.Desired.Absent {
 		if !r.young(t) {
@@ -247,10 +248,10 @@ func (r *Reconciler) prove(ctx context.Context, t *task) error {
 	}
 }
 
-// plan plans from the remembered state. It reads again, with proof, if the plan would release or forget an address.
+// plan plans from the remembered state. It reads again, with proof, if the plan would release or disown an address.
 func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 	if t.req.Keep {
-		return r.planKept(ctx, t)
+		return r.planMaintenance(ctx, t)
 	}
 
 	for {
@@ -289,7 +290,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 		}
 
 		proof := slices.ContainsFunc(steps, func(s plan.Step) bool {
-			return s.Kind == plan.ReleaseAddress || s.Kind == plan.ForgetAddress
+			return s.Kind == plan.ReleaseAddress || s.Kind == plan.DisownAddress
 		})
 		if proof && !t.proven {
 			if err := r.prove(ctx, t); err != nil {
@@ -298,7 +299,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			continue
 		}
 
-		if fewer, err := r.limitKept(ctx, t, steps); err != nil {
+		if fewer, err := r.limitKeepIP(ctx, t, steps); err != nil {
 			return nil, err
 		} else if fewer {
 			continue
@@ -318,9 +319,9 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 	}
 }
 
-// planKept plans for a Service whose request is refused. It reads the state unless that is remembered, and once more
-// before something is created.
-func (r *Reconciler) planKept(ctx context.Context, t *task) ([]plan.Step, error) {
+// planMaintenance plans for a Service whose request is refused. It reads the state unless that is remembered, and once
+// more before something is created.
+func (r *Reconciler) planMaintenance(ctx context.Context, t *task) ([]plan.Step, error) {
 	for read := !r.remembered(t); ; read = true {
 		if read {
 			if err := r.observe(ctx, t, true); err != nil {

@@ -122,7 +122,7 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 		}
 	}
 
-	told := providedIPs(n)
+	provided := providedIPs(n)
 	var internal, external []netip.Addr
 	nat := []string{vm.PublicIP}
 	for i, nic := range vm.NICs {
@@ -133,7 +133,7 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 				external = append(external, ip)
 			case len(rules.Internal) > 0 && !within(rules.Internal, ip):
 			case len(rules.Internal) == 0 && len(rules.External) == 0 && i > 0 &&
-				strings.EqualFold(nic.Type, "Shared") && public(ip) && !slices.Contains(told, ip):
+				strings.EqualFold(nic.Type, "Shared") && public(ip) && !slices.Contains(provided, ip):
 				external = append(external, ip)
 			default:
 				internal = append(internal, ip)
@@ -143,7 +143,7 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 
 	for _, nic := range vm.NICs {
 		for _, ip := range parseIPs(nic.SecondaryIP...) {
-			if slices.Contains(told, ip) && (len(rules.Internal) == 0 || within(rules.Internal, ip)) {
+			if slices.Contains(provided, ip) && (len(rules.Internal) == 0 || within(rules.Internal, ip)) {
 				internal = append(internal, ip)
 			}
 		}
@@ -162,15 +162,15 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 	}
 
 	if own, all := ownAddresses(vm); len(internalIPs(list)) == 0 {
-		keep := func(t corev1.NodeAddressType, ips []netip.Addr) {
+		appendExisting := func(t corev1.NodeAddressType, ips []netip.Addr) {
 			add(t, slices.DeleteFunc(ips, func(ip netip.Addr) bool { return all && !slices.Contains(own, ip) }))
 		}
 		for _, a := range n.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
-				keep(a.Type, parseIPs(a.Address))
+				appendExisting(a.Type, parseIPs(a.Address))
 			}
 		}
-		keep(corev1.NodeInternalIP, told)
+		appendExisting(corev1.NodeInternalIP, provided)
 	}
 
 	if len(list) == 0 {
@@ -198,8 +198,8 @@ func providedIPs(n *corev1.Node) []netip.Addr {
 	if n == nil {
 		return nil
 	}
-	told := parseIPs(strings.Split(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",")...)
-	return slices.DeleteFunc(told, netip.Addr.IsUnspecified)
+	provided := parseIPs(strings.Split(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",")...)
+	return slices.DeleteFunc(provided, netip.Addr.IsUnspecified)
 }
 
 // parseIPs skips strings that are not IP addresses.

@@ -32,7 +32,7 @@ func (m *Nodes) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudpro
 		return nil, err
 	}
 	m.events.ended(n.UID, ReasonWithoutVM)
-	m.dropUnspecified(ctx, n)
+	m.removeUnspecified(ctx, n)
 	o := m.Metadata
 	o.Node = n
 	meta, err := Metadata(vm, o)
@@ -46,14 +46,14 @@ func (m *Nodes) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudpro
 	return meta, nil
 }
 
-// dropUnspecified removes the annotation with the kubelet's --node-ip if it holds only unspecified addresses such as
+// removeUnspecified removes the annotation with the kubelet's --node-ip if it holds only unspecified addresses such as
 // 0.0.0.0. With it, the framework would look for 0.0.0.0 among the VM's addresses and never initialise the Node. The
 // framework retries soon.
-func (m *Nodes) dropUnspecified(ctx context.Context, n *corev1.Node) {
+func (m *Nodes) removeUnspecified(ctx context.Context, n *corev1.Node) {
 	const name = cloudproviderapi.AnnotationAlphaProvidedIPAddr
 	value := n.Annotations[name]
-	told := parseIPs(strings.Split(value, ",")...)
-	if m.kube == nil || len(told) == 0 || len(providedIPs(n)) > 0 {
+	provided := parseIPs(strings.Split(value, ",")...)
+	if m.kube == nil || len(provided) == 0 || len(providedIPs(n)) > 0 {
 		return
 	}
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, n.UID, name)
@@ -143,7 +143,7 @@ func (m *Nodes) find(ctx context.Context, n *corev1.Node) (vm cloudstack.Virtual
 		switch {
 		case err != nil:
 			return vm, fmt.Errorf("node %q: %w", n.Name, err)
-		case found && !Gone(vm.State):
+		case found && !IsGone(vm.State):
 			return bind(s, &vm, n)
 		}
 		return vm, missing
@@ -215,14 +215,14 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 		if err != nil {
 			return evidence.Unknown(fmt.Errorf("node %q: %w", n.Name, err))
 		}
-		if vm, ok := s.ByID(id); ok && !Gone(vm.State) {
+		if vm, ok := s.ByID(id); ok && !IsGone(vm.State) {
 			return evidence.Present()
 		}
 		// Check the older list first: while deletions stay refused, no new list is requested.
 		if err := m.guard.check(s, m.List); err != nil {
 			return evidence.Unknown(err)
 		}
-		if age == MissAge && s.Lacks(id) {
+		if age == MissAge && s.Missing(id) {
 			return evidence.Absent("CloudStack did not find it by its id a moment ago")
 		}
 	}
@@ -233,7 +233,7 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 		return evidence.Unknown(fmt.Errorf("node %q: %w", n.Name, err))
 	case !found:
 		return evidence.Absent("CloudStack shows it neither in the list of VMs nor by its id")
-	case Gone(vm.State):
+	case IsGone(vm.State):
 		return evidence.Absent("it is " + string(vm.State))
 	}
 	return evidence.Present()
@@ -249,7 +249,7 @@ func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, down bo
 	}
 
 	vm, found, err := m.VMs.VM(ctx, id)
-	if err != nil || found && !Off(vm.State) && !Gone(vm.State) {
+	if err != nil || found && !Off(vm.State) && !IsGone(vm.State) {
 		return "", false, err
 	}
 
@@ -262,7 +262,7 @@ func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, down bo
 	switch {
 	case ok && Off(listed.State):
 		return string(listed.State), true, nil
-	case ok && !Gone(listed.State):
+	case ok && !IsGone(listed.State):
 		return "", false, nil
 	}
 

@@ -197,7 +197,7 @@ func TestGoneIsProvedOncePerList(t *testing.T) {
 	p.clock.Step(MissAge + time.Second)
 	assert.False(t, p.exists(nodes[0]))
 	p.spent(2, 2, "the list is too old, and the proof with it")
-	p.VMs.Forget() // as with a new key
+	p.VMs.Reset() // as with a new key
 	assert.False(t, p.exists(nodes[0]))
 	p.spent(3, 3, "")
 	p.clock.Step(MissAge + time.Second)

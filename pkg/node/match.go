@@ -59,7 +59,7 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 
 	if kind.IsCloudStack() {
 		vm, ok := vms.ByID(id)
-		if !ok || Gone(vm.State) {
+		if !ok || IsGone(vm.State) {
 			return cloudstack.VirtualMachine{}, &NotFoundError{
 				Node:  n.Name,
 				ID:    id,
@@ -75,7 +75,7 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 		var found []cloudstack.VirtualMachine
 		for _, vm := range vms.ByName(name) {
 			// Admins still see destroyed VMs; a new VM may already have the name.
-			if Gone(vm.State) {
+			if IsGone(vm.State) {
 				notFound.State = vm.State
 				continue
 			}
@@ -230,8 +230,8 @@ func Names(n *corev1.Node) []string {
 	return names
 }
 
-// Gone reports whether a VM in this state no longer exists for its cluster.
-func Gone(s cloudstack.VMState) bool {
+// IsGone reports whether a VM in this state no longer exists for its cluster.
+func IsGone(s cloudstack.VMState) bool {
 	return s == cloudstack.VMDestroyed || s == cloudstack.VMExpunging
 }
 

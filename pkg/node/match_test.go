@@ -252,7 +252,7 @@ func TestMembers(t *testing.T) {
 	assert.Len(t, failed, 1, "another version")
 
 	p.api.vms = p.api.vms[:1]
-	p.VMs.Forget()
+	p.VMs.Reset()
 	fewer, err := p.VMs.VMs(t.Context(), 0)
 	require.NoError(t, err)
 	_, failed = memo.Match(fewer, []*corev1.Node{n("w2", "1")})

@@ -133,7 +133,7 @@ func Ask(
 ) (*inventory.VMSnapshot, error) {
 	for _, f := range failed {
 		missing, ok := errors.AsType[*NotFoundError](f.Err)
-		if !ok || missing.ID == "" || missing.State != "" || list.Lacks(missing.ID) {
+		if !ok || missing.ID == "" || missing.State != "" || list.Missing(missing.ID) {
 			continue
 		}
 		if _, _, err := vms.VM(ctx, missing.ID); err != nil {
@@ -150,7 +150,7 @@ func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
 		return plan.Member{}, err
 	case len(vm.NICs) == 0:
 		return plan.Member{}, fmt.Errorf("node %q: its VM %s has no NIC", n.Name, vm.ID)
-	case Gone(vm.State) || vm.State == cloudstack.VMError:
+	case IsGone(vm.State) || vm.State == cloudstack.VMError:
 		// CloudStack refuses such a VM, and with it all others of the call. It accepts a stopped VM.
 		return plan.Member{}, fmt.Errorf("node %q: its VM %s is in state %s", n.Name, vm.ID, vm.State)
 	}

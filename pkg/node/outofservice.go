@@ -55,14 +55,14 @@ type outOfService struct {
 	kube    kubernetes.Interface
 	backoff *flowcontrol.Backoff
 	taints  prometheus.Counter
-	holds   *utilcache.Expiring // time of the first delayed deletion, by UID of the Node
+	delays  *utilcache.Expiring // time of the first delayed deletion, by UID of the Node
 }
 
 func newOutOfService(m *Nodes) *outOfService {
 	return &outOfService{
 		Nodes:   m,
 		backoff: newBackoff(m.Clock, lookPeriod, 30*time.Second),
-		holds:   utilcache.NewExpiringWithClock(m.Clock),
+		delays:  utilcache.NewExpiringWithClock(m.Clock),
 		taints: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cloudstack_node_out_of_service_taints_total",
 			Help: "Number of times a Node got the taint node.kubernetes.io/out-of-service.",
@@ -175,11 +175,11 @@ func (o *outOfService) hold(n *corev1.Node) bool {
 		return false
 	}
 	now := o.Clock.Now()
-	held, _ := o.holds.Get(n.UID)
-	first, ok := held.(time.Time)
+	delayed, _ := o.delays.Get(n.UID)
+	first, ok := delayed.(time.Time)
 	if !ok {
 		first = now
-		o.holds.Set(n.UID, now, time.Hour)
+		o.delays.Set(n.UID, now, time.Hour)
 	}
 	return now.Sub(first) < holdLimit
 }

@@ -567,7 +567,7 @@ func isRead(command string) bool {
 // calm reports whether no fault keeps the controller from its work.
 func (e *explorer) calm() bool {
 	l := e.life
-	if l == nil || l.Dead() || l.Doomed() || l.Failing() || l.Held() {
+	if l == nil || l.Dead() || l.Doomed() || l.Failing() || l.Paused() {
 		return false
 	}
 	return len(e.faults) == 0 && e.Speed() == 1 && time.Since(e.backAt) > time.Hour

@@ -195,7 +195,7 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 		klog.InfoS("A changed value of the cloud-config takes effect when the controller restarts", "key", name)
 	}
 
-	p.inventory.Forget()
+	p.inventory.Reset()
 	if p.services != nil {
 		p.services.Retry()
 	}

@@ -70,7 +70,7 @@ func (e *Entry) readNodes(nodes []*corev1.Node) {
 func (e *Entry) readVMs(vms *inventory.VMSnapshot) {
 	there, networks := sets.New[string](), sets.New[string]()
 	for id := range e.Control.Union(e.Workers) {
-		if vm, ok := vms.ByID(id); ok && !node.Gone(vm.State) {
+		if vm, ok := vms.ByID(id); ok && !node.IsGone(vm.State) {
 			there.Insert(id)
 			e.ZoneID = vm.ZoneID
 			if len(vm.NICs) > 0 {
@@ -150,7 +150,7 @@ func (e *Entry) find(entries []cloudstack.KubernetesCluster) (own *cloudstack.Ku
 	return own, nil
 }
 
-// Own returns the entry that csccm made for a cluster, or nil.
+// Own returns the entry that csccm created for a cluster, or nil.
 func Own(entries []cloudstack.KubernetesCluster, clusterID string) *cloudstack.KubernetesCluster {
 	for i := range entries {
 		if id, ok := strings.CutPrefix(entries[i].Description, mark); ok &&

@@ -24,16 +24,16 @@ import (
 )
 
 // book is the address book: which Services of type LoadBalancer the cluster has, and which addresses they have or
-// share, according to the Services themselves. The rules that exist in CloudStack do not matter.
+// share, according to their status and records. It does not depend on the rules that exist in CloudStack.
 type book struct {
 	mu       sync.Mutex
 	services map[types.UID]*entry
 
-	// reservations are the reservations of addresses that Services have given up, by address. They are only in memory,
-	// because nothing else remains of such a Service, or of an address that was released. After a restart, a Service
-	// that was refused an address earlier waits once more instead, see claim.
+	// reservations are the reservations of addresses that Services have given up, by address. They exist only in
+	// memory, so they are lost by a restart. After a restart, a Service that was refused an address earlier waits once
+	// more instead, see addressUse.
 	reservations map[string]reservation
-	lasts        time.Duration // how long a reservation lasts; no reservations if zero
+	lasts        time.Duration // how long a reservation lasts; zero disables reservations
 	clock        clock.PassiveClock
 	began        time.Time
 }
@@ -51,8 +51,8 @@ const acquisitionPause = 2 * time.Second
 // moves from address to address would reserve all of them.
 const maxReservations = 16
 
-// Kinds of use of an address, the strongest last. The Service does not show a reservation yet. A record is written
-// before the status. The record of an acquisition makes its Service the owner.
+// Kinds of use of an address, in ascending order of precedence. A reservation is not yet recorded on the Service. A
+// record is written before the status. The record of an acquisition makes its Service the owner.
 const (
 	reserved = "1 reserved"
 	recorded = "2 recorded"
@@ -73,14 +73,14 @@ type entry struct {
 	plan.Holder
 	created time.Time
 	uses    map[string]use // by address
-	// acquiring is since when the Service has been about to acquire an unknown address; zero if it is not. pending are
-	// the acquisitions in its records, which an earlier process may have started.
+	// acquiring is when the Service started to acquire an address that it does not know yet; zero if it is not
+	// acquiring one. pending are the acquisitions in its records, which an earlier process may have started.
 	acquiring time.Time
 	pending   []annotation.PendingAllocation
 	// refused is when the Service was refused an address, according to its status; zero if it was not.
 	refused time.Time
-	// shownPorts is the number of ports in the status. reservedPorts is the number in a sync that has not updated the
-	// status yet.
+	// shownPorts is the number of ports in the status. reservedPorts is the number of ports that the current sync has
+	// reserved before it updates the status.
 	shownPorts, reservedPorts int
 }
 
@@ -127,8 +127,8 @@ func (b *book) set(v *version) (admitted []string) {
 	}
 
 	for address, u := range e.uses {
-		// A reservation stays until its sync ends. A Service that is leaving keeps its addresses until it is cleaned
-		// up, while its status and records are removed one after the other.
+		// Keep a reservation until its sync ends. A Service that is being deleted has its addresses until it is cleaned
+		// up, even though its status and records are removed before that.
 		if u.kind > uses[address].kind && (u.kind == reserved || e.Leaving) {
 			uses[address] = u
 		}
@@ -140,7 +140,7 @@ func (b *book) set(v *version) (admitted []string) {
 		e.shownPorts, e.reservedPorts = v.statusPorts, 0
 	}
 
-	b.left(e.Namespace, before, uses)
+	b.reserve(e.Namespace, before, uses)
 	return admitted
 }
 
@@ -154,8 +154,9 @@ func refusedAt(svc *corev1.Service) time.Time {
 	return ready.LastTransitionTime.Time
 }
 
-// left reserves the addresses that a Service had and no longer has, unless another Service of its namespace has them.
-func (b *book) left(namespace string, had, has map[string]use) {
+// reserve reserves the addresses that a Service had and no longer has, unless another Service of its namespace has
+// them.
+func (b *book) reserve(namespace string, had, has map[string]use) {
 	now := b.clock.Now()
 	for address, u := range had {
 		if u.kind < shown || has[address].kind != "" || b.lasts == 0 || b.has(namespace, address) {
@@ -194,7 +195,8 @@ func usesOf(v *version) map[string]use {
 		key := r.IP
 		if r.Internal {
 			key = r.ID
-			// Without this check, a forged record could turn any address into one of a tier.
+			// A record can be forged: require the status to show the address, or anybody could turn a public address
+			// into one of a tier.
 			if strings.HasSuffix(r.ID, "/"+r.IP) {
 				internal[r.IP] = key
 			}
@@ -216,7 +218,8 @@ func usesOf(v *version) map[string]use {
 	}
 
 	for _, r := range v.records.Addresses {
-		// A record alone does not make an owner, because anybody may have written it if no policy protects it.
+		// A record alone does not make its Service the owner, because a user can write one if no admission policy
+		// protects records.
 		if r.Allocated && uses[r.IP].kind == shown {
 			uses[r.IP] = use{kind: acquired, acquired: r.Acquired, guestOf: r.GuestOf}
 		}
@@ -244,7 +247,7 @@ func (b *book) leave(uid types.UID) {
 func (b *book) remove(uid types.UID) {
 	b.with(uid, func(e *entry) {
 		delete(b.services, uid)
-		b.left(e.Namespace, e.uses, nil)
+		b.reserve(e.Namespace, e.uses, nil)
 	})
 }
 
@@ -256,9 +259,10 @@ func (b *book) settle(uid types.UID) {
 	})
 }
 
-// claim returns what is known about an address, for a Service that may be nil. The Services that have the address are
-// ordered: first the one that acquired it, then one that shares it with all others, then the oldest. Guests come last.
-func (b *book) claim(address string, of *entry) (c plan.Claim) {
+// addressUse returns who has an address and for whom it is reserved. of is the Service that asks; it may be nil. The
+// Services that have the address are ordered: first the one that acquired it, then one that shares it with all others,
+// then the oldest. Guests come last.
+func (b *book) addressUse(address string, of *entry) (c plan.AddressUse) {
 	var users []*entry
 	namespaces := map[string]bool{}
 	// The values are 1 for each Service that is a guest, or does not share with all.
@@ -310,11 +314,11 @@ func (b *book) claim(address string, of *entry) (c plan.Claim) {
 	return c
 }
 
-// Claim implements plan.Book.
-func (b *book) Claim(address, uid string) plan.Claim {
+// Use implements plan.Book.
+func (b *book) Use(address, uid string) plan.AddressUse {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.claim(address, b.services[types.UID(uid)])
+	return b.addressUse(address, b.services[types.UID(uid)])
 }
 
 // Find implements plan.Book.
@@ -341,7 +345,7 @@ func (b *book) Reserve(uid string, w plan.Wish) error {
 	defer b.mu.Unlock()
 	e := b.services[types.UID(uid)]
 	if e == nil {
-		return nil // the Service is being removed, and uses nothing new
+		return nil // the Service is being removed and reserves nothing new
 	}
 	if _, has := e.uses[w.Address]; !has || w.Address == "" {
 		if err := b.mayUse(e, w); err != nil {
@@ -362,54 +366,54 @@ func (b *book) Reserve(uid string, w plan.Wish) error {
 	return nil
 }
 
-// mayUse returns why a Service may not use one more address; nil if it may.
+// mayUse returns why a Service may not use one more address; nil if it may use one.
 func (b *book) mayUse(e *entry, w plan.Wish) error {
-	claim := b.claim(w.Address, e)
-	claim.Tagged, claim.TaggedUID = w.Tags.Tagged, w.Tags.TaggedUID
-	if refusal := claim.Refuses(path.Base(w.Address), e.Namespace); refusal != nil && w.Address != "" {
+	found := b.addressUse(w.Address, e)
+	found.Tagged, found.TaggedUID = w.Tags.Tagged, w.Tags.TaggedUID
+	if refusal := found.Refuses(path.Base(w.Address), e.Namespace); refusal != nil && w.Address != "" {
 		return refusal
 	}
 
-	if len(claim.Holders) == 0 && w.Tags.Tagged == "" && b.mayBeOnItsWay(e, w.Tags.Acquired) {
+	if len(found.Holders) == 0 && w.Tags.Tagged == "" && b.mayBeOnItsWay(e, w.Tags.Acquired) {
 		return &plan.WaitError{
 			Message: "address " + w.Address + " was acquired a moment ago, perhaps for another Service",
 			After:   acquisitionPause,
 		}
 	}
 
-	held, counted := b.held(e, w.Address)
-	if most := w.Grants.MaxAddresses; most >= 0 && !counted && held+w.Kept >= most {
+	count, counted := b.countAddresses(e, w.Address)
+	if most := w.Grants.MaxAddresses; most >= 0 && !counted && count+w.KeepIP >= most {
 		return plan.Refuse(plan.ReasonNotAllowed,
 			fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)",
-				e.Namespace, held+w.Kept, most),
+				e.Namespace, count+w.KeepIP, most),
 			"share one of them ("+annotation.Address+"), delete a Service, or have the limit raised")
 	}
 
 	return nil
 }
 
-// mayHavePorts returns why a Service may not have the number of ports that it wishes; nil if it may.
+// mayHavePorts returns why a Service may not have as many ports as it requests; nil if it may.
 func (b *book) mayHavePorts(e *entry, w plan.Wish) error {
-	held := 0
+	count := 0
 	for _, other := range b.services {
 		if other != e && other.Namespace == e.Namespace {
-			held += other.ports()
+			count += other.ports()
 		}
 	}
 
 	most := w.Grants.MaxAllPorts
-	if most < 0 || w.Ports <= e.ports() || held+w.Ports <= most {
+	if most < 0 || w.Ports <= e.ports() || count+w.Ports <= most {
 		return nil
 	}
 	return plan.Refuse(plan.ReasonNotAllowed,
 		fmt.Sprintf("the other Services of namespace %s have %d ports, this one asks for %d, and %d are allowed in "+
 			"all (tenancy.limits.maxPortsPerNamespace)",
-			e.Namespace, held, w.Ports, most),
+			e.Namespace, count, w.Ports, most),
 		"use fewer ports, delete a Service, or ask your cluster's operator, who can raise the limit")
 }
 
-// mayBeOnItsWay reports whether an address, with the time of its acquisition, may be the one that is being acquired for
-// another Service: the job may have ended although the Service has no record of the address yet.
+// mayBeOnItsWay reports whether an address that was acquired at a given time may be the one that is being acquired for
+// another Service: the acquisition may have succeeded before its Service has a record of the address.
 func (b *book) mayBeOnItsWay(of *entry, acquired evidence.Instant) bool {
 	for _, e := range b.services {
 		begun := []time.Time{e.acquiring}
@@ -425,9 +429,9 @@ func (b *book) mayBeOnItsWay(of *entry, acquired evidence.Instant) bool {
 	return false
 }
 
-// held returns the number of addresses that Services of the entry's namespace have, share or are about to acquire.
-// counted reports whether the given address is among them.
-func (b *book) held(of *entry, address string) (n int, counted bool) {
+// countAddresses returns the number of addresses that Services of the entry's namespace have, share or are about to
+// acquire. counted reports whether the given address is among them.
+func (b *book) countAddresses(of *entry, address string) (n int, counted bool) {
 	addresses := map[string]bool{}
 	for _, e := range b.services {
 		if e.Namespace != of.Namespace {

@@ -47,7 +47,7 @@ func requireRefused(t *testing.T, err error, text ...any) {
 
 func holdersOf(b *book, address string) []string {
 	out := []string{}
-	for _, h := range b.Claim(address, "").Holders {
+	for _, h := range b.Use(address, "").Holders {
 		out = append(out, h.Name)
 	}
 	return out
@@ -106,7 +106,7 @@ func TestFirstOwnerComesBeforeItsGuests(t *testing.T) {
 	assert.Equal(t, []string{"owner", "guest"}, holdersOf(b, ip1))
 	assert.Equal(t, []string{"shares", "old", "young"}, holdersOf(b, ip2))
 	b.remove("owner")
-	claim := b.Claim(ip1, "")
+	claim := b.Use(ip1, "")
 	namespace, decides := claim.Owner()
 	assert.Equal(t, "bank", namespace, "by the record of the guest")
 	assert.Nil(t, decides)
@@ -126,7 +126,7 @@ func TestReservationsAfterServices(t *testing.T) {
 	}
 
 	reserve := func(uid, address string) error {
-		err := b.Reserve(uid, wish(address, plan.Claim{}, -1))
+		err := b.Reserve(uid, wish(address, plan.AddressUse{}, -1))
 		b.settle(types.UID(uid))
 		return err
 	}
@@ -156,12 +156,12 @@ func TestAddressOnItsWayToAnotherService(t *testing.T) {
 	b := bookOf(aService("shop", "acquires"), aService("bank", "names"))
 	reserve := func(acquired time.Time) error {
 		err := b.Reserve("names",
-			wish(ip1, plan.Claim{Acquired: evidence.InstantOf(acquired.Format(time.RFC3339))}, -1))
+			wish(ip1, plan.AddressUse{Acquired: evidence.InstantOf(acquired.Format(time.RFC3339))}, -1))
 		b.settle("names")
 		return err
 	}
 
-	err := b.Reserve("acquires", wish("", plan.Claim{}, -1))
+	err := b.Reserve("acquires", wish("", plan.AddressUse{}, -1))
 	require.NoError(t, err)
 	var wait *plan.WaitError
 	require.ErrorAs(t, reserve(testTime), &wait)
@@ -219,7 +219,7 @@ func TestReservationsOfAnEarlierProcess(t *testing.T) {
 	}
 
 	reserve := func(uid string) error {
-		err := b.Reserve(uid, wish(ip1, plan.Claim{}, -1))
+		err := b.Reserve(uid, wish(ip1, plan.AddressUse{}, -1))
 		b.settle(types.UID(uid))
 		return err
 	}
@@ -271,14 +271,14 @@ func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
 		c.ServiceChanged(aService("b", "late"))
 
 		goes(c)
-		holders := c.book.Claim(ip1, "").Holders
+		holders := c.book.Use(ip1, "").Holders
 		require.Len(t, holders, 1, name)
 		assert.True(t, holders[0].Leaving, name)
-		err := c.book.Reserve("late", wish(ip1, plan.Claim{}, -1))
+		err := c.book.Reserve("late", wish(ip1, plan.AddressUse{}, -1))
 		requireRefused(t, err, name)
 
-		c.forget(KeyOf(web))
-		err = c.book.Reserve("late", wish(ip1, plan.Claim{}, -1))
+		c.deleteState(KeyOf(web))
+		err = c.book.Reserve("late", wish(ip1, plan.AddressUse{}, -1))
 		assert.NoError(t, err, name)
 	}
 }
@@ -302,14 +302,14 @@ func TestFindServices(t *testing.T) {
 func TestReservations(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("a", "first"), aService("a", "near"), aService("b", "far"))
-	err := b.Reserve("first", wish(ip1, plan.Claim{}, -1))
+	err := b.Reserve("first", wish(ip1, plan.AddressUse{}, -1))
 	require.NoError(t, err)
-	err = b.Reserve("first", wish(ip1, plan.Claim{}, -1))
+	err = b.Reserve("first", wish(ip1, plan.AddressUse{}, -1))
 	require.NoError(t, err, "it has the address")
 
-	err = b.Reserve("far", wish(ip1, plan.Claim{}, -1))
+	err = b.Reserve("far", wish(ip1, plan.AddressUse{}, -1))
 	requireRefused(t, err)
-	err = b.Reserve("near", wish(ip1, plan.Claim{}, -1))
+	err = b.Reserve("near", wish(ip1, plan.AddressUse{}, -1))
 	require.NoError(t, err, "the same namespace")
 
 	b.set(newVersion(aService("a", "first", annotated("example.org/note", "x"))))
@@ -322,7 +322,7 @@ func TestReservations(t *testing.T) {
 	b.settle("near")
 	assert.Equal(t, []string{"near"}, holdersOf(b, ip1))
 
-	err = b.Reserve("gone", wish(ip2, plan.Claim{}, 0))
+	err = b.Reserve("gone", wish(ip2, plan.AddressUse{}, 0))
 	require.NoError(t, err, "a Service that is being removed uses nothing new")
 	assert.Empty(t, holdersOf(b, ip2))
 	b.settle("gone")
@@ -340,7 +340,7 @@ func TestSharingDecidesReservations(t *testing.T) {
 	b := bookOf(aService("shop", "guest"), aService("blog", "late"))
 	b.set(owner(""))
 	reserve := func(uid string) error {
-		err := b.Reserve(uid, wish(ip1, plan.Claim{}, -1))
+		err := b.Reserve(uid, wish(ip1, plan.AddressUse{}, -1))
 		return err
 	}
 
@@ -359,7 +359,7 @@ func TestSharingDecidesReservations(t *testing.T) {
 }
 
 // wish returns a wish for an address, with a limit of addresses for the namespace.
-func wish(address string, tags plan.Claim, most int) plan.Wish {
+func wish(address string, tags plan.AddressUse, most int) plan.Wish {
 	grants := plan.AllGrants()
 	grants.MaxAddresses = most
 	return plan.Wish{Address: address, Tags: tags, Grants: grants}
@@ -369,20 +369,20 @@ func wish(address string, tags plan.Claim, most int) plan.Wish {
 func TestAcquiredAddressCountsOnce(t *testing.T) {
 	t.Parallel()
 	b := bookOf(aService("a", "one"), aService("a", "two"), aService("a", "three"), aService("a", "four"))
-	err := b.Reserve("one", wish("", plan.Claim{}, 3))
+	err := b.Reserve("one", wish("", plan.AddressUse{}, 3))
 	require.NoError(t, err)
 	b.set(newVersion(aService("a", "one", recording(true, ip1))))
 	for _, uid := range []string{"two", "three"} {
-		err = b.Reserve(uid, wish("", plan.Claim{}, 3))
+		err = b.Reserve(uid, wish("", plan.AddressUse{}, 3))
 		require.NoError(t, err, uid)
 	}
-	err = b.Reserve("four", wish("", plan.Claim{}, 3))
+	err = b.Reserve("four", wish("", plan.AddressUse{}, 3))
 	require.ErrorContains(t, err, "has 3 addresses, and may have 3")
-	err = b.Reserve("four", wish(ip1, plan.Claim{}, 3))
+	err = b.Reserve("four", wish(ip1, plan.AddressUse{}, 3))
 	require.NoError(t, err, "an address that the namespace has is not one more")
 	b.settle("two") // the acquisition has failed
 	b.settle("four")
-	err = b.Reserve("four", wish("", plan.Claim{}, 3))
+	err = b.Reserve("four", wish("", plan.AddressUse{}, 3))
 	require.NoError(t, err)
 }
 
@@ -415,7 +415,7 @@ func TestOlderVersionsDoNotChangeTheBook(t *testing.T) {
 		for range 2 {
 			c.ServiceHandler().OnUpdate(first, aService("bank", "web", append(tc.older, versioned("6"))...))
 			assert.Equal(t, []string{"web"}, holdersOf(c.book, ip1), name)
-			err := c.book.Reserve("guest", wish(ip1, plan.Claim{}, -1))
+			err := c.book.Reserve("guest", wish(ip1, plan.AddressUse{}, -1))
 			requireRefused(t, err, name)
 		}
 	}
@@ -429,7 +429,7 @@ func TestOlderVersionsDoNotComeBackAfterTheCleanUp(t *testing.T) {
 	web := aService("a", "web", versioned("5"), showing(true, ip1))
 	c.ServiceChanged(web)
 	c.wrote(KeyOf(web), aService("a", "web", versioned("7"), notOne))
-	c.forget(KeyOf(web))
+	c.deleteState(KeyOf(web))
 	c.ServiceHandler().OnUpdate(web, aService("a", "web", versioned("6"), showing(true, ip1), notOne))
 	assert.Empty(t, holdersOf(c.book, ip1))
 	c.ServiceHandler().OnDelete(web)

@@ -8,10 +8,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Cached is the transform function of informers: it removes from cached objects what this process never reads. It
-// returns a copy, because a fake API server returns the objects that it stores. It is idempotent, because client-go may
-// call it more than once for an object. Patches are not affected: they are differences of two copies that lack the same
-// fields.
+// Cached is the transform function of informers: it removes from cached objects the fields that this process never
+// reads. It returns a copy, because a fake API server returns the objects that it stores. It is idempotent, because
+// client-go may call it more than once for an object. Patches are not affected, because they are differences of two
+// copies that both lack these fields.
 func Cached(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Service:
@@ -21,7 +21,7 @@ func Cached(obj any) (any, error) {
 	case *corev1.Node:
 		c := *o
 		c.ManagedFields = nil
-		// VolumesAttached stays: the deletion of the Node waits for these volumes.
+		// Keep VolumesAttached: the deletion of the Node waits for these volumes.
 		c.Status.Images, c.Status.VolumesInUse = nil, nil
 		return &c, nil
 	case *discoveryv1.EndpointSlice: // only the Service, and the nodes of the endpoints

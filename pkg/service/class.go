@@ -22,9 +22,9 @@ type Classes struct {
 	Classless bool
 }
 
-// ConditionClass is the condition that has the class of a Service in its message; a Service without a class does not
-// have it. It distinguishes a Service whose owner changed the class, which is cleaned up, from one whose class the
-// controller no longer serves.
+// ConditionClass is the condition whose message is the class of a Service; a Service without a class does not have it.
+// With it, the controller distinguishes a Service whose owner changed the class, which is cleaned up, from one whose
+// class the controller no longer serves.
 const ConditionClass = "csccm.io/LoadBalancerClass"
 
 // Serves reports whether the controller serves Services of a class; the empty class means Services without one.
@@ -39,29 +39,30 @@ func (c Classes) Handles(svc *corev1.Service) bool {
 	return c.Wants(svc) || hasRecords(svc) || servicehelpers.HasLBFinalizer(svc) && c.Serves(ClassOf(svc))
 }
 
-// Wants reports whether a Service should have a load balancer of this controller, or keep it.
+// Wants reports whether a Service should have a load balancer of this controller, or already has one that it keeps.
 func (c Classes) Wants(svc *corev1.Service) bool {
 	return svc.DeletionTimestamp == nil &&
 		svc.Spec.Type == corev1.ServiceTypeLoadBalancer &&
-		(c.Serves(ClassOf(svc)) || kept(svc))
+		(c.Serves(ClassOf(svc)) || servedBefore(svc))
 }
 
 // ClassOf returns the class of a Service; empty for none.
 func ClassOf(svc *corev1.Service) string { return ptr.Deref(svc.Spec.LoadBalancerClass, "") }
 
-// kept reports whether a Service has a load balancer of this controller for its current class. Because its owner has
-// changed nothing, the Service keeps it whatever the controller serves now. The conditions are the proof: owners may
-// not write them.
-func kept(svc *corev1.Service) bool {
+// servedBefore reports whether a Service has a load balancer of this controller for its current class. Its owner has
+// changed nothing, so the Service keeps the load balancer whichever classes the controller serves now. The conditions
+// prove that, because owners may not write them.
+func servedBefore(svc *corev1.Service) bool {
 	return (svc.Annotations[annotation.Addresses] != "" || len(svc.Status.LoadBalancer.Ingress) > 0) &&
 		Ready(svc).Type != "" &&
 		conditionOf(svc, ConditionClass).Message == ClassOf(svc)
 }
 
-// Ready returns the condition that the controller writes first; without a type if the Service does not have it.
+// Ready returns the condition that the controller writes first; a condition without a type if the Service does not have
+// it.
 func Ready(svc *corev1.Service) metav1.Condition { return conditionOf(svc, ConditionReady) }
 
-// conditionOf returns a condition of a Service; without a type if the Service does not have it.
+// conditionOf returns a condition of a Service; a condition without a type if the Service does not have it.
 func conditionOf(svc *corev1.Service, kind string) metav1.Condition {
 	return ptr.Deref(apimeta.FindStatusCondition(svc.Status.Conditions, kind), metav1.Condition{})
 }

@@ -45,7 +45,7 @@ type Deps struct {
 	// be changed.
 	Services func() ([]*corev1.Service, error)
 	Nodes    func() ([]*corev1.Node, error)
-	// CleanOrphans means to remove what deleted Services have left in CloudStack. Otherwise it is only reported.
+	// CleanOrphans removes objects of deleted Services from CloudStack. Without it, they are only reported.
 	CleanOrphans bool
 	// SuspectAfter and Probe are passed to failover.Watch.
 	SuspectAfter time.Duration
@@ -82,36 +82,35 @@ type Controller struct {
 
 	mu      sync.Mutex
 	states  map[Key]*state
-	pace    pace
+	budgets budgets
 	freedAt time.Time // when an address or port last became available
 }
 
-// state is everything that is remembered about a Service. Losing it costs calls, but affects no result. Only the worker
-// of the Service uses memory and ready; the controller's lock protects the rest.
+// state is what the controller remembers about a Service. Losing it costs calls, but affects no result. Only the worker
+// of the Service uses memory and ready; the controller's lock protects the other fields.
 type state struct {
 	memory loadbalancer.Memory
-	// ready is since when nodes have ready endpoints, with externalTrafficPolicy Local; nil before the first sync.
+	// ready is when each node first had a ready endpoint, with externalTrafficPolicy Local; nil before the first sync.
 	ready map[string]time.Time
 	retry retry
-	// upkeep is the backoff for maintaining what is served while retry waits.
+	// upkeep is the backoff for maintaining a Service while retry delays its next sync.
 	upkeep retry
-	// since is when the last drift round began. Earlier reads are not trusted.
+	// since is when the last drift round began. Reads from before that time are not trusted.
 	since time.Time
 	// touched means that this process has worked on the Service, which may therefore have something in CloudStack.
 	touched   bool
 	served    bool   // the last sync succeeded
 	unhealthy bool   // no node can serve its forwarded ports
-	lacks     bool   // a node has no VM
+	lacksVM   bool   // a node has no VM
 	asked     string // content.asked of the version that was synced last
 	// version is the newest version that the informer has shown or this process has written. It is kept until the
 	// clean-up of a deleted Service ends.
 	*version
-	gone bool
+	deleted bool
 	// jobEnded is closed when a job ends that the last sync left running.
 	jobEnded <-chan struct{}
-	// turn is when a change by the owner may be synced that has to wait for the budget of its namespace; zero if there
-	// is none.
-	turn time.Time
+	// budgetAt is when the budget of the namespace allows the sync of a change by the owner; zero if no change waits.
+	budgetAt time.Time
 	// admitted is when another namespace last started to share an address that the Service waits for.
 	admitted time.Time
 	// wrote is the status that this process has written last; nil if none. overwrites counts the changes that others
@@ -123,7 +122,7 @@ type state struct {
 
 // forwarding reports whether the Service may have port forwardings.
 func (s *state) forwarding() bool {
-	return s.version != nil && s.content != nil && s.forwards && !s.gone
+	return s.version != nil && s.content != nil && s.forwards && !s.deleted
 }
 
 // New returns a controller. It makes no call.
@@ -136,7 +135,7 @@ func New(d Deps) *Controller {
 		book:       newBook(d.Tenancy.AddressReservation.Duration, d.Clock),
 		namespaces: utilcache.NewExpiringWithClock(d.Clock),
 		projects:   utilcache.NewLRUExpireCacheWithClock(mostInventories, d.Clock),
-		states:     map[Key]*state{}, pace: pace{},
+		states:     map[Key]*state{}, budgets: budgets{},
 	}
 
 	c.members.All = d.Nodes
@@ -223,13 +222,13 @@ func (c *Controller) stateOf(k Key) *state {
 	return s
 }
 
-// forget deletes the state of a Service that has nothing left in CloudStack. While the Service exists, its newest
-// version remains: otherwise an older one that the informer shows later would count as new.
-func (c *Controller) forget(k Key) {
+// deleteState deletes the state of a Service that has nothing left in CloudStack. While the Service exists, its newest
+// version is kept: otherwise an older one that the informer shows later would count as new.
+func (c *Controller) deleteState(k Key) {
 	c.mu.Lock()
 	s := c.states[k]
 	delete(c.states, k)
-	lives := s != nil && !s.gone && s.version != nil
+	lives := s != nil && !s.deleted && s.version != nil
 	if lives {
 		c.states[k] = &state{version: s.version}
 	}
@@ -242,9 +241,9 @@ func (c *Controller) forget(k Key) {
 	c.tryNext(false) // the Service no longer competes for free addresses and ports
 }
 
-// learn makes a version of a Service the newest one, unless it is older, and updates the address book. It returns the
-// newest version before and after, both nil if the Service does not concern the controller. ours means that the
-// controller handles the Service, or has worked on it, so that it may have something in CloudStack.
+// learn makes a version of a Service the newest one, unless it is older than the newest, and updates the address book.
+// It returns the newest version before and after, both nil if the Service does not concern the controller. ours means
+// that the controller handles the Service, or has worked on it, so that the Service may have objects in CloudStack.
 func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
 	k, admits := KeyOf(svc), false
 	is = c.Classes.version(svc)

@@ -24,8 +24,8 @@ import (
 // endpointSyncTimeout is how long a Service with externalTrafficPolicy Local waits until the EndpointSlices are listed.
 const endpointSyncTimeout = time.Minute
 
-// endpoints watches EndpointSlices from the first Service on that needs them: most clusters never do. If changed is
-// nil, it lists them each time instead.
+// endpoints watches EndpointSlices once a Service needs them: most clusters have no such Service. If changed is nil, it
+// lists them each time instead.
 type endpoints struct {
 	kube    kubernetes.Interface
 	changed func(namespace, service string)
@@ -40,7 +40,7 @@ func (c *endpoints) start() {
 	factory := informers.NewSharedInformerFactory(c.kube, 0)
 	endpointSlices := factory.Discovery().V1().EndpointSlices()
 	informer := endpointSlices.Informer()
-	// These calls fail only for an informer that has been started, and this one is new.
+	// These calls fail only for an informer that is already running, and this one is new.
 	_ = informer.SetTransform(Cached)
 	_, _ = informer.AddEventHandler(handler(func(was, is *discoveryv1.EndpointSlice) {
 		s := cmp.Or(is, was)

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// inventoryIdle is how long an unused inventory of a project is kept. After that its content is too old. Drift
-	// rounds use the inventory of every existing Service more often.
+	// inventoryIdle is how long an unused inventory of a project is kept. Drift rounds use the inventory of every
+	// existing Service more often than that.
 	inventoryIdle = 15 * time.Minute
 	// mostInventories limits the number of inventories: a tenant who may set the project annotation can name many
 	// projects.

@@ -28,7 +28,7 @@ func (c *Controller) countMoves(w *work, err error) {
 	for _, s := range w.Plan {
 		if s.From != "" && s.Member != "" {
 			vm, _ := plan.SplitMember(s.From)
-			c.moves.WithLabelValues(string(cmp.Or(causes[vm], failover.Left))).Inc()
+			c.moves.WithLabelValues(string(cmp.Or(causes[vm], failover.Ineligible))).Inc()
 		}
 	}
 }

@@ -25,15 +25,15 @@ import (
 const (
 	// freshVMAge is the maximum age of the list before a refusal.
 	freshVMAge = 5 * time.Second
-	// missingPause is the maximum age of a list that lacks the VM of a node. A list that is older than the node is
-	// always read again.
+	// missingPause is the maximum age of a list of VMs that lacks the VM of a node. A list that is older than the node
+	// is always read again.
 	missingPause = 30 * time.Second
 	// endpointSettle is how long kube-proxy on a node may need to learn about an endpoint that has become ready.
 	endpointSettle = 5 * time.Second
 )
 
 // findBackends determines the project, chooses the nodes that serve a Service, and finds their VMs. It checks the state
-// of the nodes only once: a change in the meantime causes another sync.
+// of the nodes only once: if that state changes meanwhile, the change causes another sync.
 func (c *Controller) findBackends(ctx context.Context, w *work) error {
 	if err := c.locate(ctx, w); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 	return nil
 }
 
-// readySince returns since when nodes have ready endpoints of a Service; was is the result of the last sync, nil at the
-// first one. At the first sync the times are zero, because the endpoints may have been ready for a long time.
+// readySince returns when each node first had a ready endpoint of a Service; was is the result of the last sync, nil at
+// the first one. At the first sync the times are zero, because the endpoints may have been ready for a long time.
 func readySince(was map[string]time.Time, nodes []*corev1.Node, now time.Time) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, n := range nodes {
@@ -95,8 +95,9 @@ func readySince(was map[string]time.Time, nodes []*corev1.Node, now time.Time) m
 	return since
 }
 
-// justReady returns the nodes to which no port should be moved yet, because kube-proxy there may not know the
-// endpoints. It does not return the healthy nodes that have been ready for the longest time.
+// justReady returns the nodes to which no port should be moved yet, because kube-proxy there may not have programmed
+// the new endpoints. It never returns the healthy nodes that have been ready for the longest time, so that some node
+// can serve.
 func justReady(since map[string]time.Time, unhealthy map[string]failover.Problem, now time.Time) (nodes []string) {
 	longest := now
 	for name, at := range since {
@@ -120,7 +121,7 @@ func selected(spec annotation.Spec, nodes []*corev1.Node) []*corev1.Node {
 	return filterNodes(nodes, func(n *corev1.Node) bool { return spec.NodeSelector.Matches(labels.Set(n.Labels)) })
 }
 
-// filterNodes returns the nodes that are wanted.
+// filterNodes returns the nodes for which want returns true.
 func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !want(n) })
 }
@@ -141,15 +142,14 @@ func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failove
 // find finds the VMs of the nodes that serve. If not all nodes serve, it also finds those of the others, so that the
 // network of the Service does not depend on which nodes serve at the moment.
 func (c *Controller) find(ctx context.Context, w *work) (err error) {
-	w.lacks = false
+	w.lacksVM = false
 	if w.request.Members, err = c.membersOf(ctx, w, w.serving); err != nil {
 		return err
 	}
 
 	if len(w.serving) == 0 {
-		// No node serves, so the other nodes show in which network the address will be. A record alone does not show
-		// that, because it may be forged. If there is a record, problems with these nodes matter only to a sync that
-		// needs them.
+		// No node serves, so the other nodes determine the network of the address. A record alone does not, because it
+		// may be forged. If there is a record, problems with these nodes matter only to a sync that needs them.
 		recorded, said := w.svc.Annotations[annotation.Addresses] != "", w.events
 		if recorded {
 			w.events = events{}
@@ -219,7 +219,7 @@ func (c *Controller) membersOf(
 		members, failed = c.members.Match(vms, nodes)
 	}
 
-	w.lacks = w.lacks || len(failed) > 0
+	w.lacksVM = w.lacksVM || len(failed) > 0
 	problems := map[plan.Reason][]string{}
 	for _, f := range failed {
 		reason := node.ReasonWithoutVM
@@ -242,8 +242,8 @@ func (c *Controller) membersOf(
 	}
 
 	if len(members) == 0 {
-		// It is more likely that our view of CloudStack is wrong than that the whole cluster is gone, so change
-		// nothing.
+		// It is more likely that the API keys or the project are wrong than that the VMs of the whole cluster are gone,
+		// so change nothing.
 		where, remedy := "", "check project-id and zone of the cloud-config and the nodes' names"
 		if w.spec.Project != "" {
 			where, remedy = fmt.Sprintf(" in project %q, which annotation %s names", w.spec.Project,

@@ -12,8 +12,8 @@ import (
 )
 
 // Each namespace has a budget for changes of Services by their owners. Otherwise one namespace could keep CloudStack
-// busy. The budget counts calls that change CloudStack, whatever they are about. Changes because of Nodes, drift and
-// clean-ups are not the owner's, and do not count.
+// busy. The budget counts calls that change CloudStack. Syncs that are caused by Nodes, drift or clean-ups are not the
+// owner's changes and do not count.
 //
 // A rollout fits into the budget: 200 new Services with two ports each need about 1,600 calls. Beyond that, a namespace
 // gets five calls a second, which is about as fast as CloudStack changes the rules of one address.
@@ -22,11 +22,11 @@ const (
 	changesPerMinute = 300
 )
 
-// pace has the budgets by namespace. The caller holds the controller's lock.
-type pace map[string]*rate.Limiter
+// budgets are the budgets by namespace. The caller holds the controller's lock.
+type budgets map[string]*rate.Limiter
 
-// of returns the budget of a namespace. Unused budgets need not be remembered.
-func (p pace) of(namespace string, now time.Time) *rate.Limiter {
+// of returns the budget of a namespace. Full budgets are removed, because a new one is full as well.
+func (p budgets) of(namespace string, now time.Time) *rate.Limiter {
 	if p[namespace] == nil {
 		maps.DeleteFunc(p, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= changesAtOnce })
 		p[namespace] = rate.NewLimiter(changesPerMinute/60.0, changesAtOnce)
@@ -37,25 +37,25 @@ func (p pace) of(namespace string, now time.Time) *rate.Limiter {
 // changed reports whether the owner's request differs from that of the last sync.
 func (w *work) changed() bool {
 	s := w.state
-	// A new process knows no last sync. It resumes a Service that was reconciled.
+	// After a restart there is no last sync to compare with. A Service that was reconciled before is not charged.
 	resumed := s.asked == "" && apimeta.IsStatusConditionTrue(w.svc.Status.Conditions, ConditionReady)
 	return !w.absent && s.asked != w.asked && !resumed
 }
 
-// paced returns how long a change of the owner has to wait. A Service has one place in the queue of its namespace,
-// however often it is changed meanwhile. The caller holds the controller's lock.
-func (c *Controller) paced(w *work, now time.Time) time.Duration {
+// budgetWait returns how long a change by the owner has to wait. A Service waits only once in its namespace, however
+// often it is changed meanwhile. The caller holds the controller's lock.
+func (c *Controller) budgetWait(w *work, now time.Time) time.Duration {
 	s := w.state
 	if !w.changed() {
 		return 0
 	}
-	if s.turn.IsZero() {
-		s.turn = now.Add(c.pace.of(w.key.Namespace, now).ReserveN(now, 1).DelayFrom(now))
+	if s.budgetAt.IsZero() {
+		s.budgetAt = now.Add(c.budgets.of(w.key.Namespace, now).ReserveN(now, 1).DelayFrom(now))
 	}
-	if w.paced = s.turn.After(now); w.paced {
-		return s.turn.Sub(now)
+	if w.overBudget = s.budgetAt.After(now); w.overBudget {
+		return s.budgetAt.Sub(now)
 	}
-	s.turn = time.Time{}
+	s.budgetAt = time.Time{}
 	return 0
 }
 
@@ -65,6 +65,6 @@ func (c *Controller) charge(w *work) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		now := c.Clock.Now()
-		c.pace.of(w.key.Namespace, now).ReserveN(now, min(w.Done, changesAtOnce))
+		c.budgets.of(w.key.Namespace, now).ReserveN(now, min(w.Done, changesAtOnce))
 	}
 }

@@ -122,7 +122,7 @@ func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev
 	}
 
 	if out.Refusal != nil && w.served() && !w.absent {
-		w.Result, err = r.c.keepUp(ctx, w)
+		w.Result, err = r.c.applyMaintenance(ctx, w)
 	}
 
 	out.Actions = append(out.Actions, w.Plan...)

@@ -32,7 +32,7 @@ func ordered(keys iter.Seq[Key]) []Key {
 // fairQueue is the order in which Services are synced: one of each namespace in turn. The Services of one namespace
 // never occupy all workers. It implements workqueue.Queue.
 //
-// A worker always asks for the next Service after it has called done, so done need not wake anybody.
+// A worker always asks for the next Service after it has called done, so done need not wake another worker.
 type fairQueue struct {
 	mu         sync.Mutex
 	waiting    map[string][]Key

@@ -32,8 +32,9 @@ type backoff struct {
 }
 
 // backoffs are the waits by trigger. After a refusal there are two attempts in the first ten minutes, then one every
-// ten minutes. This is only polling: when something happens that may help, the wait ends early. Depending on the time
-// at which they begin, waits are up to a fifth longer, so that Services do not stay in step.
+// ten minutes. This is only polling: an event that may help, such as a freed address, ends the wait early. Waits are
+// lengthened by up to a fifth, depending on the time at which they begin, so that Services that failed together are not
+// retried together.
 var backoffs = map[trigger]backoff{
 	byTime:   {2 * time.Second, 5 * time.Minute, 2},
 	byAnswer: {time.Second, 30 * time.Second, 2},
@@ -47,7 +48,7 @@ var backoffs = map[trigger]backoff{
 // Service.
 var early = backoff{5 * time.Second, 10 * time.Minute, 2}
 
-// progressPause is the wait after a transient failure of a sync that got further than those before it.
+// progressPause is the wait after a transient failure of a sync that completed more steps than any before it.
 const progressPause = time.Second
 
 // after returns the wait after a number of failures in a row.
@@ -55,7 +56,7 @@ func (b backoff) after(failures int) time.Duration {
 	return time.Duration(min(float64(b.most), float64(b.base)*math.Pow(b.growth, float64(failures-1))))
 }
 
-// triggerOf returns what could help after the error of a sync.
+// triggerOf returns what could make the next sync succeed after the error of a sync.
 func triggerOf(err error) trigger {
 	if plan.WaitOf(err) != nil {
 		return byAnswer
@@ -64,7 +65,8 @@ func triggerOf(err error) trigger {
 	if refusal := plan.RefusalOf(err); refusal != nil {
 		switch refusal.Reason {
 		case plan.ReasonAddressUnavailable, plan.ReasonPortTaken, plan.ReasonNotAllowed:
-			// A policy may limit the number of addresses, so NotAllowed may end when another Service frees one.
+			// A policy may limit the number of addresses, so a Service that is NotAllowed may succeed when another
+			// Service frees one.
 			return byOthers
 		case plan.ReasonNoNodes, plan.ReasonNoBackends, plan.ReasonSeveralNetworks, plan.ReasonNoSuchNetwork,
 			plan.ReasonUnsupportedNetwork:
@@ -84,7 +86,7 @@ func triggerOf(err error) trigger {
 	return byChange
 }
 
-// shortage reports whether an error says that CloudStack has no address left for the project.
+// shortage reports whether an error says that CloudStack has no free address for the project.
 func shortage(err error) bool {
 	return cloudstack.IsKind(err, cloudstack.KindLimit) || cloudstack.IsKind(err, cloudstack.KindCapacity)
 }
@@ -92,7 +94,7 @@ func shortage(err error) bool {
 // deletion is the fingerprint of a Service that no longer wants a load balancer.
 const deletion = "delete"
 
-// attempt identifies what a sync depends on, for the backoff.
+// attempt is what the result of a sync depends on. The backoff continues only while it stays the same.
 type attempt struct {
 	fingerprint string
 	nodes       string // identifies the set of nodes that serve
@@ -107,15 +109,15 @@ type retry struct {
 	failures    int   // failures of this kind in a row
 	changes     int   // attempts in a row after a change by the owner
 	since       time.Time
-	began       time.Time // start of the attempt: what others have freed since then may help
+	began       time.Time // start of the attempt; only what others free after it may help
 	last, until time.Time
-	left        int // the lowest number of actions that any attempt has left to do; 0 if none had a plan
+	remaining   int // the lowest number of actions that remained after any attempt; 0 if none had a plan
 }
 
 // waiting reports whether the last sync failed.
 func (r *retry) waiting() bool { return r.err != nil }
 
-// aheadOf reports whether a Service comes before another one that waits for what others have, too.
+// aheadOf reports whether a Service is tried before another one that waits for a freed address or port too.
 func (r *retry) aheadOf(other *retry) bool {
 	if short := shortage(r.err); short != shortage(other.err) {
 		return short
@@ -123,8 +125,8 @@ func (r *retry) aheadOf(other *retry) bool {
 	return r.since.Before(other.since)
 }
 
-// held returns how much longer an attempt has to wait.
-func (r *retry) held(a attempt, now time.Time) time.Duration {
+// remainingWait returns how much longer an attempt has to wait.
+func (r *retry) remainingWait(a attempt, now time.Time) time.Duration {
 	if !r.waiting() {
 		return 0
 	}
@@ -139,8 +141,8 @@ func (r *retry) held(a attempt, now time.Time) time.Duration {
 }
 
 // failed records a failed attempt and returns how long the Service waits. result shows how far the attempt got. It
-// counts as progress only if fewer actions are left than ever before, which cannot go on forever: so a Service whose
-// sync changes something and then fails, again and again, is not synced every second.
+// counts as progress only if fewer actions remain than after any earlier attempt. Otherwise a Service whose syncs
+// change something and then fail would be synced every second.
 func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now time.Time) time.Duration {
 	var asked time.Duration
 	if pending := plan.WaitOf(err); pending != nil {
@@ -151,14 +153,14 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 	another := !r.waiting() || r.fingerprint == a.fingerprint && r.err.Error() != err.Error()
 	refusal := plan.RefusalOf(err)
 	if next.kind == byChange && refusal == nil && another {
-		next.kind = byTime // others may have removed what was just read; the next attempt reads again
+		next.kind = byTime // others may have removed what was just read, so the next attempt reads again
 	}
 
 	switch {
 	case r.waiting() && r.fingerprint != a.fingerprint:
 		next.changes = r.changes + 1
 	case r.waiting():
-		next.left = r.left
+		next.remaining = r.remaining
 	}
 
 	if r.waiting() && r.kind == next.kind {
@@ -167,8 +169,8 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 
 	progress := false
 	if planned := len(result.Plan); planned > 0 {
-		known, left := cmp.Or(next.left, planned), planned-result.Done
-		progress, next.left = next.kind == byTime && left < known, min(known, left)
+		known, remaining := cmp.Or(next.remaining, planned), planned-result.Done
+		progress, next.remaining = next.kind == byTime && remaining < known, min(known, remaining)
 	}
 
 	d := max(asked, backoffs[next.kind].after(next.failures))

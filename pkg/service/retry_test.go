@@ -142,7 +142,7 @@ func TestWaitEndsEarly(t *testing.T) {
 			return attempt{fingerprint: annotation.Fingerprint(svc), nodes: nodes}
 		}
 		first := of(nodes)
-		assert.Zero(t, r.held(first, testTime), "%s: nothing failed yet", c.name)
+		assert.Zero(t, r.remainingWait(first, testTime), "%s: nothing failed yet", c.name)
 		require.Positive(t, r.failed(first, c.err, loadbalancer.Result{}, testTime), c.name)
 		if c.change != nil {
 			c.change(svc)
@@ -153,10 +153,10 @@ func TestWaitEndsEarly(t *testing.T) {
 		}
 
 		now := testTime.Add(early.base)
-		wait := r.held(of(c.nodes), now)
+		wait := r.remainingWait(of(c.nodes), now)
 		assert.Equal(t, c.begins, wait == 0, "%s: %s", c.name, wait)
-		assert.Zero(t, r.held(attempt{fingerprint: "delete"}, now), "%s: a deletion does not wait", c.name)
-		assert.Zero(t, r.held(first, now.Add(3*time.Minute)), "%s: its time has come", c.name)
+		assert.Zero(t, r.remainingWait(attempt{fingerprint: "delete"}, now), "%s: a deletion does not wait", c.name)
+		assert.Zero(t, r.remainingWait(first, now.Add(3*time.Minute)), "%s: its time has come", c.name)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestChangesByTheOwnerDoNotResetThePause(t *testing.T) {
 		now, attempts := testTime, 0
 		for i := 0; now.Before(testTime.Add(time.Hour)); i++ { // a change every 2 s
 			a := attempt{fingerprint: fmt.Sprint(i)}
-			if r.held(a, now) == 0 {
+			if r.remainingWait(a, now) == 0 {
 				r.failed(a, errs[attempts%len(errs)], loadbalancer.Result{}, now)
 				attempts++
 			}
@@ -225,7 +225,7 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 		case "succeeds":
 			c.succeeded(work(step.of))
 		case "deleted":
-			c.forget(Key{"a", types.UID(step.of)})
+			c.deleteState(Key{"a", types.UID(step.of)})
 		default: // the attempt takes a second
 			w := work(step.of)
 			clk.Step(time.Second)

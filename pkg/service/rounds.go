@@ -26,8 +26,8 @@ import (
 // sweepPeriod is the time between sweeps of tags of deleted rules. These tags harm nobody.
 const sweepPeriod = time.Hour
 
-// runRounds looks for what deleted Services have left in CloudStack, at once and in each drift round, until the context
-// ends.
+// runRounds looks for objects that deleted Services have left in CloudStack, once at the start and in each drift round,
+// until the context ends.
 func (c *Controller) runRounds(ctx context.Context) {
 	c.findProjects(ctx)
 	keys := c.lookForOrphans(ctx, c.Clock.Now(), true)
@@ -39,7 +39,7 @@ func (c *Controller) runRounds(ctx context.Context) {
 			return
 		}
 
-		// Rounds begin 0.8 to 1.0 periods apart, so that controllers that were started together do not stay in step.
+		// Rounds begin 0.8 to 1.0 periods apart, so that the rounds of several clusters do not coincide.
 		select {
 		case <-ctx.Done():
 			return
@@ -68,8 +68,8 @@ func (c *Controller) Round(ctx context.Context) []Key {
 	return keys
 }
 
-// lookForOrphans reports objects that the cluster's tags name and that no Service has. It returns the keys to be
-// cleaned up. atStart means to look also for what an earlier process has not finished.
+// lookForOrphans reports objects with the cluster's tags that no existing Service has. It returns the keys to be
+// cleaned up. atStart means to look also for releases that an earlier process has not finished.
 func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStart bool) (keys []Key) {
 	found := map[Key][]observe.Orphan{}
 	total, complete, looked := 0, true, sets.New[string]()
@@ -96,7 +96,7 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 		for _, o := range list {
 			at := slices.IndexFunc(services, func(svc *corev1.Service) bool { return svc.UID == types.UID(o.UID) })
 			if at >= 0 { // the Service exists, and has neither records nor a finalizer
-				keys = append(keys, c.claim(services[at]))
+				keys = append(keys, c.adopt(services[at]))
 				continue
 			}
 			total++
@@ -124,9 +124,9 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 	return keys
 }
 
-// claim makes the controller clean up after an existing Service of which only CloudStack shows that it had a load
-// balancer.
-func (c *Controller) claim(svc *corev1.Service) Key {
+// adopt makes the controller clean up after an existing Service that has neither records nor a finalizer, but objects
+// in CloudStack.
+func (c *Controller) adopt(svc *corev1.Service) Key {
 	k := KeyOf(svc)
 	c.mu.Lock()
 	c.stateOf(k).touched = true
@@ -166,9 +166,9 @@ func (c *Controller) reportOrphan(o observe.Orphan) *corev1.ObjectReference {
 
 // cleanOrphans removes what was found in CloudStack of a deleted Service.
 func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Orphan) error {
-	defer c.forget(k)
+	defer c.deleteState(k)
 	ref := orphanObject(found[0])
-	if found[0].UID != "" && !c.gone(ctx, ref.Namespace, ref.Name, ref.UID) {
+	if found[0].UID != "" && !c.isDeleted(ctx, ref.Namespace, ref.Name, ref.UID) {
 		return nil
 	}
 

@@ -15,8 +15,8 @@ import (
 	"github.com/csccm/csccm/pkg/node/failover"
 )
 
-// gatherPause is the delay after changes of endpoints and Nodes, of which a rollout makes many, so that one sync
-// handles several.
+// gatherPause is the delay after changes of endpoints and Nodes. A rollout makes many such changes, and one sync then
+// handles several of them.
 const gatherPause = 500 * time.Millisecond
 
 // handler returns an event handler that calls changed with an object before and after a change. One of the two is nil
@@ -46,7 +46,7 @@ func handler[T any](changed func(was, is *T)) cache.ResourceEventHandler {
 // ServiceHandler returns the handler that adds changed Services to the queue.
 func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
 	return handler(func(was, is *corev1.Service) {
-		// The Service may have been deleted and recreated while nobody watched.
+		// The informer may have missed that the Service was deleted and recreated: the UID shows it.
 		if was != nil && (is == nil || was.UID != is.UID) {
 			c.ServiceDeleted(was)
 		}
@@ -56,7 +56,7 @@ func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
 	})
 }
 
-// NodeHandler returns the handler that adds the Services which a change of a Node concerns to the queue.
+// NodeHandler returns the handler that adds to the queue the Services affected by a change of a Node.
 func (c *Controller) NodeHandler() cache.ResourceEventHandler { return handler(c.nodeChanged) }
 
 // ServiceChanged handles a version of a Service that the informer shows: a new Service, or a change.
@@ -66,17 +66,17 @@ func (c *Controller) ServiceChanged(svc *corev1.Service) {
 		return // this process has written the version, or knows a newer one
 	}
 
-	// Somebody may have removed what the controller keeps on the Service.
-	lacks := is.wants && svc.Annotations[annotation.Addresses] != "" &&
+	// Somebody may have removed the finalizer or the records.
+	incomplete := is.wants && svc.Annotations[annotation.Addresses] != "" &&
 		(!servicehelpers.HasLBFinalizer(svc) || len(svc.Status.LoadBalancer.Ingress) == 0)
 	c.with(KeyOf(svc), func(s *state) {
 		if s.overwritten(svc) {
 			s.overwrites++
-			lacks = lacks || s.overwrites <= maxRepairs
+			incomplete = incomplete || s.overwrites <= maxRepairs
 		}
 	})
 
-	if lacks || differ(was, is) && ours {
+	if incomplete || differ(was, is) && ours {
 		c.queue.Add(KeyOf(svc))
 	}
 }
@@ -102,10 +102,10 @@ func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 	k := KeyOf(svc)
 	_, is, _ := c.learn(svc)
 	touched := false
-	c.with(k, func(s *state) { touched, s.gone = s.touched, true })
-	left := is != nil && (touched || hasRecords(is.svc) || is.handled && is.served())
-	if !left {
-		c.forget(k)
+	c.with(k, func(s *state) { touched, s.deleted = s.touched, true })
+	hasLeftovers := is != nil && (touched || hasRecords(is.svc) || is.handled && is.served())
+	if !hasLeftovers {
+		c.deleteState(k)
 		return
 	}
 	c.book.leave(svc.UID)
@@ -123,7 +123,7 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
 	if health {
 		c.heartbeats.NodesChanged()
-		// Clients of a lost node are waiting.
+		// Do not delay the sync: clients of a lost node are waiting.
 		c.wake(0, (*state).forwarding)
 	}
 	c.wake(gatherPause, func(s *state) bool {

@@ -38,8 +38,8 @@ const ConditionUntagged = "csccm.io/LoadBalancerUntagged"
 // maxConditionMessage is the API server's limit for a condition's message.
 const maxConditionMessage = 32768
 
-// patch patches a Service, and makes the result its newest version. The UID in the patch protects another Service of
-// the same name. It is an error if the Service no longer exists.
+// patch patches a Service, and makes the result its newest version. The UID in the patch prevents a change of another
+// Service with the same name. It is an error if the Service no longer exists.
 func (c *Controller) patch(
 	ctx context.Context, w *work, kind types.PatchType, change any, subresources ...string,
 ) error {
@@ -85,13 +85,13 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 		status["loadBalancer"] = map[string]any{"ingress": nil}
 	}
 	if Ready(w.latest).Type != "" {
-		var gone []map[string]string
+		var removals []map[string]string
 		for _, kind := range []string{
 			ConditionReady, corev1.LoadBalancerPortsError, ConditionAddress, ConditionClass, ConditionUntagged,
 		} {
-			gone = append(gone, map[string]string{"$patch": "delete", "type": kind})
+			removals = append(removals, map[string]string{"$patch": "delete", "type": kind})
 		}
-		status["conditions"] = gone
+		status["conditions"] = removals
 	}
 
 	var err error
@@ -104,14 +104,14 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 	}
 
 	if apierrors.IsNotFound(err) ||
-		apierrors.IsConflict(err) && c.gone(ctx, w.latest.Namespace, w.latest.Name, w.latest.UID) {
+		apierrors.IsConflict(err) && c.isDeleted(ctx, w.latest.Namespace, w.latest.Name, w.latest.UID) {
 		return nil
 	}
 	return err
 }
 
-// gone asks the API server whether a Service no longer exists.
-func (c *Controller) gone(ctx context.Context, namespace, name string, uid types.UID) bool {
+// isDeleted asks the API server whether a Service no longer exists.
+func (c *Controller) isDeleted(ctx context.Context, namespace, name string, uid types.UID) bool {
 	svc, err := c.get(ctx, namespace, name)
 	return apierrors.IsNotFound(err) || err == nil && svc.UID != uid
 }
@@ -226,13 +226,13 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 // forever.
 const maxRepairs = 3
 
-// overwritten reports whether somebody else has changed the status that this process has written.
+// overwritten reports whether another client has changed the status that this process has written.
 func (s *state) overwritten(svc *corev1.Service) bool {
 	return s.wrote != nil && !apiequality.Semantic.DeepEqual(s.wrote, &svc.Status.LoadBalancer)
 }
 
-// conditions returns the conditions of a Service after a sync that ended with err. unserved says why no traffic is
-// served although the sync succeeded; nil if there is no reason.
+// conditions returns the conditions of a Service after a sync that ended with err. unserved says why the Service gets
+// no traffic although the sync succeeded; nil if it gets traffic.
 func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: string(Reconciled)}
 	ports := naming(corev1.LoadBalancerPortsError, "", false)
@@ -261,8 +261,8 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	return []metav1.Condition{ready, ports}
 }
 
-// naming returns a condition with a name in its message while it is true. The controller relies on conditions because
-// owners can forge records if no policy protects them, but not the status.
+// naming returns a condition whose message is a name, and which is true while the name is not empty. The controller
+// relies on conditions because owners can forge records if no admission policy protects them, but not the status.
 func naming(condition, name string, so bool) metav1.Condition {
 	c := metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: string(Reconciled)}
 	if so {
@@ -275,7 +275,7 @@ func naming(condition, name string, so bool) metav1.Condition {
 var errChanged = errors.New("the Service was changed meanwhile")
 
 // records returns the function that saves records during a sync, as annotations. The records of a Service that wants no
-// load balancer stay until nothing is left of it.
+// load balancer remain until all its objects in CloudStack are deleted.
 func (c *Controller) records(w *work) apply.Store {
 	return func(ctx context.Context, r annotation.Records, unchanged bool) error {
 		if w.absent {

@@ -152,7 +152,7 @@ func TestNewestVersionOfService(t *testing.T) {
 
 	c.stateOf(k).touched = true
 	c.ServiceDeleted(shown)
-	assert.True(t, c.states[k].gone)
+	assert.True(t, c.states[k].deleted)
 	assert.Equal(t, "12", c.states[k].svc.ResourceVersion, "all that is left of it")
 }
 
@@ -163,7 +163,7 @@ func TestServiceThatWantsAgainIsKept(t *testing.T) {
 	svc := aService("a", "web")
 	c.ServiceChanged(svc)
 	c.stateOf(KeyOf(svc)).touched = true
-	c.forget(KeyOf(svc))
+	c.deleteState(KeyOf(svc))
 	require.NotNil(t, c.states[KeyOf(svc)])
 	assert.Equal(t, &state{version: newVersion(svc)}, c.states[KeyOf(svc)])
 }

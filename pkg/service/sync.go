@@ -28,13 +28,13 @@ import (
 func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err error) {
 	c.mu.Lock()
 	s := c.stateOf(k)
-	v, gone, touched, orphans := s.version, s.gone, s.touched, s.orphans
+	v, deleted, touched, orphans := s.version, s.deleted, s.touched, s.orphans
 	c.mu.Unlock()
 	switch {
-	case len(orphans) > 0 && (v == nil || gone):
+	case len(orphans) > 0 && (v == nil || deleted):
 		return 0, c.cleanOrphans(ctx, k, orphans)
-	case v == nil || !gone && !touched && !v.handled:
-		c.forget(k)
+	case v == nil || !deleted && !touched && !v.handled:
+		c.deleteState(k)
 		return 0, nil
 	}
 	if v.content == nil {
@@ -44,7 +44,7 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 
 	nodes, err := c.Nodes()
 	w := newWork(v, s, nodes, c.Recorder)
-	w.absent = w.absent || gone
+	w.absent = w.absent || deleted
 	switch {
 	case w.absent:
 		c.book.leave(k.UID) // a concurrent write may have added it again
@@ -53,13 +53,13 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 	}
 
 	if wait, err := c.begin(w); wait > 0 {
-		if w.paced {
+		if w.overBudget {
 			w.events.warn(ChangesLimited,
 				fmt.Sprintf("the Services of namespace %s change too often: changes wait, and this one is "+
 					"worked on in %s",
 					k.Namespace, wait.Round(time.Second)))
 		}
-		return c.keep(ctx, w, wait), err
+		return c.maintain(ctx, w, wait), err
 	}
 
 	if err = c.announce(ctx, w); err == nil {
@@ -70,22 +70,22 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 
 // work is one sync of a Service, through gathering, reconciling and reporting.
 type work struct {
-	*version                 // the desired state; writes of this sync change only latest
-	latest   *corev1.Service // the Service as this sync has written it last
-	absent   bool            // the Service no longer wants a load balancer
-	project  string          // the project that the Service names, by name or id
-	key      Key
-	state    *state
-	nodes    []*corev1.Node // the eligible nodes
-	events   events
-	attempt  attempt
-	began    time.Time // start of the attempt
-	first    bool      // the first sync of this request of the owner
-	lacked   bool      // the last sync reported a node without a VM
-	lacks    bool      // a node has no VM
-	paced    bool      // the sync waits for the budget of its namespace
-	fresh    bool      // VMs are read again if the list is older than some seconds
-	preview  bool      // nothing is written
+	*version                   // the desired state; writes of this sync change only latest
+	latest     *corev1.Service // the Service as this sync has written it last
+	absent     bool            // the Service no longer wants a load balancer
+	project    string          // the project that the Service names, by name or id
+	key        Key
+	state      *state
+	nodes      []*corev1.Node // the eligible nodes
+	events     events
+	attempt    attempt
+	began      time.Time // start of the attempt
+	first      bool      // the first sync of the owner's current request
+	lacked     bool      // the last sync reported a node without a VM
+	lacksVM    bool      // a node has no VM
+	overBudget bool      // the sync waits for the budget of its namespace
+	fresh      bool      // VMs are read again if the list is older than some seconds
+	preview    bool      // nothing is written
 
 	serving   []*corev1.Node              // the nodes that serve
 	unhealthy map[string]failover.Problem // nodes that must not serve forwarded ports now
@@ -102,8 +102,8 @@ func newWork(v *version, s *state, nodes []*corev1.Node, on Recorder) *work {
 	}
 }
 
-// begin starts an attempt. If it is too early for one, begin returns the remaining wait, and the error of the last
-// attempt.
+// begin starts an attempt. If the Service still has to wait, begin returns the remaining wait, and the error of the
+// last attempt.
 func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	w.attempt = attempt{fingerprint: deletion}
 	if !w.absent {
@@ -120,10 +120,10 @@ func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	defer c.mu.Unlock()
 	w.began = c.Clock.Now()
 
-	if wait = w.state.retry.held(w.attempt, w.began); wait > 0 {
+	if wait = w.state.retry.remainingWait(w.attempt, w.began); wait > 0 {
 		return wait, w.state.retry.err
 	}
-	if wait = c.paced(w, w.began); wait == 0 {
+	if wait = c.budgetWait(w, w.began); wait == 0 {
 		w.state.retry.began = w.began
 	}
 	return wait, nil
@@ -147,7 +147,7 @@ func (c *Controller) announce(ctx context.Context, w *work) error {
 	c.mu.Lock()
 	s := w.state
 	w.first = w.changed() && c.applies() && !w.foreign
-	w.lacked = s.served && s.lacks
+	w.lacked = s.served && s.lacksVM
 	s.asked, s.touched = w.asked, true
 	c.mu.Unlock()
 
@@ -290,7 +290,7 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 	switch {
 	case w.first:
 		w.events.note(EnsuredLoadBalancer, "Ensured load balancer")
-	case (w.Done > 0 || w.lacked && !w.lacks) && len(w.nodes) > 0:
+	case (w.Done > 0 || w.lacked && !w.lacksVM) && len(w.nodes) > 0:
 		w.events.note(UpdatedLoadBalancer, "Updated load balancer with new hosts")
 	}
 
@@ -308,7 +308,7 @@ func (c *Controller) reportRemoval(ctx context.Context, w *work, err error) erro
 	}
 
 	w.events.note(DeletedLoadBalancer, "Deleted load balancer")
-	c.forget(w.key)
+	c.deleteState(w.key)
 	c.tryNext(true) // its ports are free, and so may be an address that it shared or kept
 	return nil
 }
@@ -332,7 +332,7 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 		}
 		c.tryNext(w.Freed)
 	case err != nil:
-		again = c.keep(ctx, w, c.failed(w, err))
+		again = c.maintain(ctx, w, c.failed(w, err))
 	case !w.absent:
 		c.succeeded(w)
 	}
@@ -340,12 +340,12 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 	return again, err
 }
 
-// keep maintains what a Service serves while its new request is refused or has to wait. It returns when the Service has
-// to be synced again: after a failure of keep, or at the end of the wait.
-func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (again time.Duration) {
+// maintain maintains what a Service serves while its new request is refused or has to wait. It returns when the Service
+// has to be synced again: after a failure of maintain, or at the end of the wait.
+func (c *Controller) maintain(ctx context.Context, w *work, wait time.Duration) (again time.Duration) {
 	now := c.Clock.Now()
 	c.mu.Lock()
-	lasting, again := w.paced || w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(now)
+	lasting, again := w.overBudget || w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(now)
 	c.mu.Unlock()
 
 	switch {
@@ -355,7 +355,7 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 		return min(wait, again)
 	}
 
-	result, err := c.keepUp(ctx, w)
+	result, err := c.applyMaintenance(ctx, w)
 	c.tryNext(result.Done > 0)
 	if running := plan.Running(err); running != nil {
 		return min(wait, c.awaitJob(ctx, w, running))
@@ -375,9 +375,9 @@ func (c *Controller) keep(ctx context.Context, w *work, wait time.Duration) (aga
 	return wait
 }
 
-// keepUp maintains what a refused Service serves. It looks for the nodes in the project in which the Service has its
-// address.
-func (c *Controller) keepUp(ctx context.Context, w *work) (loadbalancer.Result, error) {
+// applyMaintenance maintains what a refused Service serves. It looks for the nodes in the project in which the Service
+// has its address.
+func (c *Controller) applyMaintenance(ctx context.Context, w *work) (loadbalancer.Result, error) {
 	if !w.spec.Records.Empty() {
 		w.project = w.spec.Records.Project()
 	}
@@ -422,7 +422,7 @@ func (c *Controller) awaitJob(ctx context.Context, w *work, wait *plan.WaitError
 // to acquire it have failed.
 func (c *Controller) succeeded(w *work) {
 	c.mu.Lock()
-	w.state.retry, w.state.served, w.state.lacks = retry{}, true, w.lacks
+	w.state.retry, w.state.served, w.state.lacksVM = retry{}, true, w.lacksVM
 	w.state.unhealthy = w.Unserved != nil && w.Unserved.Reason == plan.ReasonNoHealthyNode
 	c.mu.Unlock()
 	ports := slices.ContainsFunc(w.Plan, func(s plan.Step) bool {
@@ -436,7 +436,7 @@ func (c *Controller) failed(w *work, err error) time.Duration {
 	c.mu.Lock()
 	w.state.served = false
 	w.state.retry.failed(w.attempt, err, w.Result, c.Clock.Now())
-	// All Services that wait for an address in the project wait for the same thing.
+	// All Services that wait for an address in the project wait for the same limit, so log it once.
 	if shortage(err) {
 		for _, s := range c.states {
 			if s.retry.project == w.attempt.project && shortage(s.retry.err) && s.retry.began.Before(w.began) {

@@ -59,6 +59,6 @@ func grantsOf(p tenancy.Policy, ns tenancy.Namespace, address string) plan.Grant
 		MaxAddresses:   cmp.Or(p.Limits.MaxAddressesPerNamespace, -1),
 		MaxPorts:       cmp.Or(p.Limits.MaxPortsPerService, -1),
 		MaxAllPorts:    cmp.Or(p.Limits.MaxPortsPerNamespace, -1),
-		MaxKept:        ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, -1),
+		MaxKeepIP:      ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, -1),
 	}
 }

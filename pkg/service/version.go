@@ -15,25 +15,26 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// version is one version of a Service, with everything that follows from it alone. It is read once and never changed.
+// version is one version of a Service, with everything that is derived from it alone. It is parsed once and never
+// changed.
 type version struct {
 	svc *corev1.Service
-	// wants and handled are what Classes reports about the Service. foreign means that it has a class that only other
-	// controllers serve.
+	// wants and handled are the results of Classes.Wants and Classes.Handles. foreign means that the Service has a
+	// class that only other controllers serve.
 	wants, handled, foreign bool
-	// records are the controller's records. unreadable means that somebody else has written them.
+	// records are the controller's records. unreadable means that somebody else has written invalid ones.
 	records    annotation.Records
 	unreadable bool
 	shareWith  []string
 	statusIPs  []string
 	// statusPorts is the number of ports in the status.
 	statusPorts int
-	// content is nil until a worker has read the Service: a tenant can make that slow. It is set under the controller's
-	// lock.
+	// content is nil until a worker has parsed the Service, because a tenant can make parsing slow. It is set under the
+	// controller's lock.
 	*content
 }
 
-// content is what a worker reads from a version.
+// content is what a worker parses from a version.
 type content struct {
 	id      plan.Service
 	spec    annotation.Spec
@@ -62,7 +63,7 @@ func (c Classes) version(svc *corev1.Service) *version {
 	}
 
 	if v.foreign {
-		// Another controller may write the status by now, so only addresses in our records are ours.
+		// Another controller may write the status by now, so only addresses that our records name are ours.
 		v.statusIPs = slices.DeleteFunc(v.statusIPs, func(ip string) bool { return !v.names(ip) })
 	}
 
@@ -105,7 +106,7 @@ func (v *version) served() bool { return !v.records.Empty() || len(v.statusIPs) 
 // servedByOthers reports whether the Service now has a class of another controller, and its status shows an address
 // that this other controller has set.
 func (v *version) servedByOthers() bool {
-	return v.foreign && !kept(v.svc) &&
+	return v.foreign && !servedBefore(v.svc) &&
 		slices.ContainsFunc(v.svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
 			if in.IP != "" {
 				return !v.names(in.IP)

@@ -26,8 +26,8 @@ func (c *Controller) Recovered() {
 	})
 }
 
-// Retry ends the waits of all Services after failures, for example because the API keys were replaced, which may show
-// other projects.
+// Retry ends the waits of all Services after failures, for example when the API keys were replaced: the new keys may
+// have access to other projects.
 func (c *Controller) Retry() {
 	c.projects.RemoveAll(func(any) bool { return true })
 	c.wake(0, func(s *state) bool {
@@ -48,10 +48,10 @@ func (c *Controller) wake(after time.Duration, chosen func(*state) bool) {
 	}
 }
 
-// tryNext syncs one of the Services that wait for what others have and that were not tried since something became free.
-// Services for which CloudStack had no address come first, then those that were refused, and of both the one that has
-// waited longest. Each attempt calls it at its end, so that the next Service is tried. freed means that something has
-// just become free.
+// tryNext syncs one of the Services that wait for an address or port of others and that were not tried since one became
+// free. Services for which CloudStack had no address come first, then those that were refused; among these, the one
+// that has waited longest. Each attempt calls tryNext at its end, so that the next Service is tried. freed means that
+// an address or port has just become free.
 func (c *Controller) tryNext(freed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,9 +62,9 @@ func (c *Controller) tryNext(freed bool) {
 
 	for k, r := c.waiter(); r != nil; k, r = c.waiter() {
 		if soon := r.last.Add(early.base); soon.Before(r.until) {
-			if !c.pace.of(k.Namespace, now).AllowN(now, 1) {
-				// The budget of the namespace is used up. Without this check, Services that free something would get
-				// more attempts.
+			if !c.budgets.of(k.Namespace, now).AllowN(now, 1) {
+				// The budget of the namespace is used up. Without this check, Services could get more attempts by
+				// freeing addresses.
 				r.began = now
 				continue
 			}

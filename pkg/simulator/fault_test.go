@@ -225,9 +225,9 @@ func TestSpeed(t *testing.T) {
 	require.NoError(t, instant.sim.SetSpeed(0.5))
 	measured, err := Profile("simulator")
 	require.NoError(t, err)
-	require.Equal(t, 2*measured.CallTime("listZones"), instant.sim.server.Pace().CallTime("listZones"))
+	require.Equal(t, 2*measured.CallTime("listZones"), instant.sim.server.Profile().CallTime("listZones"))
 	require.Equal(t, 2*measured.JobTime("assignToLoadBalancerRule"),
-		instant.sim.server.Pace().JobTime("assignToLoadBalancerRule"))
+		instant.sim.server.Profile().JobTime("assignToLoadBalancerRule"))
 }
 
 const owner = "k8s-owner"

@@ -149,7 +149,7 @@ func routed(st *store.State, r *store.LBRule) (RouterRule, bool) {
 		PrivatePort: r.PrivatePort,
 		Internal:    r.Internal,
 		Algorithm:   strings.ToLower(r.Algorithm),
-		Protocol:    cmp.Or(r.Told, r.Protocol),
+		Protocol:    cmp.Or(r.RouterProtocol, r.Protocol),
 		CIDRList:    r.CIDRs,
 	}
 

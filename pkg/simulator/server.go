@@ -183,7 +183,7 @@ func (s *Simulator) dispatch(
 		return o
 	}
 
-	if err := wire.Sleep(ctx, s.server.Clock, s.server.Pace().CallTime(api.Name)); err != nil {
+	if err := wire.Sleep(ctx, s.server.Clock, s.server.Profile().CallTime(api.Name)); err != nil {
 		o.cut = true
 		return o
 	}

@@ -26,7 +26,7 @@ type builder struct {
 	st   *store.State
 	now  time.Time
 	what string         // the object that is being built, for errors
-	made map[string]int // how often each id was used
+	uses map[string]int // how often each id was used
 }
 
 // worldError is an error in a world. The builder panics with it, and build returns it.
@@ -66,7 +66,7 @@ func (w *World) build(now time.Time) (st *store.State, err error) {
 		}
 	}()
 
-	b := &builder{w: w, st: store.NewState(), now: now, made: map[string]int{}}
+	b := &builder{w: w, st: store.NewState(), now: now, uses: map[string]int{}}
 	if b.st.Version, err = catalogue.FullVersion(cmp.Or(w.Version, newest)); err != nil {
 		return nil, err
 	}
@@ -129,15 +129,15 @@ func (w *World) release() (catalogue.Release, error) {
 func (b *builder) entity(kind, id, name string) store.Entity {
 	if id == "" {
 		id = store.StableID(kind, name)
-		if n := b.made[id]; n > 0 {
-			b.made[id]++
+		if n := b.uses[id]; n > 0 {
+			b.uses[id]++
 			id = store.StableID(kind, fmt.Sprintf("%s\x00%d", name, n))
 		}
 	}
 	_, err := uuid.Parse(id)
-	b.check(err == nil && len(id) == 36 && b.made[id] == 0,
+	b.check(err == nil && len(id) == 36 && b.uses[id] == 0,
 		"id %q is not a UUID, or is used twice; leave it out to have one made", id)
-	b.made[id]++
+	b.uses[id]++
 	return store.Entity{UUID: id, Created: b.now}
 }
 

@@ -207,7 +207,7 @@ func (p Policy) Check(ns Namespace, svc *corev1.Service) *Denial {
 		}
 	}
 
-	if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep &&
+	if keepIP, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keepIP &&
 		ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 1) == 0 {
 		return denied("limits.keepIP.maxPerNamespace",
 			"annotation "+annotation.KeepIP+" is not allowed in namespace "+ns.Name,

@@ -108,8 +108,8 @@ func gvks(schema map[string]any) (out []string) {
 }
 
 // reduce returns the part of a schema that validation needs, and the names of the schemas that it references.
-func reduce(schema map[string]any) (kept map[string]any, refs []string) {
-	kept = map[string]any{}
+func reduce(schema map[string]any) (out map[string]any, refs []string) {
+	out = map[string]any{}
 	below := func(value any) any {
 		inner, ok := value.(map[string]any)
 		if !ok {
@@ -124,16 +124,16 @@ func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 	for key, value := range schema {
 		switch key {
 		case "type", "enum", "required":
-			kept[key] = value
+			out[key] = value
 
 		case "$ref":
 			//nolint:forcetypeassert // a schema of another form has to stop the generator
 			name := strings.TrimPrefix(value.(string), refPrefix)
 			refs = append(refs, name)
-			kept[key] = "#/$defs/" + name
+			out[key] = "#/$defs/" + name
 
 		case "items", "additionalProperties":
-			kept[key] = below(value)
+			out[key] = below(value)
 
 		case "properties":
 			properties := map[string]any{}
@@ -141,9 +141,9 @@ func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 			for name, property := range value.(map[string]any) {
 				properties[name] = below(property)
 			}
-			kept[key] = properties
+			out[key] = properties
 			if _, free := schema["additionalProperties"]; !free {
-				kept["additionalProperties"] = false
+				out["additionalProperties"] = false
 			}
 
 		case "allOf", "oneOf", "anyOf":
@@ -152,9 +152,9 @@ func reduce(schema map[string]any) (kept map[string]any, refs []string) {
 			for _, entry := range value.([]any) {
 				list = append(list, below(entry))
 			}
-			kept[key] = list
+			out[key] = list
 		}
 	}
 
-	return kept, refs
+	return out, refs
 }

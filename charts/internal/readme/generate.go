@@ -123,7 +123,7 @@ func Sections(raw []byte) ([]Section, error) {
 			continue
 		}
 
-		values, err := leaves("", top[i], top[i+1])
+		values, err := valuesOf("", top[i], top[i+1])
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -133,8 +133,8 @@ func Sections(raw []byte) ([]Section, error) {
 	return sections, errors.Join(errs...)
 }
 
-// leaves returns the documented values at and below a key. A mapping with a comment is one value.
-func leaves(prefix string, key, value *yaml.Node) ([]Value, error) {
+// valuesOf returns the documented values at and below a key. A mapping with a comment is one value.
+func valuesOf(prefix string, key, value *yaml.Node) ([]Value, error) {
 	path := prefix + key.Value
 	text, documented := description(key.HeadComment)
 	if !documented {
@@ -145,7 +145,7 @@ func leaves(prefix string, key, value *yaml.Node) ([]Value, error) {
 		var all []Value
 		var errs []error
 		for i := 0; i < len(value.Content); i += 2 {
-			below, err := leaves(path+".", value.Content[i], value.Content[i+1])
+			below, err := valuesOf(path+".", value.Content[i], value.Content[i+1])
 			all = append(all, below...)
 			errs = append(errs, err)
 		}

@@ -295,7 +295,7 @@ func TestIssue14148(t *testing.T) {
 	require.Empty(t, e.does("upgradeKubernetesCluster", upgrade))
 }
 
-// issued is when kubeadm made the certificates, which are good for a year.
+// issued is when kubeadm created the certificates, which are good for a year.
 var issued = time.Date(2026, 1, 10, 8, 22, 0, 0, time.UTC)
 
 // serve presents a certificate for an address to every client.

@@ -138,7 +138,7 @@ func Scale(f *Facts, r cloudapi.ScaleClusterRequest) []Finding {
 // Upgrade decides whether f.Cluster can be upgraded to the version with an id.
 func Upgrade(f *Facts, versionID string) []Finding {
 	return f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, func(c *check) { c.nodes(Error) },
-		(*check).certificate, (*check).leftOut)
+		(*check).certificate, (*check).addUnchecked)
 }
 
 // Running returns findings about a cluster that is not Running, and about its VMs and Nodes that do not work.
@@ -150,8 +150,8 @@ func Changeable(f *Facts) []Finding {
 	return f.check(func(c *check) { c.offerings(Error) }, (*check).firewall)
 }
 
-// leftOut reports nodes that CloudStack does not upgrade, or may not.
-func (c *check) leftOut() {
+// addUnchecked reports nodes that CloudStack does not upgrade, or may not.
+func (c *check) addUnchecked() {
 	for _, vm := range c.Cluster.Nodes {
 		switch {
 		case vm.Etcd:
@@ -333,9 +333,9 @@ func (c *check) limits(s Severity, d demand) {
 		{"public addresses", d.PublicIPs, q.PublicIPs},
 		{"networks", d.Networks, q.Networks},
 	} {
-		if left, unlimited := r.Free(); !unlimited && r.need > left {
+		if free, unlimited := r.Free(); !unlimited && r.need > free {
 			c.add(s, "limit", q.Owner, "free some, ask for less, or ask an administrator to raise the limit",
-				"%d %s are needed, and %d of %d are left", r.need, r.noun, left, r.Max)
+				"%d %s are needed, and %d of %d are left", r.need, r.noun, free, r.Max)
 		}
 	}
 }

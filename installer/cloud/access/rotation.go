@@ -16,7 +16,7 @@ import (
 // Rotation is the record that rotate-keys keeps in an annotation of the Secret. It is written in the same update as the
 // Secret's content, so that a second run can continue a rotation on any machine.
 type Rotation struct {
-	To     string   `json:"to,omitempty"`    // user for whom new keys are being made
+	To     string   `json:"to,omitempty"`    // user for whom new keys are being created
 	From   string   `json:"from,omitempty"`  // user whose keys the Secret held before; these keys still work
 	Spare  string   `json:"spare,omitempty"` // user for the next rotation
 	Former []Former `json:"former,omitempty"`

@@ -31,7 +31,7 @@ const (
 	CAKey       = "ca.crt"
 )
 
-// manager is the field manager of csccm, and the value of managedByLabel on objects that csccm made.
+// manager is the field manager of csccm, and the value of managedByLabel on objects that csccm created.
 const manager, managedByLabel = "csccm", "app.kubernetes.io/managed-by"
 
 // Secret has the controller's credentials as stored in the cluster.

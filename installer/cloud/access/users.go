@@ -159,8 +159,8 @@ func Copies(secrets []corev1.Secret, values []string, skip func(s *corev1.Secret
 	for _, s := range secrets {
 		c := Copy{Namespace: s.Namespace, Name: s.Name}
 		for _, key := range slices.Sorted(maps.Keys(s.Data)) {
-			holds := func(v string) bool { return v != "" && bytes.Contains(s.Data[key], []byte(v)) }
-			if slices.ContainsFunc(values, holds) && !skip(&s, key) {
+			contains := func(v string) bool { return v != "" && bytes.Contains(s.Data[key], []byte(v)) }
+			if slices.ContainsFunc(values, contains) && !skip(&s, key) {
 				c.Keys = append(c.Keys, key)
 			}
 		}

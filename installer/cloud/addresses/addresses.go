@@ -172,7 +172,7 @@ func (f *Facts) doubt(svc *corev1.Service, id plan.Service, a *cloudstack.Public
 	}) {
 		return "other Services use it, too"
 	}
-	if keeps, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keeps {
+	if keepIP, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keepIP {
 		return "the annotation keep-ip keeps it"
 	}
 	return ""

@@ -72,11 +72,11 @@ type (
 	}
 )
 
-// ofCluster is the prefix of the last name of users that csccm made; the UID of the cluster's namespace kube-system
+// ofCluster is the prefix of the last name of users that csccm created; the UID of the cluster's namespace kube-system
 // follows.
 const ofCluster = "cluster "
 
-// Cluster returns the cluster that csccm made the user for; "" for any other user.
+// Cluster returns the cluster that csccm created the user for; "" for any other user.
 func (u *User) Cluster() string {
 	uid, ours := strings.CutPrefix(u.LastName, ofCluster)
 	if !ours {

@@ -41,7 +41,7 @@ const Unlimited = -1
 type Usage struct{ Max, Used int }
 
 // Free returns how much is left. unlimited reports whether there is no limit.
-func (u Usage) Free() (left int, unlimited bool) {
+func (u Usage) Free() (free int, unlimited bool) {
 	if u.Max < 0 {
 		return 0, true
 	}

@@ -67,8 +67,8 @@ type env struct {
 	t   *testing.T
 	sim *simulator.Simulator
 	url string
-	// made is the cluster's list of what csccm made.
-	made credentials.Made
+	// made is the cluster's list of what csccm created.
+	made credentials.Created
 }
 
 func newEnv(t *testing.T) *env { t.Helper(); return newEnvOf(t, "") }
@@ -80,7 +80,7 @@ func newEnvOf(t *testing.T, version string) *env {
 	require.NoError(t, err)
 	w.Version = version
 	cloud := testenv.NewCloud(t, w)
-	return &env{t: t, sim: cloud.Simulator, url: cloud.URL, made: credentials.Made{Cluster: "this-cluster"}}
+	return &env{t: t, sim: cloud.Simulator, url: cloud.URL, made: credentials.Created{Cluster: "this-cluster"}}
 }
 
 // admin returns a session of the root administrator, boss one of an administrator of ROOT/tenants.
@@ -118,7 +118,7 @@ func (e *env) keysOf(user string) credentials.Keys {
 // request returns a request for a user of an account or, without an account, for a member of a project.
 func (e *env) request(account, project string) credentials.Request {
 	return credentials.Request{
-		Account: account, Project: project, Commands: provider.RequiredCommands, Made: &e.made,
+		Account: account, Project: project, Commands: provider.RequiredCommands, Created: &e.made,
 		Sees: func(ctx context.Context, keys credentials.Keys, project string) (bool, error) {
 			projects, err := e.as(keys).ListProjects(ctx)
 			return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == project }), err

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Request describes the keys to be made.
+// Request describes the keys to be created.
 type Request struct {
 	Domain        string   // path (ROOT, ROOT/a/b, /a/b) or id of the account's domain; "" = that of the administrator
 	Account       string   // owner of the cluster's VMs; with Project the member account ("" = a new one)
@@ -31,8 +31,8 @@ type Request struct {
 	InUse  Keys
 	Former []string
 
-	// Made is the list of what csccm made for this cluster.
-	Made *Made
+	// Created is the list of what csccm created for this cluster.
+	Created *Created
 
 	// Sees reports whether the user of the keys sees the project; nil means that this cannot be checked.
 	Sees func(ctx context.Context, keys Keys, projectID string) (bool, error)
@@ -54,7 +54,7 @@ type Provision struct {
 	users   []cloudapi.User // of the domain
 
 	// Makes lists the objects that Apply creates in CloudStack. Apply sets their ids.
-	Makes []*MadeObject
+	Makes []*CreatedObject
 	// NewKeys reports whether Apply registers new keys, which no Secret holds yet.
 	NewKeys bool
 
@@ -65,14 +65,14 @@ type Provision struct {
 // action is one change in CloudStack. what names the object that it creates. do sets the id of that object.
 type action struct {
 	what   string
-	object *MadeObject
-	do     func(ctx context.Context, o *MadeObject) error
+	object *CreatedObject
+	do     func(ctx context.Context, o *CreatedObject) error
 }
 
 // add plans an action, which step describes. If its object has a kind, it is added to Makes.
 func (p *Provision) add(
-	step, what string, o MadeObject, do func(ctx context.Context, o *MadeObject) error,
-) *MadeObject {
+	step, what string, o CreatedObject, do func(ctx context.Context, o *CreatedObject) error,
+) *CreatedObject {
 	p.Steps, p.actions = append(p.Steps, step), append(p.actions, action{what, &o, do})
 	if o.Kind != "" {
 		p.makes(&o)
@@ -81,8 +81,8 @@ func (p *Provision) add(
 }
 
 // makes adds an object that an action creates to Makes.
-func (p *Provision) makes(o *MadeObject) {
-	if o.Kind != MadeRole {
+func (p *Provision) makes(o *CreatedObject) {
+	if o.Kind != CreatedRole {
 		o.DomainID, o.Domain = p.Domain.ID, p.Domain.Path
 	}
 	p.Makes = append(p.Makes, o)
@@ -243,36 +243,36 @@ func (p *Provision) planAccount(ctx context.Context) error {
 		return err
 	}
 
-	user := &MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account}
+	user := &CreatedObject{Kind: CreatedUser, Name: p.User, Account: p.Account}
 	p.add(
 		fmt.Sprintf("create account %q with role %q and user %q in domain %s", p.Account, name, p.User, p.Domain.Path),
 		fmt.Sprintf("account %q with user %q", p.Account, p.User),
-		MadeObject{Kind: MadeAccount, Name: p.Account},
-		func(ctx context.Context, o *MadeObject) error {
-			made, err := p.admin.CreateAccount(ctx,
+		CreatedObject{Kind: CreatedAccount, Name: p.Account},
+		func(ctx context.Context, o *CreatedObject) error {
+			account, err := p.admin.CreateAccount(ctx,
 				cloudapi.NewUser{
-					Cluster:  p.r.Made.Cluster,
+					Cluster:  p.r.Created.Cluster,
 					Account:  p.Account,
 					Name:     p.User,
 					DomainID: p.Domain.ID,
 					RoleID:   role.ID,
 				})
-			o.ID = made.ID
-			for i := range made.Users { // there is exactly one
-				user.ID = made.Users[i].ID
+			o.ID = account.ID
+			for i := range account.Users { // there is exactly one
+				user.ID = account.Users[i].ID
 			}
 			return err
 		})
 
 	p.makes(user)
-	p.addKeys(user, MadeObject{})
+	p.addKeys(user, CreatedObject{})
 	return nil
 }
 
 // addKeys plans new keys for a user. If the user existed before, o is the entry of the keys in Makes.
-func (p *Provision) addKeys(user *MadeObject, o MadeObject) {
+func (p *Provision) addKeys(user *CreatedObject, o CreatedObject) {
 	p.NewKeys = true
-	do := func(ctx context.Context, o *MadeObject) (err error) {
+	do := func(ctx context.Context, o *CreatedObject) (err error) {
 		if p.keys, err = p.admin.RegisterUserKeys(ctx, user.ID); err == nil {
 			o.ID = user.ID
 		}
@@ -298,7 +298,7 @@ func (p *Provision) planUser(ctx context.Context) error {
 	case p.User != "":
 		known = at(func(u *cloudapi.User) bool { return u.Username == p.User })
 	default:
-		known = at(p.r.Made.Mine)
+		known = at(p.r.Created.Mine)
 	}
 
 	if known >= 0 {
@@ -310,15 +310,15 @@ func (p *Provision) planUser(ctx context.Context) error {
 	user := p.add(
 		fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path),
 		fmt.Sprintf("user %q", p.User),
-		MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account},
-		func(ctx context.Context, o *MadeObject) error {
-			made, err := p.admin.CreateUser(ctx,
-				cloudapi.NewUser{Cluster: p.r.Made.Cluster, Account: p.Account, Name: p.User, DomainID: p.Domain.ID})
-			o.ID = made.ID
+		CreatedObject{Kind: CreatedUser, Name: p.User, Account: p.Account},
+		func(ctx context.Context, o *CreatedObject) error {
+			created, err := p.admin.CreateUser(ctx,
+				cloudapi.NewUser{Cluster: p.r.Created.Cluster, Account: p.Account, Name: p.User, DomainID: p.Domain.ID})
+			o.ID = created.ID
 			return err
 		})
 
-	p.addKeys(user, MadeObject{})
+	p.addKeys(user, CreatedObject{})
 	return nil
 }
 
@@ -340,9 +340,9 @@ func FreeName(base string, users []cloudapi.User) string {
 	return name
 }
 
-// foreign reports whether csccm made a user for another cluster.
+// foreign reports whether csccm created a user for another cluster.
 func (p *Provision) foreign(u *cloudapi.User) bool {
-	return u.Cluster() != "" && u.Cluster() != p.r.Made.Cluster
+	return u.Cluster() != "" && u.Cluster() != p.r.Created.Cluster
 }
 
 // NotMine returns the reason why the keys of a user that this cluster did not make are kept.
@@ -351,7 +351,7 @@ func NotMine(user string) string {
 }
 
 // planKeys re-uses the keys of an existing user. Registering new keys would revoke the old ones at once for everyone
-// who uses them, so it is done only for a user without keys, or one that csccm made for this cluster.
+// who uses them, so it is done only for a user without keys, or one that csccm created for this cluster.
 func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	if user.State != "" && !strings.EqualFold(user.State, "enabled") {
 		return report.Errorf(
@@ -376,16 +376,16 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 		p.keys = keys
 	case user.APIKey != "" && user.APIKey == p.r.InUse.APIKey:
 		p.keys = p.r.InUse // a new pair would revoke the controller's keys
-	case user.APIKey != "" && !p.r.Made.Mine(user):
+	case user.APIKey != "" && !p.r.Created.Mine(user):
 		return report.Usage(
 			"leave out --controller-user for a user of this cluster's own, or name another with it",
 			"the keys of user %q cannot be read, and new ones would end them; %s",
 			user.Username, NotMine(user.Username),
 		)
-	case p.r.Made.Mine(user):
-		p.addKeys(&MadeObject{ID: user.ID}, MadeObject{})
+	case p.r.Created.Mine(user):
+		p.addKeys(&CreatedObject{ID: user.ID}, CreatedObject{})
 	default:
-		p.addKeys(&MadeObject{ID: user.ID}, MadeObject{Kind: MadeKeys, Name: p.User, Account: p.Account})
+		p.addKeys(&CreatedObject{ID: user.ID}, CreatedObject{Kind: CreatedKeys, Name: p.User, Account: p.Account})
 	}
 
 	return nil
@@ -406,11 +406,11 @@ func (p *Provision) planMembership(ctx context.Context) error {
 		}
 	}
 
-	do := func(ctx context.Context, _ *MadeObject) error {
+	do := func(ctx context.Context, _ *CreatedObject) error {
 		return p.admin.Do(ctx, "addAccountToProject",
 			cloudstack.Params{"projectid": p.Project.ID, "account": p.Account})
 	}
 	p.add(fmt.Sprintf("add account %q to project %q", p.Account, p.Project.Name),
-		fmt.Sprintf("account %q a member of project %q", p.Account, p.Project.Name), MadeObject{}, do)
+		fmt.Sprintf("account %q a member of project %q", p.Account, p.Project.Name), CreatedObject{}, do)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// roleMark is part of the description of roles that csccm made. csccm changes only those roles.
+// roleMark is part of the description of roles that csccm created. csccm changes only those roles.
 const roleMark = "made by csccm"
 
 const roleDescription = "Kubernetes cloud controller manager, least privilege (" + roleMark + ")"
@@ -31,7 +31,7 @@ const everything = "*"
 // exist.
 func missing(
 	name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string,
-) (lacks []cloudapi.RolePermission, err error) {
+) (absent []cloudapi.RolePermission, err error) {
 	if role == nil {
 		role = &cloudapi.Role{Type: "User", Description: roleMark}
 	}
@@ -47,9 +47,9 @@ func missing(
 	for _, command := range append(slices.Clone(commands), everything) {
 		switch judged := judge(rules, command); {
 		case command == everything && judged == "":
-			lacks = append(lacks, cloudapi.RolePermission{Rule: everything, Permission: deny})
+			absent = append(absent, cloudapi.RolePermission{Rule: everything, Permission: deny})
 		case judged == "":
-			lacks = append(lacks, cloudapi.RolePermission{Rule: command, Permission: allow})
+			absent = append(absent, cloudapi.RolePermission{Rule: command, Permission: allow})
 		case judged == deny && command != everything:
 			denied = append(denied, command)
 		}
@@ -65,12 +65,12 @@ func missing(
 	}
 
 	if !strings.Contains(role.Description, roleMark) {
-		// Somebody else made the role, so csccm does not change it. Commands without a rule have the default rights of
-		// type User, which suffice; the self-test verifies that.
+		// Somebody else created the role, so csccm does not change it. Commands without a rule have the default rights
+		// of type User, which suffice; the self-test verifies that.
 		return nil, nil
 	}
 
-	return lacks, nil
+	return absent, nil
 }
 
 // judge evaluates rules as CloudStack does. It returns the permission of the first rule that matches; "" if none does
@@ -86,7 +86,7 @@ func judge(rules []cloudapi.RolePermission, command string) string {
 }
 
 // planRole plans the role of a new account and returns the role. Its ID is set when the action has run.
-func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, error) {
+func (p *Provision) planRole(ctx context.Context, name string) (*CreatedObject, error) {
 	roles, err := p.admin.ListRoles(ctx, name)
 	if err != nil {
 		return nil, explain("listing roles", err)
@@ -95,11 +95,11 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 	var role *cloudapi.Role
 	var rules []cloudapi.RolePermission
 	commands := p.r.Commands
-	o, step := MadeObject{Kind: MadeRole, Name: name},
+	o, step := CreatedObject{Kind: CreatedRole, Name: name},
 		"create role %[1]q of type User that allows %[3]s and denies all others"
 
 	if i := slices.IndexFunc(roles, func(r cloudapi.Role) bool { return r.Name == name }); i >= 0 {
-		role, o, step = &roles[i], MadeObject{ID: roles[i].ID}, "complete role %[1]q: %[2]s"
+		role, o, step = &roles[i], CreatedObject{ID: roles[i].ID}, "complete role %[1]q: %[2]s"
 		rules, err = p.admin.ListRolePermissions(ctx, role.ID)
 		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 			// A domain administrator may assign a role, but not read its rules. The self-test with the new user's keys
@@ -111,8 +111,8 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 		}
 	}
 
-	lacks, err := missing(name, role, rules, commands)
-	if err != nil || len(lacks) == 0 {
+	absent, err := missing(name, role, rules, commands)
+	if err != nil || len(absent) == 0 {
 		return &o, err
 	}
 
@@ -120,9 +120,9 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 		return nil, err
 	}
 
-	texts := cloudapi.Names(lacks, func(r *cloudapi.RolePermission) string { return r.Permission + " " + r.Rule })
+	texts := cloudapi.Names(absent, func(r *cloudapi.RolePermission) string { return r.Permission + " " + r.Rule })
 	step = fmt.Sprintf(step, name, strings.Join(texts, ", "), report.Count(len(commands), "command"))
-	return p.add(step, fmt.Sprintf("role %q", name), o, func(ctx context.Context, o *MadeObject) error {
+	return p.add(step, fmt.Sprintf("role %q", name), o, func(ctx context.Context, o *CreatedObject) error {
 		if o.ID == "" {
 			role, err := p.admin.CreateRole(ctx, name, roleDescription)
 			if err != nil {
@@ -130,7 +130,7 @@ func (p *Provision) planRole(ctx context.Context, name string) (*MadeObject, err
 			}
 			o.ID = role.ID // set before the rules are added, which may fail
 		}
-		for _, r := range lacks {
+		for _, r := range absent {
 			err := p.admin.Do(ctx, "createRolePermission",
 				cloudstack.Params{"roleid": o.ID, "rule": r.Rule, "permission": r.Permission})
 			if err != nil {

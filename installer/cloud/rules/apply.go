@@ -226,7 +226,9 @@ func Keep(
 // Undo plans to rename rules of a Service to their former names, by id, and says which rules it does not rename.
 // Whoever can edit the Service can edit the recorded names, so Undo renames only rules of the Service, and only to
 // names that belong to the Service.
-func Undo(svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalancerRule) (todo []Step, stays []string) {
+func Undo(
+	svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalancerRule,
+) (todo []Step, skipped []string) {
 	lb := cloudprovider.DefaultLoadBalancerName(svc)
 	leaseweb := func(n Name) bool {
 		return n.Family == FamilyLeaseweb && n.Namespace == svc.Namespace && n.Service == svc.Name
@@ -237,11 +239,11 @@ func Undo(svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalan
 
 		switch {
 		case i < 0:
-			stays = append(stays, fmt.Sprintf("rule %s is gone by now", was[id]))
+			skipped = append(skipped, fmt.Sprintf("rule %s is gone by now", was[id]))
 		case now[i].Name == was[id]: // never renamed, or already renamed back
 		// The current name must have the Service's UID; a Leaseweb name does not prove whose rule it is.
 		case ParseName(now[i].Name).LB != lb || old.LB != lb && !leaseweb(old):
-			stays = append(stays,
+			skipped = append(skipped,
 				fmt.Sprintf("rule %s, which was %s, has been renamed by somebody else and keeps that "+
 					"name", now[i].Name, was[id]))
 		default:
@@ -259,7 +261,7 @@ func Undo(svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalan
 		}
 	}
 
-	return todo, stays
+	return todo, skipped
 }
 
 // Annotate sets annotations of a Service, named namespace/name; nil removes an annotation.

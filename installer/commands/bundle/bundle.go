@@ -109,7 +109,7 @@ func Files(checks check.Report, f *check.Facts, keepNames bool) ([]File, error) 
 
 // learnNames registers the names of this cluster for redaction.
 func learnNames(r *redactor, f *check.Facts) {
-	r.keep[f.CloudStackVersion] = true
+	r.versions[f.CloudStackVersion] = true
 	r.name("node", cloudapi.Names(f.Nodes, func(n *corev1.Node) string { return n.Name })...)
 	r.name("service", cloudapi.Names(f.Services, func(s *corev1.Service) string { return s.Name })...)
 	r.name("namespace", cloudapi.Names(f.Services, func(s *corev1.Service) string { return s.Namespace })...)

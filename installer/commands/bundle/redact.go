@@ -30,13 +30,18 @@ type redactor struct {
 	salt      []byte
 	names     map[string]string // pseudonyms by name
 	pattern   *regexp.Regexp    // matches the names; nil if there are none
-	keep      map[string]bool   // versions, which look like addresses
+	versions  map[string]bool   // versions, which look like addresses
 }
 
 const removed = "REDACTED"
 
 func newRedactor(secrets []string, keepNames bool) *redactor {
-	r := &redactor{keepNames: keepNames, salt: make([]byte, 32), names: map[string]string{}, keep: map[string]bool{}}
+	r := &redactor{
+		keepNames: keepNames,
+		salt:      make([]byte, 32),
+		names:     map[string]string{},
+		versions:  map[string]bool{},
+	}
 	_, _ = rand.Read(r.salt) // never fails
 	for _, s := range secrets {
 		const shortest = 4 // shorter secrets would match parts of ordinary words
@@ -143,7 +148,7 @@ func (r *redactor) addresses(s string) string {
 	for _, p := range []*regexp.Regexp{ipv4, ipv6} {
 		s = p.ReplaceAllStringFunc(s, func(a string) string {
 			ip, err := netip.ParseAddr(a)
-			if err != nil || r.keep[a] || ip.IsLoopback() || ip.IsUnspecified() {
+			if err != nil || r.versions[a] || ip.IsLoopback() || ip.IsUnspecified() {
 				return a
 			}
 			return r.pseudonym("ip", ip.String())

@@ -24,7 +24,7 @@ func redacts(t *testing.T, keepNames bool) *redactor {
 	r.name("node", "worker-1.example.org")
 	r.name("service", "web")
 	r.name("service", "1")
-	r.keep["4.22.0.0"] = true
+	r.versions["4.22.0.0"] = true
 	r.ready()
 	return r
 }

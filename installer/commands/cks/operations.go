@@ -359,34 +359,34 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 		)
 	}
 
-	var left []*corev1.Service
+	var remaining []*corev1.Service
 	var names []string
 	for _, svc := range all {
 		if (service.Classes{}).Handles(&svc) {
 			name := svc.Namespace + "/" + svc.Name
-			left, names = append(left, &svc), append(names, name)
+			remaining, names = append(remaining, &svc), append(names, name)
 			t.plan.Changes = append(t.plan.Changes,
 				Change{What: "before that", To: "delete Service " + name + " with its load balancer"})
 		}
 	}
 
-	if len(left) == 0 {
+	if len(remaining) == 0 {
 		return nil
 	}
 
 	t.before = []engine.Step{{Name: "delete Services", Do: func(ctx context.Context) error {
-		t.Progress.Step("Deleting %s of type LoadBalancer", report.Count(len(left), "Service"))
+		t.Progress.Step("Deleting %s of type LoadBalancer", report.Count(len(remaining), "Service"))
 		t.Note("delete Services %s", strings.Join(names, ", "))
 
 		inTime, err := poll.Until(ctx, t.Clock, pollInterval, servicesTimeout, func() (_ bool, err error) {
-			left = slices.DeleteFunc(left, func(svc *corev1.Service) bool {
+			remaining = slices.DeleteFunc(remaining, func(svc *corev1.Service) bool {
 				failed := r.Kube.CoreV1().Services(svc.Namespace).Delete(ctx, svc.Name, metav1.DeleteOptions{})
 				if failed != nil && !apierrors.IsNotFound(failed) {
 					err = cmp.Or(err, failed)
 				}
 				return apierrors.IsNotFound(failed) // until then the Service still has its finalizer
 			})
-			return len(left) == 0, report.Remedied(err, "run the command again: it continues where it stopped")
+			return len(remaining) == 0, report.Remedied(err, "run the command again: it continues where it stopped")
 		})
 
 		if err == nil && !inTime {
@@ -394,7 +394,7 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 				"look at the controller with csccm doctor; without --remove-services the cluster is deleted, and "+
 					"their rules stay in CloudStack",
 				"cluster %s was not deleted: of its Services %d are left after %s, such as %s/%s",
-				t.plan.Name, len(left), servicesTimeout, left[0].Namespace, left[0].Name,
+				t.plan.Name, len(remaining), servicesTimeout, remaining[0].Namespace, remaining[0].Name,
 			)
 		}
 

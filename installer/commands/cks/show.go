@@ -168,7 +168,7 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	var b strings.Builder
 	_ = (&ClusterList{Clusters: []cloudapi.KubernetesCluster{*k}}).Write(&b, style)
 
-	made := report.Table{Header: []string{"MADE WITH", ""}}
+	table := report.Table{Header: []string{"MADE WITH", ""}}
 	for _, part := range []struct{ what, value string }{
 		{"offering", k.OfferingName},
 		{"offering of control nodes", k.ControlOfferingName},
@@ -179,7 +179,7 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 		{"key pair", k.KeyPair},
 	} {
 		if part.value != "" {
-			made.Add(part.what, part.value)
+			table.Add(part.what, part.value)
 		}
 	}
 
@@ -193,7 +193,7 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 		events.Add(e.Created, e.Level, e.Type, e.Description)
 	}
 
-	for _, t := range []*report.Table{&made, &nodes, &events} {
+	for _, t := range []*report.Table{&table, &nodes, &events} {
 		if len(t.Rows) > 0 {
 			b.WriteString("\n")
 			_ = t.Write(&b, style)

@@ -142,7 +142,7 @@ func (r *run) withoutProject(keys credentials.Keys) *cloudstack.Config {
 func (r *run) planUser(ctx context.Context) (err error) {
 	r.Domain, r.Account = ownerIn(r.Account, r.Domain)
 	if r.Account == "" && r.config.ProjectID == "" {
-		if account, domain := r.made.Owner(r.config.APIURL); r.Domain == "" {
+		if account, domain := r.created.Owner(r.config.APIURL); r.Domain == "" {
 			r.Account, r.Domain = account, domain
 		}
 	}
@@ -159,7 +159,7 @@ func (r *run) planUser(ctx context.Context) (err error) {
 
 	r.ends = append(r.ends, end)
 
-	// Check the zone before anything is made. Whether the controller's user sees the zone is tested later.
+	// Check the zone before anything is created. Whether the controller's user sees the zone is tested later.
 	if r.config.Zone != "" {
 		err = credentials.CheckZone(ctx, r.admin, r.config.Zone)
 	} else {
@@ -197,7 +197,7 @@ func (r *run) judgeOwner(ctx context.Context) (err error) {
 		Role:          r.Role,
 		Commands:      r.roleCommands(),
 		Former:        r.secret.FormerUsers(),
-		Made:          r.made,
+		Created:       r.created,
 		Sees: func(ctx context.Context, keys credentials.Keys, projectID string) (bool, error) {
 			api, err := cloudapi.NewClient(r.withoutProject(keys))
 			if err != nil {
@@ -236,9 +236,9 @@ func (r *run) roleCommands() []string {
 // matchesVMs is the code of the check that matchNodes replaces as long as there are no keys.
 const matchesVMs = "NODE-002"
 
-// matchNodes returns an error if the account or project does not own the VMs of the nodes, before a user is made in it.
-// It lists the VMs with the administrator's login. If the administrator may not list them, matchNodes returns nil, and
-// the check with the keys of the user decides later.
+// matchNodes returns an error if the account or project does not own the VMs of the nodes, before a user is created in
+// it. It lists the VMs with the administrator's login. If the administrator may not list them, matchNodes returns nil,
+// and the check with the keys of the user decides later.
 func (r *run) matchNodes(ctx context.Context) error {
 	if slices.Contains(r.SkipChecks, matchesVMs) || len(r.nodes) == 0 {
 		return nil
@@ -357,7 +357,7 @@ func (r *run) takeKeys(ctx context.Context) error {
 	})
 }
 
-// close ends the sessions. If the install failed, it names what the install has made in CloudStack.
+// close ends the sessions. If the install failed, it names what the install has created in CloudStack.
 func (r *run) close(err error) {
 	var names []string
 	for i := 0; err != nil && r.user != nil && i < len(r.user.Makes); i++ {

@@ -102,7 +102,7 @@ func (r *run) initialiseNodes(ctx context.Context) error {
 		return err
 	}
 
-	e := &taint.Executor{Env: r.Env, Pace: r.Pace}
+	e := &taint.Executor{Env: r.Env, Limits: r.Limits}
 	if waiting := p.In(taint.StateWaiting); len(waiting) > 0 {
 		r.Progress.Step("Waiting for the controller to initialise %s", report.Count(len(waiting), "node"))
 		if _, err := cluster.Each(ctx, waiting, func(ctx context.Context, name *string) (struct{}, error) {
@@ -442,24 +442,24 @@ func (r *run) settleServices(ctx context.Context) error {
 		var err error
 		all := check.Balanced(cluster.Services(ctx, &err, r.Cluster.Kube), family.ArgumentsOfChart(r.manifest))
 
-		left := 0
+		remaining := 0
 		for _, s := range all {
 			if service.Ready(s).Type == "" {
-				left++
+				remaining++
 			}
 		}
 
-		if left > 0 && !begun {
+		if remaining > 0 && !begun {
 			r.Progress.Step("Waiting for the controller to serve %s", report.Count(len(all), "Service"))
 			begun = true
 		}
 
-		if left != waiting {
-			r.Progress.Info("%d of %d done", len(all)-left, len(all))
+		if remaining != waiting {
+			r.Progress.Info("%d of %d done", len(all)-remaining, len(all))
 		}
 
-		waiting = left
-		return left == 0, err
+		waiting = remaining
+		return remaining == 0, err
 	})
 
 	switch {

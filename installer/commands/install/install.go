@@ -72,7 +72,7 @@ type Config struct {
 	Accept, Pin []string
 	Adopt       string // see takeover.Options
 
-	taint.Pace // for existing nodes
+	taint.Limits // for existing nodes
 
 	// checks runs checks; nil means inspect.Run.
 	checks checker
@@ -86,12 +86,12 @@ type run struct {
 	change
 
 	// Found in the cluster.
-	nodes       []corev1.Node
-	kept        map[string]any // values of the current release
-	secret      *access.Secret
-	made        *credentials.Made
-	controllers *family.Controllers
-	decided     *decided
+	nodes          []corev1.Node
+	previousValues map[string]any // values of the current release
+	secret         *access.Secret
+	created        *credentials.Created
+	controllers    *family.Controllers
+	decided        *decided
 
 	// The controller's access to CloudStack, and that of the administrator who makes the controller's user.
 	api   *cloudapi.Client       // with the controller's keys; nil until they are verified
@@ -113,7 +113,7 @@ type run struct {
 }
 
 // chartValues returns the values of the new release: those of the current release, overridden by the operator's.
-func (r *run) chartValues() map[string]any { return helm.MergeValues(r.kept, r.Values) }
+func (r *run) chartValues() map[string]any { return helm.MergeValues(r.previousValues, r.Values) }
 
 // setDefault sets a chart value, unless the operator or the current release sets it.
 func (r *run) setDefault(name string, value any) {
@@ -202,7 +202,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 func (r *run) prepare(ctx context.Context) error {
 	keys := !r.DryRun || !r.pending() // whether there are keys, at the latest after makeUser
 
-	var unfit error
+	var invalid error
 	for _, step := range []struct {
 		name        string
 		do          func(context.Context) error
@@ -225,7 +225,7 @@ func (r *run) prepare(ctx context.Context) error {
 			return err
 		}
 
-		unfit = cmp.Or(unfit, err)
+		invalid = cmp.Or(invalid, err)
 	}
 
 	if r.DryRun {
@@ -233,7 +233,7 @@ func (r *run) prepare(ctx context.Context) error {
 			return err
 		}
 
-		return cmp.Or(unfit, r.overwrites(), r.consent(ctx))
+		return cmp.Or(invalid, r.overwrites(), r.consent(ctx))
 	}
 
 	if err := r.overwrites(); err != nil {

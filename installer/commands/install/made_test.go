@@ -43,7 +43,7 @@ func (e *env) names(t *testing.T) (all []string) {
 	return all
 }
 
-// What csccm makes in CloudStack is listed before it is made, and removed with the list.
+// What csccm makes in CloudStack is listed before it is created, and removed with the list.
 func TestUserIsRemoved(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -66,14 +66,14 @@ func TestUserIsRemoved(t *testing.T) {
 	e.uninstall(t, false)
 	require.ElementsMatch(t, before, e.names(t), "the account was there before")
 	require.Nil(t, e.Secret(t, access.SecretName))
-	_, err := e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Get(t.Context(), credentials.MadeConfigMap,
+	_, err := e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Get(t.Context(), credentials.CreatedConfigMap,
 		metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), err)
 	e.install(t, e.admin())
 }
 
-// If the list of what csccm made is lost, the users of this cluster are found by its mark. Users of other clusters are
-// kept.
+// If the list of what csccm created is lost, the users of this cluster are found by its mark. Users of other clusters
+// are kept.
 func TestUserIsRemovedWithoutTheList(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -82,7 +82,7 @@ func TestUserIsRemovedWithoutTheList(t *testing.T) {
 	e.install(t, e.admin())
 	e.rotate(t)
 	require.NoError(t, e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Delete(
-		t.Context(), credentials.MadeConfigMap, metav1.DeleteOptions{},
+		t.Context(), credentials.CreatedConfigMap, metav1.DeleteOptions{},
 	))
 
 	admin := e.cloud.Admin(t)
@@ -109,7 +109,8 @@ func projectWorld() *simulator.World {
 	return w
 }
 
-// A failed install names what it has made, and how to remove it. An account is only deleted if nothing else is in it.
+// A failed install names what it has created, and how to remove it. An account is only deleted if nothing else is in
+// it.
 func TestFailedInstallIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]bool{"all of it": false, "an account that somebody else uses too": true} {
@@ -130,7 +131,7 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 				require.Contains(t, e.Stderr.String(), want)
 			}
 
-			made, err := credentials.ReadMade(t.Context(), e.Kube, "kube-system")
+			made, err := credentials.ReadCreated(t.Context(), e.Kube, "kube-system")
 			require.NoError(t, err)
 			require.Len(t, made.Objects, 3)
 			for _, o := range made.Objects {
@@ -155,7 +156,7 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			require.ElementsMatch(t, append(before, stay...), e.names(t), "csccm's own user goes")
 			require.Contains(t, e.Stdout.String(), `it also has user "somebody"`)
 			require.Contains(t, e.Stdout.String(), `keep        role "csccm-kubeadm": account "csccm-`)
-			left, err := credentials.ReadMade(t.Context(), e.Kube, "kube-system")
+			left, err := credentials.ReadCreated(t.Context(), e.Kube, "kube-system")
 			require.NoError(t, err)
 			require.Len(t, left.Objects, 2, "account and role stay on the list")
 		})
@@ -171,16 +172,16 @@ func TestAccountWithResourcesIsKept(t *testing.T) {
 	accounts, err := admin.ListAccounts(t.Context(), "k8s")
 	require.NoError(t, err)
 	require.Len(t, accounts, 1)
-	account := credentials.MadeObject{
-		Kind:     credentials.MadeAccount,
+	account := credentials.CreatedObject{
+		Kind:     credentials.CreatedAccount,
 		Name:     "k8s",
 		ID:       accounts[0].ID,
 		DomainID: accounts[0].DomainID,
 		Domain:   "ROOT",
 	}
 
-	user := credentials.MadeObject{
-		Kind:     credentials.MadeUser,
+	user := credentials.CreatedObject{
+		Kind:     credentials.CreatedUser,
 		Name:     "k8s-owner",
 		Account:  "k8s",
 		DomainID: accounts[0].DomainID,
@@ -188,9 +189,9 @@ func TestAccountWithResourcesIsKept(t *testing.T) {
 	}
 
 	removal, err := credentials.PlanRemoval(t.Context(), admin,
-		&credentials.Made{Objects: []credentials.MadeObject{account, user}})
+		&credentials.Created{Objects: []credentials.CreatedObject{account, user}})
 	require.NoError(t, err)
 	require.Len(t, removal.Steps, 1)
 	require.Equal(t, `user "k8s-owner" of account "k8s", domain ROOT in CloudStack`, removal.Steps[0].Text)
-	require.Contains(t, removal.Stays[0], "3 VMs")
+	require.Contains(t, removal.Remaining[0], "3 VMs")
 }

@@ -38,7 +38,7 @@ func (r *run) detect(ctx context.Context) error {
 	}
 
 	if len(history) > 0 {
-		r.was, r.kept = &history[0], helm.Values(history)
+		r.was, r.previousValues = &history[0], helm.Values(history)
 	}
 
 	kube, namespace := r.Cluster.Kube, r.Cluster.Namespace
@@ -47,7 +47,7 @@ func (r *run) detect(ctx context.Context) error {
 	}
 
 	if err == nil {
-		r.made, err = credentials.ReadMade(ctx, kube, namespace)
+		r.created, err = credentials.ReadCreated(ctx, kube, namespace)
 	}
 
 	if err == nil {
@@ -258,7 +258,7 @@ func (r *run) planRelease(ctx context.Context) error {
 }
 
 // planOrder plans which controllers are replaced, and in which order. It reads only the cluster, so that problems are
-// found before anything is made in CloudStack.
+// found before anything is created in CloudStack.
 func (r *run) planOrder(context.Context) error {
 	controllers := *r.controllers
 	controllers.Own.FromChart(r.manifest)

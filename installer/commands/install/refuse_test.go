@@ -32,7 +32,7 @@ func requireOnlyTheList(t *testing.T, actions []ktesting.Action) {
 			continue
 		case a.GetResource().Resource == "configmaps":
 			if c, ok := a.(ktesting.CreateAction); ok {
-				if m, ok := c.GetObject().(*corev1.ConfigMap); ok && m.Name == credentials.MadeConfigMap {
+				if m, ok := c.GetObject().(*corev1.ConfigMap); ok && m.Name == credentials.CreatedConfigMap {
 					continue
 				}
 			}

@@ -61,7 +61,7 @@ func TestClustersOfOneAccountHaveUsersOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A user whom another cluster made is not taken, not even by name.
+// A user whom another cluster created is not taken, not even by name.
 func TestUserOfAnotherClusterIsRefused(t *testing.T) {
 	t.Parallel()
 	a := newEnv(t)

@@ -56,7 +56,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, undo bool) error 
 	back := ""
 	if undo {
 		m.planUndo()
-		steps = []engine.Step{apply, {Name: "record of the names", Do: m.forget}}
+		steps = []engine.Step{apply, {Name: "record of the names", Do: m.removeRecords}}
 	} else {
 		if err := m.makePlan(ctx, cs); err != nil {
 			return err
@@ -136,12 +136,12 @@ func (m *migration) planUndo() {
 		}
 
 		name := svc.Namespace + "/" + svc.Name
-		steps, stays := rules.Undo(&svc, was.Rules, m.Rules)
+		steps, skipped := rules.Undo(&svc, was.Rules, m.Rules)
 		for _, s := range steps {
 			m.plan.Add("rename", s.Describe(), s)
 		}
 
-		for _, text := range stays {
+		for _, text := range skipped {
 			m.plan.Warnings = append(m.plan.Warnings, name+": "+text)
 		}
 
@@ -188,8 +188,8 @@ func (m *migration) record(ctx context.Context) error {
 	return err
 }
 
-// forget removes BeforeAnnotation from the Services.
-func (m *migration) forget(ctx context.Context) error {
+// removeRecords removes BeforeAnnotation from the Services.
+func (m *migration) removeRecords(ctx context.Context) error {
 	for _, service := range m.recorded {
 		if err := rules.Annotate(ctx, m.Cluster.Kube, service, map[string]*string{BeforeAnnotation: nil}); err != nil {
 			return err

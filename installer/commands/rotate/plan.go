@@ -38,24 +38,24 @@ type Rotation struct {
 	From    string `json:"from,omitempty"` // user of the old keys
 	To      string `json:"to,omitempty"`   // user of the new keys
 	*access.Found
-	// KeptFor are the reasons to keep the old keys or, with --finish, what stops working without them.
-	KeptFor []string `json:"keptFor"`
-	Stays   []string `json:"stays,omitempty"` // old keys that --finish may not revoke
-	Proof   string   `json:"proof,omitempty"` // how the controller got the new keys: reload or restart
-	Pods    int      `json:"pods,omitempty"`  // Pods that work with the new keys
-	Ended   []string `json:"ended"`           // users whose old keys are revoked
+	// UsedBy are the reasons to keep the old keys or, with --finish, what stops working without them.
+	UsedBy    []string `json:"keptFor"`
+	Remaining []string `json:"stays,omitempty"` // old keys that --finish may not revoke
+	Proof     string   `json:"proof,omitempty"` // how the controller got the new keys: reload or restart
+	Pods      int      `json:"pods,omitempty"`  // Pods that work with the new keys
+	Ended     []string `json:"ended"`           // users whose old keys are revoked
 
-	made     *credentials.Made // what csccm has created in CloudStack
-	ends     []cloudapi.User   // users whose old keys are revoked, unless there is a reason to keep them
-	toID     string            // id of the user of the new keys; "" if the user does not exist yet
-	switched bool              // the Secret already holds the new keys
+	created  *credentials.Created // what csccm has created in CloudStack
+	ends     []cloudapi.User      // users whose old keys are revoked, unless there is a reason to keep them
+	toID     string               // id of the user of the new keys; "" if the user does not exist yet
+	switched bool                 // the Secret already holds the new keys
 }
 
 // newPlan finds the user whose keys the Secret holds, the user who gets the new keys, and the users whose old keys are
 // revoked.
 func (r *run) newPlan(ctx context.Context) error {
 	record := access.RotationOf(r.Secret.Object)
-	p := &Rotation{Secret: r.Secret.String(), KeptFor: []string{}, Ended: []string{}}
+	p := &Rotation{Secret: r.Secret.String(), UsedBy: []string{}, Ended: []string{}}
 
 	r.plan = p
 	all, err := r.admin.ListUsers(ctx, "")
@@ -63,7 +63,7 @@ func (r *run) newPlan(ctx context.Context) error {
 		return fmt.Errorf("listing users: %w", err)
 	}
 
-	if p.made, err = credentials.ReadMade(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
+	if p.created, err = credentials.ReadCreated(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
 		return err
 	}
 
@@ -101,10 +101,10 @@ func (r *run) newPlan(ctx context.Context) error {
 		for _, u := range users {
 			switch {
 			case u.Account != holder.Account || !r.Secret.HasReplaced(u.APIKey):
-			case p.made.Mine(&u):
+			case p.created.Mine(&u):
 				p.ends = append(p.ends, u)
 			default:
-				p.Stays = append(p.Stays, credentials.NotMine(u.Username))
+				p.Remaining = append(p.Remaining, credentials.NotMine(u.Username))
 			}
 		}
 
@@ -114,7 +114,7 @@ func (r *run) newPlan(ctx context.Context) error {
 	default:
 		mine := func(name string) bool {
 			u := named(name)
-			return u.Account == holder.Account && p.made.Mine(&u)
+			return u.Account == holder.Account && p.created.Mine(&u)
 		}
 		p.From, p.To, p.ends = holder.Username, next(holder.Username, users, mine, record), []cloudapi.User{holder}
 		p.toID = named(p.To).ID
@@ -140,9 +140,9 @@ func (r *run) shown(steps []engine.Step) *engine.Plan {
 	p, out := r.plan, r.NewPlan()
 	out.Details = p
 
-	title, kept := "Rotation of the keys in Secret %s, account %q:", "the old keys still work afterwards: "
+	title, oldKeys := "Rotation of the keys in Secret %s, account %q:", "the old keys still work afterwards: "
 	if r.Finish {
-		title, kept = "Old keys that Secret %s held before, account %q:", "stops working: "
+		title, oldKeys = "Old keys that Secret %s held before, account %q:", "stops working: "
 	}
 
 	out.Title = fmt.Sprintf(title, p.Secret, p.Account)
@@ -161,15 +161,15 @@ func (r *run) shown(steps []engine.Step) *engine.Plan {
 		all  []string
 	}{
 		{"not looked at: ", p.NotRead},
-		{kept, p.KeptFor},
-		{"stays: ", p.Stays},
+		{oldKeys, p.UsedBy},
+		{"stays: ", p.Remaining},
 	} {
 		for _, text := range w.all {
 			out.Warnings = append(out.Warnings, w.what+text)
 		}
 	}
 
-	if len(steps)+len(p.Stays) == 0 {
+	if len(steps)+len(p.Remaining) == 0 {
 		out.Add("Keys", "no keys that the Secret held before work any more: nothing to do", nil)
 	}
 
@@ -185,16 +185,16 @@ func (r *run) done() string {
 
 	var b strings.Builder
 	old, next := "are revoked", ""
-	if len(p.KeptFor) > 0 {
+	if len(p.UsedBy) > 0 {
 		old = "still work"
-		if p.made.Mine(&p.ends[0]) {
+		if p.created.Mine(&p.ends[0]) {
 			next = "When nothing uses them any more, end them: csccm rotate-keys --finish\n"
 		}
 	}
 
 	fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof,
 		count(p.Pods), p.From, old)
-	for _, why := range p.KeptFor {
+	for _, why := range p.UsedBy {
 		fmt.Fprintf(&b, "  - %s\n", why)
 	}
 

@@ -122,7 +122,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 
 	if o.Finish {
 		op.What, op.Question = fmt.Sprintf("end old keys of account %q", p.Account), prompt.Question{}
-		op.Check = func(context.Context) error { return r.mayBreak(p.KeptFor) }
+		op.Check = func(context.Context) error { return r.mayBreak(p.UsedBy) }
 	}
 
 	return e.Run(ctx, op)
@@ -151,12 +151,12 @@ func (r *run) steps() (steps []engine.Step) {
 		step(r.prove, "wait until the controller works with the keys of user %q", p.To)
 	}
 
-	p.KeptFor = append(p.KeptFor, r.keeps(p.Found)...)
+	p.UsedBy = append(p.UsedBy, r.oldKeyUsers(p.Found)...)
 	for _, u := range p.ends {
 		text := "revoke the old keys of user %q: whatever else uses them stops working"
-		if len(p.KeptFor) > 0 && !r.Finish {
+		if len(p.UsedBy) > 0 && !r.Finish {
 			text = "leave the keys of user %q as they are"
-			if p.made.Mine(&u) {
+			if p.created.Mine(&u) {
 				text += "; csccm rotate-keys --finish ends them"
 			}
 		}
@@ -212,8 +212,8 @@ func (r *run) begin(record *access.Rotation) { record.To = r.plan.To }
 // makeUser creates the user of the new keys.
 func (r *run) makeUser(ctx context.Context) error {
 	p, holder := r.plan, &r.plan.ends[0]
-	made := &credentials.MadeObject{
-		Kind:     credentials.MadeUser,
+	created := &credentials.CreatedObject{
+		Kind:     credentials.CreatedUser,
 		Name:     p.To,
 		Account:  p.Account,
 		DomainID: holder.DomainID,
@@ -225,9 +225,9 @@ func (r *run) makeUser(ctx context.Context) error {
 			return err
 		}
 
-		return credentials.Recorded(ctx, r.Cluster, r.Config, []*credentials.MadeObject{made}, func() error {
+		return credentials.Recorded(ctx, r.Cluster, r.Config, []*credentials.CreatedObject{created}, func() error {
 			u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{
-				Cluster:  p.made.Cluster,
+				Cluster:  p.created.Cluster,
 				Account:  p.Account,
 				Name:     p.To,
 				DomainID: holder.DomainID,
@@ -237,7 +237,7 @@ func (r *run) makeUser(ctx context.Context) error {
 			}
 
 			r.Note("made user %q", p.To)
-			p.toID, made.ID = u.ID, u.ID
+			p.toID, created.ID = u.ID, u.ID
 			return nil
 		})
 	})
@@ -329,14 +329,14 @@ func (r *run) changedAt(s *corev1.Secret) time.Time {
 	return r.Clock.Now()
 }
 
-// keeps returns the reasons to keep the old keys; with --finish, what their end would break.
-func (r *run) keeps(f *access.Found) (why []string) {
+// oldKeyUsers returns the reasons to keep the old keys; with --finish, what their end would break.
+func (r *run) oldKeyUsers(f *access.Found) (why []string) {
 	if r.KeepOld {
 		why = []string{"--keep-old"}
 	}
 
 	for _, u := range r.plan.ends {
-		if !r.plan.made.Mine(&u) {
+		if !r.plan.created.Mine(&u) {
 			why = append(why, credentials.NotMine(u.Username)+": revoke them in CloudStack when nobody does")
 		}
 	}
@@ -372,18 +372,18 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User) error {
 		return err
 	}
 
-	keptFor := r.keeps(found)
+	usedBy := r.oldKeyUsers(found)
 	switch {
 	case r.Finish:
-		if err := r.mayBreak(keptFor); err != nil {
+		if err := r.mayBreak(usedBy); err != nil {
 			return err
 		}
-	case len(keptFor) > 0:
-		r.plan.KeptFor = keptFor
+	case len(usedBy) > 0:
+		r.plan.UsedBy = usedBy
 		return r.record(ctx, func(record *access.Rotation) { record.From, record.Spare = "", "" })
 	}
 
-	r.plan.KeptFor = []string{}
+	r.plan.UsedBy = []string{}
 	r.Progress.Step("Old keys of user %q", u.Username)
 	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if _, err := r.register(ctx, u.Username, u.ID); err != nil {

@@ -67,8 +67,8 @@ func newEnv(t *testing.T) *testEnv {
 	users, err := env.sim.Admin(t).ListUsers(t.Context(), "")
 	require.NoError(t, err)
 	u := testenv.Named(t, users, "k8s-owner", func(u cloudapi.User) string { return u.Username })
-	made := []*credentials.MadeObject{
-		{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID},
+	made := []*credentials.CreatedObject{
+		{Kind: credentials.CreatedUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID},
 	}
 	require.NoError(t,
 		credentials.Recorded(t.Context(), cluster.NewForTest(env.kube), env.config(u.Username), made,
@@ -259,7 +259,7 @@ func TestRotateKeepsOldKeys(t *testing.T) {
 	require.True(t, env.works(first))
 	result := env.result()
 	require.Equal(t, []string{"k8s-owner", "k8s-owner-2", "reload", "--keep-old"},
-		append([]string{result.From, result.To, result.Proof}, result.KeptFor...))
+		append([]string{result.From, result.To, result.Proof}, result.UsedBy...))
 	require.Equal(t, 2, result.Pods)
 	require.Empty(t, result.Ended)
 	s, _ := env.secret()

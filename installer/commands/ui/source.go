@@ -39,8 +39,9 @@ const (
 	answerWithin = 20 * time.Second
 	// probeEvery is the time between two probes of the API server.
 	probeEvery = 5 * time.Second
-	// quiet is the minimum time between two snapshots. The creation of a Service, for example, causes several changes.
-	quiet = 500 * time.Millisecond
+	// debounce is the minimum time between two snapshots. The creation of a Service, for example, causes several
+	// changes.
+	debounce = 500 * time.Millisecond
 )
 
 // Options say which cluster a page shows, and how.
@@ -154,7 +155,7 @@ func (s *Source) Run(ctx context.Context) {
 
 	for sleep(ctx, time.Hour, s.arrived) {
 		s.publish()
-		sleep(ctx, quiet, nil)
+		sleep(ctx, debounce, nil)
 	}
 }
 
@@ -322,11 +323,11 @@ func (s *Source) publish() {
 		Sources: []model.Source{s.kube, s.cloud},
 	}
 
-	lacks := func(part, reason, remedy string) {
+	incomplete := func(part, reason, remedy string) {
 		p.Missing = append(p.Missing, model.Missing{Part: part, Reason: reason, Remedy: remedy})
 	}
 	if s.report == nil {
-		lacks("checks", "the checks have not ended yet", "wait some seconds")
+		incomplete("checks", "the checks have not ended yet", "wait some seconds")
 	} else {
 		p.Checks = s.report.Checks
 		for _, code := range slices.Sorted(maps.Keys(s.findings)) {
@@ -338,14 +339,14 @@ func (s *Source) publish() {
 			check.Events:   "timeline",
 		} {
 			if err := s.facts.Err(source); err != nil && s.kube.State == model.SourceOK {
-				lacks(part, err.Error(),
+				incomplete(part, err.Error(),
 					"give the user the rights of docs/csccm-rights.yaml, or name another with --context")
 			}
 		}
 	}
 
 	if s.known.Planned == nil {
-		lacks("plans", cmp.Or(s.cloud.Reason, "CloudStack has not answered yet"),
+		incomplete("plans", cmp.Or(s.cloud.Reason, "CloudStack has not answered yet"),
 			cmp.Or(s.cloud.Remedy, "wait some seconds"))
 	}
 

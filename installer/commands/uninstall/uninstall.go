@@ -44,7 +44,7 @@ type Options struct {
 	OrphanLoadBalancers bool
 	// DeleteSecret also removes the Secret with the credentials and the ConfigMap with the CA certificates.
 	DeleteSecret bool
-	// DeleteUser also removes what csccm made in CloudStack: user, keys, account and role.
+	// DeleteUser also removes what csccm created in CloudStack: user, keys, account and role.
 	DeleteUser bool
 	// Admin opens an administrator's session for the API at the URL of cfg, for DeleteUser; end closes it.
 	Admin func(
@@ -181,7 +181,7 @@ func (u *run) stopped(ctx context.Context) error {
 // services lists the load balancers that stay, and refuses the uninstall because of them unless OrphanLoadBalancers is
 // set.
 func (u *run) services(ctx context.Context) (err error) {
-	held, names := 0, []string{} // held counts the Services with the finalizer
+	finalized, names := 0, []string{} // finalized counts the Services with the finalizer
 	options, _, err := planner.Options(ctx, u.Cluster.Kube, u.Cluster.Namespace, u.Release)
 	for _, s := range cluster.Services(ctx, &err, u.Cluster.Kube) {
 		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || !options.LBClasses.Handles(&s) {
@@ -189,7 +189,7 @@ func (u *run) services(ctx context.Context) (err error) {
 		}
 
 		if helpers.HasLBFinalizer(&s) {
-			held++
+			finalized++
 		}
 
 		name := s.Namespace + "/" + s.Name
@@ -208,9 +208,9 @@ func (u *run) services(ctx context.Context) (err error) {
 		)
 	}
 
-	if held > 0 {
+	if finalized > 0 {
 		u.warn("finalizer %s of %s: without a controller nobody can delete them; kubectl edit service removes it",
-			helpers.LoadBalancerCleanupFinalizer, report.Count(held, "Service"))
+			helpers.LoadBalancerCleanupFinalizer, report.Count(finalized, "Service"))
 	}
 
 	return err
@@ -312,7 +312,7 @@ func (u *run) nodes(ctx context.Context) (err error) {
 
 // cloud plans what is removed from CloudStack, or names what stays there.
 func (u *run) cloud(ctx context.Context) error {
-	made, err := credentials.ReadMade(ctx, u.Cluster.Kube, u.Cluster.Namespace)
+	created, err := credentials.ReadCreated(ctx, u.Cluster.Kube, u.Cluster.Namespace)
 	if err != nil {
 		return err
 	}
@@ -332,30 +332,30 @@ func (u *run) cloud(ctx context.Context) error {
 	}
 
 	switch {
-	case len(made.Objects) == 0 && (!u.DeleteUser || u.owner == nil):
+	case len(created.Objects) == 0 && (!u.DeleteUser || u.owner == nil):
 		u.keep("the controller's user and keys in CloudStack: no list says that csccm made them (--delete-user goes " +
 			"by the cluster's mark on users)")
 		return nil
 	case !u.DeleteUser:
-		for _, o := range made.Objects {
+		for _, o := range created.Objects {
 			u.keep("%s in CloudStack, made by csccm (--delete-user removes it)", o.String())
 		}
 		return nil
 	}
 
-	if len(made.Objects) == 0 { // the list was lost, or csccm made nothing
-		made.APIURL, made.SSLNoVerify = u.owner.Config.APIURL, u.owner.Config.SSLNoVerify
+	if len(created.Objects) == 0 { // the list was lost, or csccm made nothing
+		created.APIURL, created.SSLNoVerify = u.owner.Config.APIURL, u.owner.Config.SSLNoVerify
 	}
 
 	login, key := cloudconfig.Default(), ""
 	if u.owner != nil {
 		key = u.owner.Config.APIKey
-		if strings.EqualFold(u.owner.Config.APIURL, made.APIURL) {
+		if strings.EqualFold(u.owner.Config.APIURL, created.APIURL) {
 			login = *u.owner.Config
 		}
 	}
 
-	login.APIURL, login.SSLNoVerify = made.APIURL, made.SSLNoVerify
+	login.APIURL, login.SSLNoVerify = created.APIURL, created.SSLNoVerify
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
 	admin, end, err := u.Admin(ctx, u.Env, &login)
 	if err != nil {
@@ -363,18 +363,18 @@ func (u *run) cloud(ctx context.Context) error {
 	}
 
 	u.closers = append(u.closers, end)
-	removal, err := credentials.PlanRemoval(ctx, admin, made)
+	removal, err := credentials.PlanRemoval(ctx, admin, created)
 	if err != nil {
 		return err
 	}
 
 	u.ends = slices.Contains(removal.APIKeys, key)
-	if !u.ends && len(made.Objects) == 0 {
+	if !u.ends && len(created.Objects) == 0 {
 		u.keep("the controller's user and keys in CloudStack: neither a list nor the cluster's mark says that " +
 			"csccm made them")
 	}
 
-	for _, text := range removal.Stays {
+	for _, text := range removal.Remaining {
 		u.keep("%s", text)
 	}
 

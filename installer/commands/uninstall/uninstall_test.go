@@ -265,9 +265,9 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	for _, u := range users {
 		if u.APIKey == config.APIKey {
-			made := []*credentials.MadeObject{
+			made := []*credentials.CreatedObject{
 				{
-					Kind:     credentials.MadeUser,
+					Kind:     credentials.CreatedUser,
 					Name:     u.Username,
 					ID:       u.ID,
 					Account:  u.Account,

@@ -98,8 +98,8 @@ const (
 	StoppedSelector = "csccm.io/stopped"
 	// ReplicasAnnotation is the number of replicas that a stopped Deployment had.
 	ReplicasAnnotation = "csccm.io/replicas-before-takeover"
-	// KeptAnnotation marks a predecessor that csccm's controller has replaced. It is kept, with no Pods.
-	KeptAnnotation = "csccm.io/kept-by-takeover"
+	// ReplacedAnnotation marks a predecessor that csccm's controller has replaced. It is kept, with no Pods.
+	ReplacedAnnotation = "csccm.io/kept-by-takeover"
 	// AdoptedAnnotation lists the ids of the addresses that a takeover tagged as csccm's. The list is not stored on the
 	// Services, because tenants may be able to edit them.
 	AdoptedAnnotation = "csccm.io/addresses-adopted-by-takeover"
@@ -152,7 +152,7 @@ type Own struct {
 // Controllers are the cloud controller managers of a cluster.
 type Controllers struct {
 	Predecessors []Predecessor // those that a takeover can replace
-	Kept         []Predecessor // those that csccm's controller has replaced, with no Pods
+	Replaced     []Predecessor // those that csccm's controller has replaced, with no Pods
 	Rivals       []Rival       // all that run beside the release, including the predecessors
 	Pods         []corev1.Pod  // in kube-system
 	Own          Own
@@ -174,8 +174,8 @@ func Find(
 		}
 		switch p := of(&w); {
 		case !p.Family.Replaceable():
-		case p.Wanted == 0 && w.Meta.Annotations[KeptAnnotation] != "":
-			f.Kept = append(f.Kept, p)
+		case p.Wanted == 0 && w.Meta.Annotations[ReplacedAnnotation] != "":
+			f.Replaced = append(f.Replaced, p)
 		default:
 			f.Predecessors = append(f.Predecessors, p)
 		}

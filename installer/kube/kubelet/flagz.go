@@ -50,7 +50,7 @@ var (
 		"the node has no address yet, so the API server cannot ask its kubelet",
 		"install the controller, which gives the node its addresses, and check again",
 	}
-	gateOff = failure{
+	flagzDisabled = failure{
 		"the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)",
 		fixLook,
 	}
@@ -137,7 +137,7 @@ func classify(code int, body []byte) Evidence {
 		return noAddress.at(sourceFlagz, "")
 	// A kubelet that serves only text answers 406; one without /flagz answers 404.
 	case code == http.StatusNotAcceptable, code == http.StatusNotFound && !fromServer:
-		return gateOff.at(sourceFlagz, "")
+		return flagzDisabled.at(sourceFlagz, "")
 	case refused && fromServer:
 		return forbidden.at(sourceFlagz, text)
 	case refused:

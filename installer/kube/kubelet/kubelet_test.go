@@ -136,8 +136,8 @@ func TestVerifyReadsFlags(t *testing.T) {
 		{"v137-none", NotExternal, failure{}, `/flagz: --cloud-provider=""`},
 		{"v135", External, failure{}, "/flagz: "},
 		{"v135-none", NotExternal, failure{}, "/flagz: "},
-		{"v131", Unknown, gateOff, "does not serve it"},
-		{"text-only", Unknown, gateOff, "does not serve it"},
+		{"v131", Unknown, flagzDisabled, "does not serve it"},
+		{"text-only", Unknown, flagzDisabled, "does not serve it"},
 		{"no-right", Unknown, forbidden, "nodes/proxy"},
 		{"refuses", Unknown, kubeletAuth, "refuses the API server"},
 		{"no-address", Unknown, noAddress, "no address yet"},
@@ -229,7 +229,7 @@ func TestJudgeLadder(t *testing.T) {
 		for _, change := range tt.node {
 			change(&n)
 		}
-		f := Facts{Node: &n, Flagz: gateOff.at(sourceFlagz, ""), CloudControllerDisabled: disabled}
+		f := Facts{Node: &n, Flagz: flagzDisabled.at(sourceFlagz, ""), CloudControllerDisabled: disabled}
 		if flags != nil {
 			f.Flagz = fromFlags(sourceFlagz, flags)
 		}

@@ -194,8 +194,8 @@ func fromNode(n *corev1.Node) (out []Evidence) {
 		out = append(out, Evidence{Source: source, Detail: detail, Says: verdict})
 	}
 	const provided = cloudproviderapi.AnnotationAlphaProvidedIPAddr
-	ip, told := n.Annotations[provided]
-	if told {
+	ip, set := n.Annotations[provided]
+	if set {
 		says(External, "annotation "+provided, ip+"; only a kubelet with --cloud-provider=external keeps it")
 	}
 
@@ -208,7 +208,7 @@ func fromNode(n *corev1.Node) (out []Evidence) {
 	case len(addresses) == 0:
 	case !slices.ContainsFunc(addresses, other):
 		says(External, "addresses", "host name only: the kubelet leaves the rest to a cloud provider")
-	case !told && WritesAddresses(n):
+	case !set && WritesAddresses(n):
 		says(NotExternal, "managedFields", "the kubelet writes the node's addresses itself")
 	}
 

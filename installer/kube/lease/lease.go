@@ -53,8 +53,9 @@ func Get(ctx context.Context, kube kubernetes.Interface, name Name) (*coordinati
 // Holder returns the identity of a lease's holder; "" if nobody holds it.
 func Holder(l *coordinationv1.Lease) string { return ptr.Deref(l.Spec.HolderIdentity, "") }
 
-// Age returns how long ago the holder renewed a lease, and the lease duration. held is false if nobody holds the lease.
-func Age(l *coordinationv1.Lease, c clock.PassiveClock) (age, lasts time.Duration, held bool) {
+// Age returns how long ago the holder renewed a lease, and the lease duration. hasHolder is false if nobody holds the
+// lease.
+func Age(l *coordinationv1.Lease, c clock.PassiveClock) (age, lasts time.Duration, hasHolder bool) {
 	if Holder(l) == "" || l.Spec.RenewTime == nil {
 		return 0, 0, false
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// allocationGrace is how long a deletion waits for a running acquisition.
+// allocationGrace is how long the deletion of a Service waits for a running acquisition.
 const allocationGrace = 10 * time.Minute
 
 const (
@@ -47,7 +47,7 @@ func (w *Work) allocate(ctx context.Context, s plan.Step) error {
 	return w.RecordServing(ctx, false)
 }
 
-// acquire acquires an address so that a crash at any point loses nothing: the id of the job is saved on the Service
+// acquire acquires an address so that a crash at any point loses no address: the id of the job is saved on the Service
 // before the call is made. The caller has to save the returned record.
 func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
@@ -69,7 +69,7 @@ func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressReco
 	w.Records.Pending = append(w.Records.Pending, p)
 	// The cached Service may be older than what another process has recorded.
 	if err := w.save(ctx, true); err != nil {
-		w.dropPending(p.JobID)
+		w.deletePending(p.JobID)
 		return none, err
 	}
 
@@ -103,8 +103,8 @@ func (w *Work) reserved(ctx context.Context, ip string) (bool, error) {
 	return len(found) > 0, err
 }
 
-// associate makes the call, one at a time for each project. Only one Service of each namespace waits for its turn, so
-// that many Services of one namespace do not delay those of others.
+// associate calls associateIpAddress, one call at a time for each project. Only one Service of each namespace waits for
+// the lock, so that many Services of one namespace do not delay those of others.
 func (w *Work) associate(
 	ctx context.Context, namespace string, request cloudstack.AssociateIPRequest,
 ) (cloudstack.Submitted, error) {
@@ -124,7 +124,7 @@ func (w *Work) allocationFailed(ctx context.Context, p annotation.PendingAllocat
 		return err // the record stays, and the next sync asks for the result
 	}
 
-	w.dropPending(p.JobID)
+	w.deletePending(p.JobID)
 	serr := w.save(ctx, false)
 	switch {
 	case p.IP != "" && cloudstack.IsKind(err, cloudstack.KindCapacity):
@@ -144,8 +144,9 @@ func (w *Work) allocationFailed(ctx context.Context, p annotation.PendingAllocat
 	return errors.Join(err, serr)
 }
 
-// awaitAddress waits for an acquisition and records its address. A call made just now passes the id of the address.
-// Without an id, the call was made earlier, and the address may have been released since and belong to somebody else.
+// awaitAddress waits for an acquisition and records its address. If this sync made the call, id is the address in its
+// answer. Otherwise id is empty: the call was made earlier, and the address may have been released since and belong to
+// somebody else.
 func (w *Work) awaitAddress(
 	ctx context.Context, p annotation.PendingAllocation, id string,
 ) (annotation.AddressRecord, error) {
@@ -171,16 +172,16 @@ func (w *Work) awaitAddress(
 	case err == nil && now && job != nil && job.Acquired != nil && job.Acquired.ID == id && job.Acquired.Address != "":
 		ip = job.Acquired
 	default:
-		if ip, err = w.leftBy(ctx, p, id, err); err != nil {
+		if ip, err = w.unrecorded(ctx, p, id, err); err != nil {
 			return none, err
 		}
 	}
 
-	return w.keep(p, ip), nil
+	return w.recordAddress(p, ip), nil
 }
 
-// keep records an address that was acquired.
-func (w *Work) keep(p annotation.PendingAllocation, ip *cloudstack.PublicIP) annotation.AddressRecord {
+// recordAddress records an address that was acquired.
+func (w *Work) recordAddress(p annotation.PendingAllocation, ip *cloudstack.PublicIP) annotation.AddressRecord {
 	rec := annotation.AddressRecord{
 		ID:        ip.ID,
 		IP:        ip.Address,
@@ -191,7 +192,7 @@ func (w *Work) keep(p annotation.PendingAllocation, ip *cloudstack.PublicIP) ann
 		Acquired:  ip.Allocated,
 	}
 
-	w.dropPending(p.JobID)
+	w.deletePending(p.JobID)
 	w.record(rec)
 	message := "acquired address " + rec.IP
 	if p.Reserved {
@@ -201,10 +202,10 @@ func (w *Work) keep(p annotation.PendingAllocation, ip *cloudstack.PublicIP) ann
 	return rec
 }
 
-// leftBy returns the address that a job has acquired, or why there is none; failure is the error of the job. The result
-// of the job alone proves nothing: a restart of the server aborts jobs without undoing their changes. A failed job may
-// have acquired the address, or left it in state Allocating, in which case it has to be freed.
-func (w *Work) leftBy(
+// unrecorded returns the address that a job has acquired, or why there is none; failure is the error of the job. The
+// result of the job alone proves nothing: a restart of the server aborts jobs without undoing their changes. A failed
+// job may have acquired the address, or left it in state Allocating, in which case it has to be freed.
+func (w *Work) unrecorded(
 	ctx context.Context, p annotation.PendingAllocation, id string, failure error,
 ) (*cloudstack.PublicIP, error) {
 	ip := &cloudstack.PublicIP{}
@@ -221,12 +222,12 @@ func (w *Work) leftBy(
 		}
 	}
 
-	claim := w.Book.Claim(ip.Address, "")
-	_, others := claim.Users(w.Service.UID)
+	use := w.Book.Use(ip.Address, "")
+	_, others := use.Users(w.Service.UID)
 	owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
 	foreign := owner != plan.Owned && owner != plan.Unknown ||
 		ip.Tags[plan.TagKeptBy] != "" ||
-		w.Lacks(cmdCreateTags) && others
+		w.Denied(cmdCreateTags) && others
 
 	there := ip.State == plan.StateAllocated
 	if failure != nil {
@@ -258,11 +259,12 @@ func (w *Work) leftBy(
 	default:
 		failure = fmt.Errorf("the acquired address %s was released by somebody else", id)
 	}
-	w.dropPending(p.JobID)
+	w.deletePending(p.JobID)
 	return nil, errors.Join(failure, w.save(ctx, false))
 }
 
-// Settle finds out the results of acquisitions that are still open. changed reports whether one of them ended.
+// Settle finds out the results of acquisitions whose jobs were not seen to end. changed reports whether one of them
+// ended.
 func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 	for _, p := range slices.Clone(w.Records.Pending) {
 		given := w.Desired.Absent && w.Clock.Since(p.Since) >= allocationGrace
@@ -274,19 +276,21 @@ func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 
 		switch {
 		case err == nil && job.Status == cloudstack.JobPending && given:
-			// The Service is deleted whatever the result of the job is. What the job has acquired so far is released.
+			// The Service is being deleted, so the result of the job does not matter. If the job has acquired an
+			// address, release it.
 			changed = true
 			var ip *cloudstack.PublicIP
-			if ip, err = w.leftBy(ctx, p, job.InstanceID,
+			if ip, err = w.unrecorded(ctx, p, job.InstanceID,
 				fmt.Errorf("job %s of %s does not end", p.JobID, cmdAssociate)); err == nil {
-				w.keep(p, ip)
+				w.recordAddress(p, ip)
 			}
 
 		case cloudstack.IsNotFound(err) && w.Clock.Since(p.Since) < plan.LostAnswerGrace:
-			// The call has not arrived, or not yet. A new attempt uses a new id, and this one is checked again.
+			// The call did not arrive, or has not arrived yet. A new attempt uses a new id, and this one is checked
+			// again.
 			continue
 		case cloudstack.IsNotFound(err):
-			w.dropPending(p.JobID)
+			w.deletePending(p.JobID)
 		case err != nil && !cloudstack.IsKind(err, cloudstack.KindJobFailed):
 			return changed, fmt.Errorf("ask for the outcome of %s %s: %w", cmdAssociate, p.JobID, err)
 		default:

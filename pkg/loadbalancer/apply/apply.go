@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apply executes plans: it makes the call of each action, waits for its job, and changes the model as
-// CloudStack has changed.
+// Package apply executes plans: it makes the call of each action, waits for its job, and applies the same change to the
+// model.
 package apply
 
 import (
@@ -31,7 +31,7 @@ type API struct {
 	Client *cloudstack.Client
 }
 
-// Applier has what the work on all Services shares.
+// Applier has the dependencies and locks that the syncs of all Services share.
 type Applier struct {
 	API   API
 	Role  *cloudstack.Role
@@ -62,9 +62,9 @@ type Work struct {
 	TagErr error
 
 	// patience is how much longer the sync may wait for jobs.
-	patience time.Duration
-	made     map[string][]string // ids of all items that the plan has created, by their type in createTags
-	left     time.Duration       // when to retry the actions of the wave that had to wait; zero if there are none
+	patience   time.Duration
+	created    map[string][]string // ids of all items that the plan has created, by their type in createTags
+	retryAfter time.Duration       // when to retry the actions of the wave that had to wait; zero if there are none
 }
 
 // Begin returns the work of one sync. The records of the subject must be those that are saved on the Service.
@@ -105,14 +105,14 @@ func (w *Work) note(s plan.Step, command string, submitted cloudstack.Submitted)
 
 	w.jobs = append(w.jobs, j)
 	if kind := s.Makes(); kind != "" {
-		w.made[kind] = append(w.made[kind], submitted.ID)
+		w.created[kind] = append(w.created[kind], submitted.ID)
 	}
 
 	return j
 }
 
-// ruleID returns the id of an action's item. The id of a new rule is known from the answer to its creation, before its
-// job has ended.
+// ruleID returns the id of an action's item. For a new rule it is the id in the answer to its creation, which is known
+// before its job has ended.
 func (w *Work) ruleID(s plan.Step) string {
 	if s.ItemID == "" && s.OnRule() {
 		return w.rules[s.Port]
@@ -154,24 +154,24 @@ func (w *Work) save(ctx context.Context, unchanged bool) error {
 
 // record adds the record of an address, or replaces it.
 func (w *Work) record(rec annotation.AddressRecord) {
-	w.drop(rec.ID)
+	w.deleteRecord(rec.ID)
 	w.Records.Addresses = append(w.Records.Addresses, rec)
 }
 
-// drop removes the record of an address.
-func (w *Work) drop(id string) {
+// deleteRecord removes the record of an address.
+func (w *Work) deleteRecord(id string) {
 	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses,
 		func(x annotation.AddressRecord) bool { return x.ID == id })
 }
 
-func (w *Work) dropPending(jobID string) {
+func (w *Work) deletePending(jobID string) {
 	w.Records.Pending = slices.DeleteFunc(w.Records.Pending,
 		func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
 }
 
-// RecordServing records the address that serves. While a plan is being done, the record names ports before they are
-// opened and until they are closed. When it is done, and no call that opens a port can still take effect, the record
-// names only the desired ports, and records of addresses that the Service no longer has are removed.
+// RecordServing records the address that serves. During a plan, the record contains each port before the port is opened
+// and until it is closed. After the plan, when no call that opens a port can still take effect, the record contains
+// only the desired ports, and records of addresses that the Service no longer has are removed.
 func (w *Work) RecordServing(ctx context.Context, done bool) error {
 	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses, func(rec annotation.AddressRecord) bool {
 		a := w.Actual.Find(rec.ID)
@@ -204,7 +204,7 @@ func (w *Work) Do(ctx context.Context, steps []plan.Step) (err error) {
 		w.rules = map[int]string{}
 	}
 
-	w.made = map[string][]string{}
+	w.created = map[string][]string{}
 	before := len(w.Done)
 	if err := w.RecordServing(ctx, false); err != nil {
 		return err
@@ -230,11 +230,11 @@ func (w *Work) Do(ctx context.Context, steps []plan.Step) (err error) {
 	return nil
 }
 
-// wave executes the actions of a wave. Those that have to wait for a job that takes long are left to the next sync,
+// wave executes the actions of a wave. Actions that have to wait for a long-running job are left to the next sync,
 // together with the following waves.
 func (w *Work) wave(ctx context.Context, steps []plan.Step) error {
 	var err error
-	w.left = 0
+	w.retryAfter = 0
 	for _, s := range steps {
 		klog.V(2).InfoS("Load balancer action", "service", w.Service.Key(), "action", s.Label())
 		if err = w.start(ctx, s); err != nil {
@@ -244,18 +244,18 @@ func (w *Work) wave(ctx context.Context, steps []plan.Step) error {
 	}
 
 	if plan.Running(err) != nil {
-		w.left, err = cmp.Or(w.left, lookAgain), nil
+		w.retryAfter, err = cmp.Or(w.retryAfter, lookAgain), nil
 	}
 
 	err = errors.Join(err, w.finish(ctx, func(*job) bool { return true }))
 	for _, j := range w.jobs {
 		if !j.parked {
-			j.parked, w.left = true, cmp.Or(w.left, lookAgain)
+			j.parked, w.retryAfter = true, cmp.Or(w.retryAfter, lookAgain)
 		}
 	}
 
-	if err == nil && w.left > 0 {
-		return w.waiting(w.left)
+	if err == nil && w.retryAfter > 0 {
+		return w.waiting(w.retryAfter)
 	}
 
 	return err
@@ -277,14 +277,14 @@ func (w *Work) start(ctx context.Context, s plan.Step) error {
 	}
 	// A job ended after the plan was made, so the plan may be outdated.
 	if outdated && !slices.ContainsFunc(w.jobs, busy) {
-		w.left = planAgain
+		w.retryAfter = planAgain
 		return nil
 	}
 
 	// The creation of the rule may have been left to the next sync.
 	withoutRule := s.OnRule() && s.Kind != plan.CreateRule && w.ruleID(s) == ""
 	if withoutRule || slices.ContainsFunc(w.jobs, busy) {
-		w.left = cmp.Or(w.left, lookAgain)
+		w.retryAfter = cmp.Or(w.retryAfter, lookAgain)
 		return nil
 	}
 
@@ -295,7 +295,7 @@ func (w *Work) start(ctx context.Context, s plan.Step) error {
 	// Another Service may have a port of the same address, with a job that is still running.
 	known, _ := w.internal.Load(w.on(s).ID)
 	if other, ok := known.(*job); ok && other.over.Err() == nil && w.Clock.Since(other.submitted) < deletionGrace {
-		w.left = deletionPause
+		w.retryAfter = deletionPause
 		return nil
 	}
 
@@ -308,7 +308,7 @@ func (w *Work) start(ctx context.Context, s plan.Step) error {
 	return err
 }
 
-// finish waits for jobs as long as the sync may, and lets those that succeeded take effect.
+// finish waits for jobs as long as the sync may, and applies the effects of those that succeeded.
 func (w *Work) finish(ctx context.Context, which func(*job) bool) error {
 	these := slices.DeleteFunc(slices.Clone(w.jobs), func(j *job) bool { return !which(j) })
 	these = w.await(ctx, these)
@@ -320,7 +320,7 @@ func (w *Work) finish(ctx context.Context, which func(*job) bool) error {
 		w.touch(j.step)
 		err := w.complete(ctx, j)
 		if plan.Running(err) != nil {
-			w.left = cmp.Or(w.left, lookAgain)
+			w.retryAfter = cmp.Or(w.retryAfter, lookAgain)
 		} else if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", j.step.Label(), err))
 		}
@@ -342,7 +342,7 @@ func (w *Work) complete(ctx context.Context, j *job) error {
 	return w.proveRanges(ctx, j)
 }
 
-// unproven reports whether a new rule would admit everybody if the server ignored its source ranges, as CloudStack
+// unproven reports whether a new rule would admit all sources if the server ignored its source ranges, as CloudStack
 // before 4.18 does, and the server is not known to respect them.
 func (w *Work) unproven(s plan.Step) bool {
 	restricted := len(s.Rule.CIDRs) > 0 && !annotation.SameRanges(s.Rule.CIDRs, []string{annotation.Anyone})
@@ -350,7 +350,7 @@ func (w *Work) unproven(s plan.Step) bool {
 	return s.Kind == plan.CreateRule && w.Desired.CIDRsDecide && restricted && !proven
 }
 
-// proveRanges reads a new rule back before it gets members, unless the server is known to respect source ranges.
+// proveRanges reads a new rule back before adding members to it, unless the server is known to respect source ranges.
 func (w *Work) proveRanges(ctx context.Context, j *job) error {
 	if !w.unproven(j.step) {
 		return nil
@@ -371,7 +371,7 @@ func (w *Work) proveRanges(ctx context.Context, j *job) error {
 	return nil
 }
 
-// watch starts to wait for jobs, all of which have to end before anything else is done.
+// watch starts to wait for jobs, all of which have to end before the sync continues.
 func (w *Work) watch(ctx context.Context, jobs []*job) {
 	var due time.Duration
 	for _, j := range jobs {
@@ -385,8 +385,8 @@ func (w *Work) watch(ctx context.Context, jobs []*job) {
 	}
 }
 
-// await waits for jobs as long as the sync may, and returns those that have ended. Polls, which all Services share,
-// show which ones those are. Then the result of each job is read, except for jobs of rules that this plan created: one
+// await waits for jobs as long as the sync may, and returns those that have ended. The poller that all Services share
+// reports which ones have. Then the result of each job is read, except for jobs of rules that this plan created: one
 // list of rules shows all that are active.
 func (w *Work) await(ctx context.Context, jobs []*job) []*job {
 	w.watch(ctx, jobs)
@@ -404,8 +404,8 @@ func (w *Work) await(ctx context.Context, jobs []*job) []*job {
 	return jobs
 }
 
-// active returns the ids of rules that the router has, if jobs gave two or more new rules their members. A rule is
-// active after it was created and its members were added.
+// active returns the ids of rules that the router has, if two or more new rules got members. A rule is active after it
+// was created and its members were added.
 func (w *Work) active(ctx context.Context, jobs []*job) (ids []string) {
 	jobs = slices.DeleteFunc(slices.Clone(jobs),
 		func(j *job) bool { return j.step.Kind != plan.AddMembers || j.step.ItemID != "" })
@@ -416,7 +416,7 @@ func (w *Work) active(ctx context.Context, jobs []*job) (ids []string) {
 	list, err := w.API.ListLoadBalancerRules(ctx,
 		cloudstack.LoadBalancerRuleQuery{PublicIPID: jobs[0].step.AddressID, ProjectID: w.Project})
 	for _, r := range list {
-		if made := slices.ContainsFunc(jobs, func(j *job) bool { return j.rule == r.ID }); made &&
+		if created := slices.ContainsFunc(jobs, func(j *job) bool { return j.rule == r.ID }); created &&
 			r.State == plan.StateActive &&
 			err == nil {
 			ids = append(ids, r.ID)
@@ -425,7 +425,8 @@ func (w *Work) active(ctx context.Context, jobs []*job) (ids []string) {
 	return ids
 }
 
-// usually returns how long the job of a command takes if the router answers at once. Jobs that take longer are polled.
+// usually returns how long the job of a command takes if the router answers at once. A job is polled only after that
+// time.
 func usually(command string) time.Duration {
 	switch command {
 	case cmdAssociate, cmdCreateTags, "deleteTags", "createLoadBalancerRule", "createFirewallRule",

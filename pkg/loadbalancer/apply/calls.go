@@ -55,8 +55,8 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 		return w.tagAddress(ctx, s)
 	case plan.ReleaseAddress:
 		return w.releaseAddress(ctx, s)
-	case plan.ForgetAddress:
-		return w.forget(ctx, s)
+	case plan.DisownAddress:
+		return w.disown(ctx, s)
 	case plan.CreateRule:
 		if s.Internal {
 			return w.createInternal(ctx, s)
@@ -106,7 +106,7 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 		}
 		return submitted("createLBStickinessPolicy")(api.CreateStickinessPolicy(ctx, rule, policy))
 
-	case plan.DropStickiness:
+	case plan.DeleteStickiness:
 		return remove("deleteLBStickinessPolicy", s.PolicyID)
 	case plan.BindCertificate:
 		return submitted("assignCertToLoadBalancer")(api.AssignCertificate(ctx, rule, s.Rule.Certificate))
@@ -174,14 +174,14 @@ func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 		Port:        s.Rule.PublicPort, InstancePort: s.Rule.PrivatePort,
 	})
 	if err == nil && a.IP == "" {
-		made, err := w.API.ListInternalLoadBalancers(ctx,
+		created, err := w.API.ListInternalLoadBalancers(ctx,
 			cloudstack.InternalLoadBalancerQuery{ID: submitted.ID, ProjectID: w.Project})
-		if err != nil || len(made) == 0 {
+		if err != nil || len(created) == 0 {
 			return errors.Join(fmt.Errorf("read the internal load balancer %s", submitted.ID), err)
 		}
 
-		w.drop(a.ID)
-		a.IP, a.ID = made[0].Address, plan.InternalID(a.NetworkID, made[0].Address)
+		w.deleteRecord(a.ID)
+		a.IP, a.ID = created[0].Address, plan.InternalID(a.NetworkID, created[0].Address)
 		w.record(a.Record(w.OwnProject, w.Desired.NetworkID))
 		if err := w.save(ctx, false); err != nil {
 			return err
@@ -198,11 +198,11 @@ func (w *Work) memberAddresses(names, remaining []string) []cloudstack.MemberAdd
 	out := make([]cloudstack.MemberAddress, 0, len(names))
 	for _, name := range names {
 		vm, ip := plan.SplitMember(name)
-		stays := slices.ContainsFunc(remaining, func(other string) bool {
+		remains := slices.ContainsFunc(remaining, func(other string) bool {
 			otherVM, _ := plan.SplitMember(other)
 			return otherVM == vm && other != name && !slices.Contains(names, other)
 		})
-		if ip == "" && stays {
+		if ip == "" && remains {
 			ip = primary()[vm]
 		}
 		out = append(out, cloudstack.MemberAddress{VMID: vm, IP: ip})

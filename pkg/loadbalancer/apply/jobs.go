@@ -19,15 +19,15 @@ import (
 )
 
 // A job that takes long, or never ends, does not block a worker: a sync waits for jobs for some seconds in total, and
-// then returns a *plan.WaitError. Running jobs stay in the Memory of the Service, and the next sync does whatever does
-// not conflict with them. A change is never submitted again while its job is running.
+// then returns a *plan.WaitError. Running jobs remain in the Memory of the Service, and the next sync makes the changes
+// that do not conflict with them. A change is never submitted again while its job is running.
 
 const (
 	// patience is how long a sync waits for jobs. Most jobs of a router take a second or two.
 	patience = 5 * time.Second
 	// lookAgain is the time after which a sync that stopped waiting is repeated, unless a job ends earlier.
 	lookAgain = 30 * time.Second
-	// planAgain is the time after which a sync with an outdated plan is repeated.
+	// planAgain is the time after which a sync is repeated whose plan became outdated.
 	planAgain = time.Millisecond
 )
 
@@ -41,7 +41,7 @@ type job struct {
 	outcome   plan.Outcome
 
 	after  *job            // the job that creates the rule, which must take effect first; nil if there is none
-	over   context.Context // done when the job has ended; nil until somebody waits for it
+	over   context.Context // done when the job has ended; nil until a sync waits for it
 	stop   context.CancelFunc
 	result *cloudstack.Job // nil if it was not read
 	err    error
@@ -56,10 +56,10 @@ func (j *job) ready() bool {
 
 // Memory is what has to be remembered about the changes of a Service until its next sync.
 type Memory struct {
-	// Releasing has the addresses whose release was submitted and not seen to succeed. The time is zero if the release
-	// is known to have failed.
+	// Releasing has the addresses whose release was submitted and is not known to have succeeded. The time is zero if
+	// the release is known to have failed.
 	Releasing map[string]time.Time
-	deleting  time.Time // when a rule in state Deleting began to delay the release of an address
+	deleting  time.Time // when a rule in state Deleting first delayed the release of an address
 
 	jobs      []*job          // jobs of actions that are still running
 	rules     map[int]string  // by port, the ids of rules created since jobs was last empty
@@ -71,15 +71,15 @@ type Memory struct {
 	tell context.CancelFunc
 }
 
-// Forget stops waiting for all jobs, because nothing of the Service is left in CloudStack.
-func (m *Memory) Forget() {
+// Reset stops waiting for all jobs, because nothing of the Service is left in CloudStack.
+func (m *Memory) Reset() {
 	for _, j := range m.followed() {
 		j.stop()
 	}
 	m.jobs, m.extraJobs = nil, nil
 }
 
-// followed returns the jobs that somebody waits for.
+// followed returns the jobs that a sync waits for.
 func (m *Memory) followed() []*job {
 	all := slices.AppendSeq(slices.Clone(m.jobs), maps.Values(m.extraJobs))
 	return slices.DeleteFunc(all, func(j *job) bool { return j.over == nil })

@@ -23,8 +23,8 @@ const (
 	deletionGrace = 30 * time.Second
 	// deletionPause is the time between two reads.
 	deletionPause = 2 * time.Second
-	// textRuleGone is part of the error of a release whose job used a rule that another job had deleted.
-	textRuleGone = `LoadBalancerVO.getNetworkId()" because "lb" is null`
+	// textRuleDeleted is part of the error of a release whose job used a rule that another job had deleted.
+	textRuleDeleted = `LoadBalancerVO.getNetworkId()" because "lb" is null`
 )
 
 // DeletionsRunning returns a *plan.WaitError while something is still running in CloudStack that would break one of the
@@ -81,7 +81,7 @@ func (w *Work) released(ctx context.Context, s plan.Step, err error) error {
 	}
 	switch {
 	case err == nil:
-	case cloudstack.IsKind(err, cloudstack.KindJobFailed) && strings.Contains(err.Error(), textRuleGone):
+	case cloudstack.IsKind(err, cloudstack.KindJobFailed) && strings.Contains(err.Error(), textRuleDeleted):
 		w.Again = true // the deletion that broke the release has ended
 		return nil
 	default:
@@ -91,16 +91,16 @@ func (w *Work) released(ctx context.Context, s plan.Step, err error) error {
 	w.effect(s, plan.Outcome{})
 	delete(w.Releasing, s.AddressID)
 	w.deleting = time.Time{}
-	w.drop(s.AddressID)
+	w.deleteRecord(s.AddressID)
 	w.Freed = true
 	w.Notify(plan.Notice{Reason: plan.ReasonAddressReleased, Message: "released address " + s.IP})
 	return w.save(ctx, false)
 }
 
-// forget removes our tags and the record of an address that is not released. If other Services continue to use the
+// disown removes our tags and the record of an address that is not released. If other Services continue to use the
 // address, the tags that show its acquisition and its first owner remain, so that the last of these Services can
-// release it. If the address is kept, a tag shows who keeps it.
-func (w *Work) forget(ctx context.Context, s plan.Step) error {
+// release it. If the address is kept, a tag names the Service that keeps it.
+func (w *Work) disown(ctx context.Context, s plan.Step) error {
 	a := w.on(s)
 	keys := slices.Clone(a.OwnTags)
 	switch {
@@ -108,22 +108,22 @@ func (w *Work) forget(ctx context.Context, s plan.Step) error {
 		keys = slices.DeleteFunc(keys,
 			func(k string) bool { return k != plan.TagServiceUID && (k != plan.TagService || a.Shared) })
 	case s.Keep:
-		if err := w.markKept(ctx, a); err != nil {
+		if err := w.tagKeepIP(ctx, a); err != nil {
 			return err
 		}
 		keys = slices.DeleteFunc(keys,
 			func(k string) bool { return k == plan.TagCluster || k == plan.TagManagedBy || k == plan.TagKeptBy })
 	}
 
-	// The owner left these tags for its guests, and this Service is the last of them.
-	left := a.Claim.Tagged != "" && a.TaggedUID == "" && a.Keeper == "" && !a.Shared
-	if (a.Owner == plan.Owned || left) && len(keys) > 0 && !s.Internal {
+	// The Service that acquired the address left these tags for its guests, and this Service is the last guest.
+	removeTags := a.Use.Tagged != "" && a.TaggedUID == "" && a.Keeper == "" && !a.Shared
+	if (a.Owner == plan.Owned || removeTags) && len(keys) > 0 && !s.Internal {
 		if err := w.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {
 			return err
 		}
 	}
 
-	w.drop(s.AddressID)
+	w.deleteRecord(s.AddressID)
 	if !s.Internal {
 		w.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: "address " + s.IP + " is kept: " + s.Note})
 	}

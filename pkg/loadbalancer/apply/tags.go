@@ -14,8 +14,9 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// markKept tags an address before the Service's own tags are removed, so that it is never without an owner.
-func (w *Work) markKept(ctx context.Context, a *plan.Address) error {
+// tagKeepIP tags an address as kept before the Service's own tags are removed, so that the address is never without an
+// owner.
+func (w *Work) tagKeepIP(ctx context.Context, a *plan.Address) error {
 	if slices.Contains(a.OwnTags, plan.TagKeptBy) {
 		return nil
 	}
@@ -31,7 +32,7 @@ func (w *Work) markKept(ctx context.Context, a *plan.Address) error {
 
 	err := w.setTags(ctx, a.ID, tags)
 	refused, news := w.Role.Learn(w.Project, cmdCreateTags, err)
-	// A role that was allowed to tag until now is asked once more.
+	// The role was allowed to tag until now, so try once more.
 	if alreadyTagged(err) || refused && !news {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (w *Work) addressTags(s plan.Step, a *plan.Address) map[string]string {
 // them. An item with a former id of the cluster gets the current one: the old tag has to be deleted first, and until
 // the new one exists, the UID shows that the item is the Service's.
 func (w *Work) tagItems(ctx context.Context, s plan.Step) error {
-	ids := slices.Sorted(slices.Values(w.made[s.Resource()]))
+	ids := slices.Sorted(slices.Values(w.created[s.Resource()]))
 	var former []string
 	for _, item := range w.Actual.Own(s.On, s.Resource()) {
 		switch {
@@ -143,7 +144,7 @@ func (w *Work) setTags(ctx context.Context, id string, tags map[string]string) e
 
 // tag submits tags for items.
 func (w *Work) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string) error {
-	if w.Lacks(cmdCreateTags) { // the role may no longer tag, which the plan did not know
+	if w.Denied(cmdCreateTags) { // the role may no longer tag, which the plan did not know
 		return nil
 	}
 	submitted, err := w.API.Client.CreateTags(ctx, kind, ids, tags)

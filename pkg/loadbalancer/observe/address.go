@@ -16,8 +16,8 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// readAddress reads an address and what is on it. exists tells whether the address still exists as the Service's, or as
-// the one that it requests.
+// readAddress reads an address and what is on it. exists reports whether the Service still has the address, or whether
+// the address that it requests exists.
 func (r *reading) readAddress(ctx context.Context, c *candidate) (exists evidence.Evidence, err error) {
 	a := &c.Address
 	a.Owner, a.Settled = plan.Unknown, r.settled(a.ID)
@@ -47,7 +47,7 @@ func (r *reading) readAddress(ctx context.Context, c *candidate) (exists evidenc
 		}
 	}
 
-	// An address that was handed over belongs to the Services that use it.
+	// Once its acquirer has left, the address belongs to the Services that use it.
 	a.Allocated = a.Allocated || c.unused && (len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0 || c.recorded != nil)
 	return exists, nil
 }
@@ -90,7 +90,7 @@ func (r *reading) identify(ctx context.Context, c *candidate) (evidence.Evidence
 	}
 
 	if a.Owner != plan.Owned && (a.Owner != plan.Unknown || recorded == "") {
-		// It belongs to somebody else, or the record does not say which acquisition it is about.
+		// The address belongs to somebody else, or the record does not say from which acquisition it is.
 		a.Allocated = false
 	}
 	if a.State == plan.StateReleasing && !a.Allocated {
@@ -99,7 +99,7 @@ func (r *reading) identify(ctx context.Context, c *candidate) (evidence.Evidence
 	return evidence.Present(), nil
 }
 
-// readTags derives from the tags to whom the address belongs.
+// readTags derives the owner of the address from its tags.
 func (r *reading) readTags(c *candidate, tags map[string]string) {
 	a := &c.Address
 	a.Owner = r.owner(tags)
@@ -112,14 +112,14 @@ func (r *reading) readTags(c *candidate, tags map[string]string) {
 		a.Tagged, a.FormerCluster, a.Allocated = true, plan.Former(tags,
 			r.Clusters), tags[plan.TagAllocatedBy] == plan.ManagedBy
 	case plan.Unused(tags, r.Clusters):
-		// The Service for which the address was acquired has handed it over.
+		// The Service that acquired the address has left it to others.
 		a.Owner, a.Allocated = plan.Unknown, false
 		c.unused = true
 	}
 }
 
-// otherCluster reports whether tags name another cluster. Another cluster may have had a former id of this cluster as
-// well, so with such an id, this cluster must also have the Service in the tags.
+// otherCluster reports whether tags name another cluster. That cluster may have had one of this cluster's former ids as
+// well. So tags with a former id count as ours only if this cluster has the Service that they name.
 func (r *reading) otherCluster(tags map[string]string) bool {
 	cluster, uid := tags[plan.TagCluster], tags[plan.TagServiceUID]
 	formerly := slices.Contains(r.Clusters, cluster) && (uid == "" || r.Book.ByUID(uid) != nil)
@@ -144,17 +144,17 @@ func (r *reading) missing(ctx context.Context, c *candidate) (evidence.Evidence,
 		}
 	}
 
-	witness, network := "", ""
+	proof, network := "", ""
 	if c.recorded != nil {
 		network = c.recorded.NetworkID
 	}
 	if contradicts == "" {
 		var err error
-		if witness, err = r.witness(ctx, network); err != nil {
+		if proof, err = r.projectProof(ctx, network); err != nil {
 			return evidence.Evidence{}, fmt.Errorf("look for address %s: %w", c.IP, err)
 		}
 	}
-	return evidence.Missing(contradicts, witness), nil
+	return evidence.Missing(contradicts, proof), nil
 }
 
 // readFirewall reads the firewall rules of an address.
@@ -173,7 +173,7 @@ func (r *reading) readFirewall(ctx context.Context, a *plan.Address) error {
 	return nil
 }
 
-// item returns an Item with what all kinds of items have.
+// item returns an Item with the fields that all kinds of items have.
 func item(id, state, protocol string, start, end int, cidrs []string, mark plan.Mark) plan.Item {
 	return plan.Item{
 		Rule: access.Rule{
@@ -188,7 +188,7 @@ type candidate struct {
 	plan.Address
 	recorded *annotation.AddressRecord
 	facts    *cloudstack.PublicIP
-	by       string // what was found on it that belongs to the Service
+	by       string // what the search found on the address
 	unused   bool   // the Service that it was acquired for has left it to others
 }
 
@@ -206,7 +206,7 @@ func (l *candidates) at(id string) *candidate {
 	return &(*l)[len(*l)-1]
 }
 
-// add adds addresses that were found; what describes how.
+// add adds addresses that a search found; what describes the finding.
 func (r *reading) add(l *candidates, what string, ips []cloudstack.PublicIP, err error) error {
 	if err != nil {
 		return fmt.Errorf("look for addresses %s: %w", what, err)

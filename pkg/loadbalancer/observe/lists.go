@@ -87,7 +87,7 @@ func (r *reading) fresh(addressID string) bool {
 	return r.shared != nil && r.untouchedSince(addressID, r.shared.begun)
 }
 
-// pick returns the items that are wanted.
+// pick returns the items for which want returns true.
 func pick[T any](all []T, want func(*T) bool) []T {
 	var out []T
 	for i := range all {

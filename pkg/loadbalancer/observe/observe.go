@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe reads what CloudStack has of a Service. It changes nothing, and decides only to whom an item belongs.
+// Package observe reads the objects of a Service from CloudStack and decides which Service owns them. It changes
+// nothing.
 package observe
 
 import (
@@ -44,8 +45,8 @@ const (
 	// VMAge is the maximum age of the list of VMs if it contains every node and nothing failed. The node controller
 	// keeps the list younger than that, so that syncs need no list of their own.
 	VMAge = 10 * time.Minute
-	// witnessAge is the maximum age of a network that serves as a proof.
-	witnessAge = 5 * time.Second
+	// projectProofAge is the maximum age of a network that proves that the project is the right one.
+	projectProofAge = 5 * time.Second
 )
 
 // Options configure an Observer.
@@ -210,8 +211,8 @@ func (r *reading) read(ctx context.Context) error {
 	return r.readACLs(ctx)
 }
 
-// provePlace makes sure that a deletion which finds nothing has looked in the project with the Service's objects. The
-// record of a public address is judged separately, see missing.
+// provePlace makes sure that a deletion which finds nothing has looked in the project of the Service. The record of a
+// public address is judged separately, see missing.
 func (r *reading) provePlace(ctx context.Context) error {
 	if !r.Desired.Absent ||
 		slices.ContainsFunc(r.found.Addresses, func(a plan.Address) bool {
@@ -230,9 +231,9 @@ func (r *reading) provePlace(ctx context.Context) error {
 		return nil
 	}
 
-	witness, err := r.witness(ctx, network)
+	object, err := r.projectProof(ctx, network)
 	if err == nil {
-		err = evidence.Missing("", witness).Err()
+		err = evidence.Missing("", object).Err()
 	}
 	if err != nil {
 		return fmt.Errorf("address %s: %w", strings.Join(r.Service.StatusIPs, ", "), err)
@@ -240,10 +241,10 @@ func (r *reading) provePlace(ctx context.Context) error {
 	return nil
 }
 
-// witness returns the name of something that only the project with the Service's objects shows: a VM in its network, or
-// the network itself. If the network is not known, it is the VM of a Node. It returns nothing if there is no such
-// thing.
-func (r *reading) witness(ctx context.Context, network string) (string, error) {
+// projectProof returns the name of an object that only the Service's project shows: a VM in the Service's network, or
+// the network itself. If the network is not known, it is the VM of a Node. It returns an empty name if there is no such
+// object.
+func (r *reading) projectProof(ctx context.Context, network string) (string, error) {
 	if network == "" {
 		known := append(r.Nodes(), r.NodeVMs...)
 		if len(known) == 0 {
@@ -260,7 +261,7 @@ func (r *reading) witness(ctx context.Context, network string) (string, error) {
 		return "VM " + vms[0], nil
 	}
 
-	n, err := r.Inventory.Network(ctx, network, witnessAge)
+	n, err := r.Inventory.Network(ctx, network, projectProofAge)
 	switch {
 	case cloudstack.IsNotFound(err), err == nil && n.Type == "Shared":
 		return "", nil

@@ -25,7 +25,7 @@ type Orphan struct {
 	IP           string // the address; empty for acl
 	AddressID    string // id of the address that it is on; empty for acl
 	Project      string // id of the project; empty for the account's own resources
-	Keep         bool   // the Service wanted to keep the address
+	Keep         bool   // the annotation keep-ip of the deleted Service was true
 }
 
 // Orphans returns the objects that the cluster owns by their tags or ACL reasons, under one of its ids, and that no
@@ -92,7 +92,7 @@ func (o *Observer) Orphans(
 		if ip.Tags[plan.TagManagedBy] == plan.ManagedBy {
 			add("address", ip.ID, ip.Tags, ip.Address, ip.ID)
 		}
-		if plan.Unused(ip.Tags, clusters) && !used[ip.ID] && len(book.Claim(ip.Address, "").Holders) == 0 {
+		if plan.Unused(ip.Tags, clusters) && !used[ip.ID] && len(book.Use(ip.Address, "").Holders) == 0 {
 			out = append(out, Orphan{Kind: "address", ID: ip.ID, IP: ip.Address, AddressID: ip.ID, Project: project})
 		}
 	}

@@ -64,8 +64,8 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 	return nil
 }
 
-// classify decides to whom a rule belongs. If it has tags, they decide. Otherwise the name decides, together with
-// something else that only the Service's own rule would have.
+// classify decides which Service owns a rule. The tags decide if there are any. Otherwise the name decides, together
+// with another fact that only the Service's own rule would have.
 func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led bool) plan.Item {
 	out := item(in.ID, in.State, in.Protocol, in.PublicPort, in.PublicPort, in.CIDRs, r.mark(in.Tags))
 	out.Name, out.Algorithm, out.PrivatePort = in.Name, strings.ToLower(in.Algorithm), in.PrivatePort
@@ -170,7 +170,7 @@ func (r *reading) last(a *plan.Address, ruleID string) *plan.Item {
 // members returns the members of a rule, as remembered or else as read. Most lists equal the desired one, which is then
 // shared.
 func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address) (out []string, err error) {
-	// A rule in state Add has no members.
+	// A rule in state Add has no members, so do not ask for them.
 	if known := r.last(a, rule.ID); known != nil && (rule.State != plan.StateAdd || len(known.Members) == 0) {
 		return known.Members, nil
 	}

@@ -33,7 +33,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 	}
 
 	r.found.ACLs = r.ACLs // used if the lists cannot be read
-	if r.Lacks(CmdListACLs) {
+	if r.Denied(CmdListACLs) {
 		return nil
 	}
 

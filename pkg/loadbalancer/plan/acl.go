@@ -18,8 +18,8 @@ import (
 // maxACLReason is the maximum length of an item's reason in CloudStack.
 const maxACLReason = 255
 
-// ACLReason returns the reason for an item of a Service, which marks the item as the Service's. Because the reason is
-// part of the creation, the item is never without an owner, and the role need not be allowed to tag.
+// ACLReason returns the reason for an item of a Service, which marks the item as the Service's. The reason is set when
+// the item is created, so the item never exists without an owner, and the role does not need the right to tag.
 func ACLReason(cluster string, svc Service) string {
 	mark := "(csccm " + cluster + " " + svc.UID + ")"
 	text := "Service " + svc.Key()

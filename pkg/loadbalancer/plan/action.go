@@ -50,15 +50,15 @@ type Step struct {
 	CIDRs       []string `json:"cidrs,omitempty"`
 	// Items is the number of items that a tag step tags.
 	Items int `json:"items,omitempty"`
-	// The next three fields are for forgetting an address. Allocated means that the cluster acquired it, HandOver that
-	// other Services continue to use it, and Keep that it will be marked as kept by the Service. In a step that tags an
-	// address, Keep means that the Service wants to keep it.
+	// The next three fields are for disowning an address. Allocated means that the cluster acquired it, HandOver that
+	// other Services continue to use it, and Keep that a tag will mark it as kept by the Service. In a step that tags
+	// an address, Keep means that the Service wants to keep it.
 	Allocated bool   `json:"allocated,omitempty"`
 	HandOver  bool   `json:"handOver,omitempty"`
 	Keep      bool   `json:"keep,omitempty"`
 	Note      string `json:"note,omitempty"` // why the step is needed, if that is not obvious
-	// Held is set in plans that are shown to users: the controller's policy does not allow the step.
-	Held bool `json:"heldByPolicy,omitempty"`
+	// BlockedByPolicy is set in plans that are shown to users: the controller's policy does not allow the step.
+	BlockedByPolicy bool `json:"heldByPolicy,omitempty"`
 }
 
 // On identifies what an action works on: an address or a network ACL list. An empty AddressID means the address that
@@ -95,25 +95,25 @@ const (
 
 // Kinds of actions.
 const (
-	AllocateAddress = "allocate-address" // acquires a public address or chooses one of a tier
-	TagAddress      = "tag-address"
-	ReleaseAddress  = "release-address" // together with everything on it
-	ForgetAddress   = "forget-address"  // removes tags and record of an address that is not released
-	CreateRule      = "create-rule"
-	UpdateRule      = "update-rule" // in place
-	DeleteRule      = "delete-rule"
-	AddMembers      = "add-members"
-	RemoveMembers   = "remove-members"
-	SetStickiness   = "set-stickiness"
-	DropStickiness  = "drop-stickiness"
-	BindCertificate = "bind-certificate"
-	CreateForward   = "create-forward"
-	UpdateForward   = "update-forward" // in place
-	DeleteForward   = "delete-forward"
-	OpenFirewall    = "open-firewall"
-	OpenACL         = "open-acl"
-	CloseFirewall   = "close-firewall"
-	CloseACL        = "close-acl"
+	AllocateAddress  = "allocate-address" // acquires a public address or chooses one of a tier
+	TagAddress       = "tag-address"
+	ReleaseAddress   = "release-address" // together with everything on it
+	DisownAddress    = "forget-address"  // removes tags and record of an address that is not released
+	CreateRule       = "create-rule"
+	UpdateRule       = "update-rule" // in place
+	DeleteRule       = "delete-rule"
+	AddMembers       = "add-members"
+	RemoveMembers    = "remove-members"
+	SetStickiness    = "set-stickiness"
+	DeleteStickiness = "drop-stickiness"
+	BindCertificate  = "bind-certificate"
+	CreateForward    = "create-forward"
+	UpdateForward    = "update-forward" // in place
+	DeleteForward    = "delete-forward"
+	OpenFirewall     = "open-firewall"
+	OpenACL          = "open-acl"
+	CloseFirewall    = "close-firewall"
+	CloseACL         = "close-acl"
 	// Each of these tags all items of one type that belong to the Service and lack its tags.
 	TagRules    = "tag-rules"
 	TagForwards = "tag-forwards"
@@ -121,8 +121,8 @@ const (
 	TagACL      = "tag-acl"
 )
 
-// kind describes the actions of one kind. To add a kind, add a row here, its effect in Step.Effect (in made or change,
-// if it creates or changes an item), and its call in package apply.
+// kind describes the actions of one kind. To add a kind, add a row here, its effect in Step.Effect (in created or
+// change, if it creates or changes an item), and its call in package apply.
 type kind struct {
 	sign     string
 	resource string // the resource type in createTags of the item that is created, deleted or tagged
@@ -133,7 +133,7 @@ var kinds = map[string]kind{
 	AllocateAddress: {Creates, "", allocateLabel},
 	TagAddress:      {Changes, "", func(s Step) string { return "tag address " + cmp.Or(s.IP, "that is acquired") }},
 	ReleaseAddress:  {Removes, "", func(s Step) string { return "release address " + s.IP }},
-	ForgetAddress:   {Removes, "", func(s Step) string { return "leave address " + s.IP + s.because() }},
+	DisownAddress:   {Removes, "", func(s Step) string { return "leave address " + s.IP + s.because() }},
 
 	CreateRule: {Creates, ResourceRule, func(s Step) string {
 		r := s.Rule
@@ -152,7 +152,7 @@ var kinds = map[string]kind{
 	}},
 	SetStickiness: {Changes, "",
 		func(s Step) string { return "set stickiness " + s.Rule.Stickiness.Method + " " + s.ofPort() }},
-	DropStickiness: {Changes, "", func(s Step) string { return "remove stickiness " + s.ofPort() }},
+	DeleteStickiness: {Changes, "", func(s Step) string { return "remove stickiness " + s.ofPort() }},
 	BindCertificate: {Changes, "", func(s Step) string {
 		return fmt.Sprintf("bind certificate %s to port %d%s", s.Rule.Certificate, s.Port, s.text())
 	}},
@@ -319,13 +319,13 @@ const (
 
 // Allows reports for each step whether the policy allows it.
 func (p Policy) Allows(steps []Step) []bool {
-	stays := map[string]bool{} // ids of items that steps remove, and that stay if removals are not allowed
+	remaining := map[string]bool{} // ids of items that steps remove, and that remain if removals are not allowed
 	out := make([]bool, len(steps))
 	for _, s := range steps {
-		stays[s.removes()] = true
+		remaining[s.removes()] = true
 	}
 	for i, s := range steps {
-		blocked := s.Destructive() || slices.ContainsFunc(s.Replaces, func(id string) bool { return stays[id] })
+		blocked := s.Destructive() || slices.ContainsFunc(s.Replaces, func(id string) bool { return remaining[id] })
 		out[i] = p != PolicyDryRun && (p != PolicyNoDelete || !blocked)
 	}
 	return out

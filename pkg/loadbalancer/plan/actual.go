@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// Ownership tells to whom an observed item belongs.
+// Ownership says who owns an observed item.
 type Ownership string
 
 // The values of Ownership. Items that are not Owned are never changed.
@@ -90,8 +90,8 @@ type Address struct {
 	Shared bool `json:"shared,omitempty"`
 	Has    bool `json:"-"`
 	Known  bool `json:"-"`
-	// Claim is what the tags say about the owner of the address.
-	Claim Claim `json:"-"`
+	// Use is what the tags say about the owner of the address.
+	Use AddressUse `json:"-"`
 	// FormerCluster means that the tags name this cluster by a former id.
 	FormerCluster bool `json:"formerCluster,omitempty"`
 	// Acquired is when the account acquired the address.
@@ -129,7 +129,7 @@ type Address struct {
 	FirewallUnread bool `json:"firewallUnread,omitempty"`
 }
 
-// Mark tells to whom an item on an address or in a network ACL list belongs.
+// Mark says who owns an item on an address or in a network ACL list.
 type Mark struct {
 	Owner Ownership `json:"owner,omitempty"`
 	// Tagged means that the item carries our tags, and Former that they name the cluster by a former id.
@@ -192,8 +192,8 @@ func owned(list []Item) []Item {
 	return out
 }
 
-// LostAnswerGrace is how long after its submission a call without an answer may still take effect: a server continues
-// to work on a call after the client has disconnected.
+// LostAnswerGrace is how long after its submission a call may still take effect if its answer was lost: a server
+// continues to work on a call after the client has disconnected.
 const LostAnswerGrace = 2 * time.Minute
 
 // ClockSkew is the largest assumed difference between the clocks of the management server and of the controller. It

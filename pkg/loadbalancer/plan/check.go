@@ -224,10 +224,10 @@ func CommonNetworks(members []Member, without string) []string {
 	return out
 }
 
-// ServingNetwork chooses the network through which the nodes are reached. It is the one named by wanted, a name or id,
-// or else one in which all nodes have a NIC. If there are several, current, which serves now, takes precedence, and
-// then the one that is the default network of the most nodes. If there is none, current stays with the nodes that are
-// in it, so that new nodes in another network do not keep the Service from following the others.
+// ServingNetwork chooses the network through which the nodes are reached. It is the one that wanted names or
+// identifies, or else one in which all nodes have a NIC. If there are several such networks, current, which serves now,
+// takes precedence, and then the default network of the most nodes. If no network has all nodes, the Service stays in
+// current with the nodes that have a NIC there, so that it still follows these nodes.
 func ServingNetwork(members []Member, wanted, current string) (string, *RefusalError) {
 	networks := networksOf(members)
 	if n := networks[current]; n != nil {

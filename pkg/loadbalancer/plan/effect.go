@@ -25,7 +25,7 @@ func (s Step) Effect(on *Actual, o Outcome) {
 	a, list := on.Find(s.AddressID), on.list(s.On, s.Resource())
 	switch {
 	case a == nil && s.ACLID == "": // the address no longer exists
-	case s.Kind == ReleaseAddress, s.Kind == ForgetAddress:
+	case s.Kind == ReleaseAddress, s.Kind == DisownAddress:
 		id := a.ID
 		on.Addresses = slices.DeleteFunc(on.Addresses, func(x Address) bool { return x.ID == id })
 	case s.Kind == TagAddress:
@@ -37,7 +37,7 @@ func (s Step) Effect(on *Actual, o Outcome) {
 	case s.Makes() != "":
 		// A read may already have shown the item before its job ended.
 		if !slices.ContainsFunc(*list, func(i Item) bool { return i.ID == o.ID }) {
-			*list = append(*list, s.made(o))
+			*list = append(*list, s.created(o))
 		}
 
 	case s.removes() != "":
@@ -60,8 +60,8 @@ func (s Step) Effect(on *Actual, o Outcome) {
 	}
 }
 
-// made returns the item that the action creates.
-func (s Step) made(o Outcome) Item {
+// created returns the item that the action creates.
+func (s Step) created(o Outcome) Item {
 	item := Item{Rule: access.Rule{Range: s.Access, ID: o.ID}, Mark: Mark{Owner: Owned}}
 	switch s.Kind {
 	case CreateRule:
@@ -79,7 +79,7 @@ func (s Step) made(o Outcome) Item {
 	return item
 }
 
-// change applies the effect of an action to an item that stays.
+// change applies the effect of an action to an existing item.
 func (s Step) change(r *Item, o Outcome) {
 	switch s.Kind {
 	case UpdateForward:
@@ -108,7 +108,7 @@ func (s Step) change(r *Item, o Outcome) {
 			func(m string) bool { return slices.Contains(s.Members, m) })
 	case SetStickiness:
 		r.Stickiness, r.PolicyID = s.Rule.Stickiness, o.ID
-	case DropStickiness:
+	case DeleteStickiness:
 		r.Stickiness, r.PolicyID = nil, ""
 	case BindCertificate:
 		r.Certificate = s.Rule.Certificate

@@ -17,14 +17,14 @@ type Grants struct {
 	// ForeignAddress allows an address that has rules or port forwardings which no Service of the cluster created.
 	ForeignAddress bool
 	// MaxAddresses limits the addresses that Services of the namespace have or share, together with those kept for it.
-	// MaxKept limits those that are kept. MaxPorts limits the rules and port forwardings of a Service, MaxAllPorts the
-	// ports of all Services of the namespace. A negative value means no limit.
-	MaxAddresses, MaxKept, MaxPorts, MaxAllPorts int
+	// MaxKeepIP limits those that are kept. MaxPorts limits the rules and port forwardings of a Service, MaxAllPorts
+	// the ports of all Services of the namespace. A negative value means no limit.
+	MaxAddresses, MaxKeepIP, MaxPorts, MaxAllPorts int
 }
 
 // AllGrants returns Grants that allow everything without limits.
 func AllGrants() Grants {
-	return Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: -1, MaxKept: -1, MaxPorts: -1, MaxAllPorts: -1}
+	return Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: -1, MaxKeepIP: -1, MaxPorts: -1, MaxAllPorts: -1}
 }
 
 // CheckPorts refuses a Service that would have more rules and port forwardings in CloudStack than the policy allows.
@@ -156,18 +156,19 @@ func (m *Mark) taken(port int, where, what, remedy string) *RefusalError {
 		remedy+", or choose another port or address", port)
 }
 
-// joining reports whether a rule or port forwarding has to be created for a port of the address that has none of ours.
-func (a *Address) joining(d Desired) bool { return a.ID != "" && a.lacks(d, nil) }
+// joining reports whether the Service wants a port for which it has neither a rule nor a port forwarding on the
+// address.
+func (a *Address) joining(d Desired) bool { return a.ID != "" && a.needsPorts(d, nil) }
 
 // asks reports whether the Service wants a port that it does not have on the address. It has a port if there is a rule
 // or port forwarding of ours, or if its record says so, since others may have deleted the rule. The record counts while
 // the status shows the address.
 func (a *Address) asks(d Desired) bool {
-	return a.joining(d) && (!a.Has || a.lacks(d, a.RecordedPorts))
+	return a.joining(d) && (!a.Has || a.needsPorts(d, a.RecordedPorts))
 }
 
-// lacks reports whether the Service wants a port for which it has nothing on the address and which is not in had.
-func (a *Address) lacks(d Desired, had annotation.PortSet) bool {
+// needsPorts reports whether the Service wants a port that it neither has on the address nor had according to had.
+func (a *Address) needsPorts(d Desired, had annotation.PortSet) bool {
 	for protocol, ports := range d.Opened() {
 		if slices.ContainsFunc(ports, func(port int) bool {
 			return !a.has(protocol, port) && !slices.Contains(had[protocol], port)
@@ -190,7 +191,7 @@ func (a *Address) refuses(d Desired, grants Grants) *RefusalError {
 		return refuse(" is the source NAT address of the network, by which all its VMs reach the outside",
 			"choose another address, or have the namespace added to the chart's value tenancy.sourceNATAddress.allow")
 	case grants.ForeignAddress, a.proven() && !a.Internal, a.Holder != "" && a.Known:
-		return nil // others use an address of ours, or its holder accepts them
+		return nil // others use an address of ours, or its holder shares it with them
 	case slices.ContainsFunc(a.Rules, ofNobodyHere):
 		return refuse(" carries a load balancer rule that no Service of this cluster has", foreignRemedy)
 	case slices.ContainsFunc(a.Forwards, ofNobodyHere):

@@ -266,10 +266,10 @@ func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 // someBook is an address book: what it says about each address.
 type someBook struct {
 	Book
-	claims map[string]Claim
+	claims map[string]AddressUse
 }
 
-func (b someBook) Claim(address, _ string) Claim { return b.claims[address] }
+func (b someBook) Use(address, _ string) AddressUse { return b.claims[address] }
 
 // The tags and the address book decide to whom an address belongs, and who may use it.
 func TestConsultAddressBook(t *testing.T) {
@@ -297,7 +297,7 @@ func TestConsultAddressBook(t *testing.T) {
 		Holder, GuestOf                  string
 		Refused, Shared                  bool
 	}) {
-		var claim Claim
+		var claim AddressUse
 		for _, name := range c.Holders {
 			require.Contains(t, holders, name)
 			claim.Holders = append(claim.Holders, holders[name])
@@ -313,7 +313,7 @@ func TestConsultAddressBook(t *testing.T) {
 		}
 
 		a := Actual{Addresses: []Address{address}}
-		a.Consult(someBook{claims: map[string]Claim{ip: claim}}, self)
+		a.Consult(someBook{claims: map[string]AddressUse{ip: claim}}, self)
 
 		got := a.Addresses[0]
 		assert.Equal(t, []any{c.Holder, c.GuestOf, c.Shared}, []any{got.Holder, got.GuestOf, got.Shared})

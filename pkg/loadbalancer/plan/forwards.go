@@ -32,7 +32,7 @@ func (d Desired) bucketsOf() [][]string {
 // open.
 func (p *planner) forwards(target *Address) {
 	buckets := p.desired.bucketsOf()
-	kept := map[ForwardPort][]*Item{} // by port, then by bucket
+	current := map[ForwardPort][]*Item{} // by port, then by bucket
 	ports := slices.SortedFunc(slices.Values(p.desired.Forwards), compareForwardPorts)
 	own := target.OwnForwards()
 	for i := range own {
@@ -40,7 +40,7 @@ func (p *planner) forwards(target *Address) {
 		at := slices.IndexFunc(ports,
 			func(w ForwardPort) bool { return w.Protocol == f.Protocol && w.PublicPort == f.StartPort })
 		if at >= 0 && !f.Deleting {
-			kept[ports[at]] = append(kept[ports[at]], f)
+			current[ports[at]] = append(current[ports[at]], f)
 		} else {
 			p.add(waveDelete, target.onForward(DeleteForward, f))
 		}
@@ -48,16 +48,16 @@ func (p *planner) forwards(target *Address) {
 
 	for _, port := range ports {
 		var surplus []*Item
-		kept[port], surplus = pair(kept[port], buckets)
+		current[port], surplus = pair(current[port], buckets)
 		for _, f := range surplus {
 			p.add(waveDelete, target.onForward(DeleteForward, f))
 		}
 	}
 
-	members := p.placed(ports, kept, len(buckets))
+	members := p.placed(ports, current, len(buckets))
 	for _, port := range ports {
 		for i, cidrs := range buckets {
-			if f := kept[port][i]; f != nil {
+			if f := current[port][i]; f != nil {
 				p.changeForward(target, port, f, members[i], cidrs)
 				continue
 			}
@@ -75,17 +75,17 @@ func (a *Address) onForward(kind string, f *Item) Step {
 
 // pair assigns to each bucket the first port forwarding that has some of its sources already. It returns the rest as
 // surplus.
-func pair(list []*Item, buckets [][]string) (kept, surplus []*Item) {
-	kept, surplus = make([]*Item, len(buckets)), slices.Clone(list)
+func pair(list []*Item, buckets [][]string) (matched, surplus []*Item) {
+	matched, surplus = make([]*Item, len(buckets)), slices.Clone(list)
 	for b, cidrs := range buckets {
 		at := slices.IndexFunc(surplus,
 			func(f *Item) bool { return cidrs == nil || len(annotation.Common(f.sources(), cidrs)) > 0 })
 		if at >= 0 {
-			kept[b] = surplus[at]
+			matched[b] = surplus[at]
 			surplus = slices.Delete(surplus, at, at+1)
 		}
 	}
-	return kept, surplus
+	return matched, surplus
 }
 
 // sources returns the allowed source ranges of a port forwarding; all addresses when it has no list.

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what a Service needs in CloudStack and which steps lead there. It makes no calls and keeps no
+// Package plan decides what a Service needs in CloudStack and which steps create it. It makes no calls and keeps no
 // state: its results depend only on its arguments.
 //
 //	Desire   Service, Spec, network, members -> Desired or a RefusalError
@@ -76,8 +76,8 @@ type Network struct {
 	LoadBalancer, Firewall, DNS bool
 	// Providers are the providers of the service Lb. A virtual router balances with HAProxy, which has restrictions.
 	Providers []string
-	// Unfiltered means that nothing is known to enforce the source ranges of a public load balancer: it is not HAProxy,
-	// and its provider has no firewall in this network.
+	// Unfiltered means that the source ranges of a public load balancer may not be enforced: the load balancer is not
+	// HAProxy, and its provider has no firewall in this network.
 	Unfiltered bool
 	// Forwards reports whether a virtual router forwards ports of public addresses.
 	Forwards bool
@@ -93,7 +93,7 @@ type Network struct {
 	// forwardings.
 	Conserve bool
 
-	anywhere bool // the Network stands for any network, see CheckService
+	anywhere bool // placeholder for any network, see CheckService
 }
 
 // IsVirtualRouter reports whether a provider is a virtual router.
@@ -273,8 +273,8 @@ type Subject struct {
 	Clusters []string
 	// Notices are collected for Events.
 	Notices []Notice
-	// Lacks reports whether the role is known to forbid a command in the project.
-	Lacks func(command string) bool
+	// Denied reports whether the role is known to forbid a command in the project.
+	Denied func(command string) bool
 }
 
 // Notify adds a notice.

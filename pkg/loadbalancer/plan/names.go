@@ -118,7 +118,7 @@ func RuleTags(cluster string, svc Service) map[string]string {
 	return tags
 }
 
-// Unused reports whether this cluster acquired an address for a Service that has left it to other Services: the last of
+// Unused reports whether this cluster acquired an address for a Service that has left it to other Services. The last of
 // these releases it.
 func Unused(tags map[string]string, clusters []string) bool {
 	return slices.Contains(clusters, tags[TagCluster]) &&
@@ -143,7 +143,7 @@ func Tags(cluster string, svc Service) map[string]string {
 	}
 }
 
-// TagOwner derives from tags to whom an address or rule belongs. clusters are the ids of this cluster. The UID without
+// TagOwner derives the owner of an address or rule from its tags. clusters are the ids of this cluster. The UID without
 // a cluster is accepted, because replacing the cluster's tag may have been interrupted.
 func TagOwner(tags map[string]string, clusters []string, svc Service) Ownership {
 	uid, tagged := tags[TagServiceUID]

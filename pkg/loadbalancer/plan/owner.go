@@ -39,8 +39,8 @@ func (h *Holder) Admits(namespace string) bool {
 	return h.Namespace == namespace || slices.Contains(h.ShareWith, namespace) || slices.Contains(h.ShareWith, "*")
 }
 
-// Claim is what is known about the owner of an address.
-type Claim struct {
+// AddressUse is who has an address and for whom it is reserved, according to the address book and the address's tags.
+type AddressUse struct {
 	// Tagged is the namespace that the tags of the address name as the owner. TaggedUID is the Service of that
 	// namespace that has the address.
 	Tagged, TaggedUID string
@@ -57,7 +57,7 @@ type Claim struct {
 
 // Owner returns the namespace that owns the address; empty if there is none. decides is the Service of that namespace
 // that decides who shares the address; nil if no Service of it has the address.
-func (c *Claim) Owner() (namespace string, decides *Holder) {
+func (c *AddressUse) Owner() (namespace string, decides *Holder) {
 	namespace = c.Tagged
 	tagged := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.UID == c.TaggedUID })
 	first := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.GuestOf == "" })
@@ -83,7 +83,7 @@ func (c *Claim) Owner() (namespace string, decides *Holder) {
 }
 
 // Users reports whether a Service has the address, and whether others have it that are not leaving.
-func (c *Claim) Users(uid string) (own, others bool) {
+func (c *AddressUse) Users(uid string) (own, others bool) {
 	for _, h := range c.Holders {
 		own = own || h.UID == uid
 		others = others || h.UID != uid && !h.Leaving
@@ -93,7 +93,7 @@ func (c *Claim) Users(uid string) (own, others bool) {
 
 // Refuses returns why a Service of a namespace may not get ports on an address; nil if it may. The message names no
 // other Service or namespace, because everyone who can edit the Service can read it.
-func (c *Claim) Refuses(address, namespace string) *RefusalError {
+func (c *AddressUse) Refuses(address, namespace string) *RefusalError {
 	const another = "choose another address, or have its Service annotated with " + annotation.ShareWith +
 		" and this Service's namespace"
 
@@ -126,13 +126,13 @@ func (c *Claim) Refuses(address, namespace string) *RefusalError {
 // itself knows, independent of the rules that exist in CloudStack. Methods that return a pointer return nil if there is
 // no such Service.
 type Book interface {
-	// Claim returns what the book knows about an address, given by its Key, for the Service with the UID.
-	Claim(address, uid string) Claim
+	// Use returns the use of an address, given by its Key. uid is the Service that asks; empty for none.
+	Use(address, uid string) AddressUse
 	ByUID(uid string) *Holder
 	// Find returns the Service that meant selects. If it selects several, one that still exists takes precedence.
 	Find(meant func(*Holder) bool) *Holder
-	// Reserve records that a Service is about to have what it wishes, or returns why it may not. Ports that the Service
-	// has already are always allowed.
+	// Reserve records what a Service is about to have, or returns why it may not have that. Ports that the Service has
+	// already are always allowed.
 	Reserve(uid string, w Wish) error
 }
 
@@ -141,11 +141,11 @@ type Wish struct {
 	// Address is the key of an address; empty while the address is not known.
 	Address string
 	// Tags is what the tags of the address say.
-	Tags Claim
+	Tags AddressUse
 	// Ports is how many ports the Service will have.
 	Ports int
-	// Kept is the number of addresses that are kept for the namespace. Grants has its limits.
-	Kept   int
+	// KeepIP is the number of addresses that are kept for the namespace. Grants has its limits.
+	KeepIP int
 	Grants Grants
 }
 
@@ -157,9 +157,9 @@ func (a *Address) Key() string {
 	return a.IP
 }
 
-// Claimed returns what the tags of the address say about its owner. A tag without the UID of a Service was left by a
+// TaggedUse returns what the tags of the address say about its owner. A tag without the UID of a Service was left by a
 // Service that was deleted before the guests on the address. It counts only while some Service uses the address.
-func (a *Address) Claimed(holders int) (c Claim) {
+func (a *Address) TaggedUse(holders int) (c AddressUse) {
 	c.Acquired = a.Acquired
 	if a.ForeignCluster || a.Keeper == "" && a.TaggedUID == "" && holders == 0 {
 		return c
@@ -173,19 +173,19 @@ func (a *Address) Claimed(holders int) (c Claim) {
 func (a *Actual) Consult(book Book, svc Service) {
 	for i := range a.Addresses {
 		x := &a.Addresses[i]
-		claim := book.Claim(x.Key(), svc.UID)
-		x.Claim = x.Claimed(len(claim.Holders))
-		claim.Tagged, claim.TaggedUID = x.Claim.Tagged, x.Claim.TaggedUID
+		use := book.Use(x.Key(), svc.UID)
+		x.Use = x.TaggedUse(len(use.Holders))
+		use.Tagged, use.TaggedUID = x.Use.Tagged, x.Use.TaggedUID
 
-		_, x.Shared = claim.Users(svc.UID)
+		_, x.Shared = use.Users(svc.UID)
 		x.Has = false
-		x.Known = claim.ReservedFor == svc.Namespace
-		for j := range claim.Holders {
-			h := &claim.Holders[j]
+		x.Known = use.ReservedFor == svc.Namespace
+		for j := range use.Holders {
+			h := &use.Holders[j]
 			x.Has = x.Has || h.UID == svc.UID && h.Proven
 			x.Known = x.Known || h.Proven
-			// If the role may not tag, the record of the first Service is the proof. It also holds for the Services
-			// that share the address.
+			// If the role may not tag, the record of the first Service is the proof. It also proves the ownership for
+			// the Services that share the address.
 			x.Allocated = x.Allocated || x.Owner == Unknown && h.Acquired != "" && h.Acquired == x.Acquired
 		}
 
@@ -194,8 +194,8 @@ func (a *Actual) Consult(book Book, svc Service) {
 			continue
 		}
 
-		x.Refusal = claim.Refuses(x.IP, svc.Namespace)
-		owner, decides := claim.Owner()
+		x.Refusal = use.Refuses(x.IP, svc.Namespace)
+		owner, decides := use.Owner()
 		if owner != svc.Namespace {
 			x.GuestOf = owner
 		}
@@ -219,7 +219,7 @@ func (a *Address) tagged() bool {
 // ofOthers reports whether an item does not belong to the Service.
 func ofOthers(i Item) bool { return i.Owner != Owned }
 
-// ofNobodyHere reports whether an item is not known to belong to any Service of the cluster.
+// ofNobodyHere reports whether no Service of the cluster is known to own an item.
 func ofNobodyHere(i Item) bool { return ofOthers(i) && i.By == "" }
 
 // carries reports whether the address has a load balancer rule or a port forwarding that matches.

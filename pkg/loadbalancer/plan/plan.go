@@ -15,10 +15,10 @@ import (
 // lists in its inputs. Once the steps are done, the next plan is empty.
 //
 // The order of the steps:
-//   - Replacements that open nothing new come first, then what tightens access, and only then what opens it.
-//   - Members are added before others are removed.
-//   - A rule is deleted before its replacement is created only if CloudStack requires it, because a port has one rule.
-//   - An old address is given up after the new one serves.
+// - Replacements that open nothing new come first, then steps that tighten access, and only then steps that widen it.
+// - Members are added before others are removed.
+// - A rule is deleted before its replacement is created only if CloudStack requires it, because a port has one rule.
+// - An old address is given up after the new one serves.
 func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
 	d.Rules = slices.SortedFunc(slices.Values(d.Rules),
 		func(x, y Rule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
@@ -57,10 +57,10 @@ func (p *planner) add(wave int, s Step, replaces ...string) {
 // created: CloudStack uses a port number either for rules or for forwardings, whatever their protocols. An address of a
 // network without conserve mode has only one of the two kinds at all.
 func (p *planner) replace() {
-	gone := slices.DeleteFunc(slices.Clone(p.steps), func(s Step) bool { return s.removes() == "" || s.Port == 0 })
+	removals := slices.DeleteFunc(slices.Clone(p.steps), func(s Step) bool { return s.removes() == "" || s.Port == 0 })
 	for i := range p.steps {
 		s := &p.steps[i]
-		for _, d := range gone {
+		for _, d := range removals {
 			samePort := d.Port == s.Port && (d.OnRule() || s.OnRule() || d.Protocol == s.Protocol)
 			otherPurpose := p.desired.OnePurpose &&
 				d.OnRule() != s.OnRule() &&

@@ -45,7 +45,7 @@ func rule(port int) Rule {
 
 // found returns the actual rule of the Service that equals a desired one.
 func found(id string, want Rule, members ...string) Item {
-	item := Step{Kind: CreateRule, Port: want.PublicPort, Rule: want}.made(Outcome{ID: id})
+	item := Step{Kind: CreateRule, Port: want.PublicPort, Rule: want}.created(Outcome{ID: id})
 	item.State, item.Members = StateActive, members
 	return item
 }
@@ -602,7 +602,7 @@ func TestActionsAsJSON(t *testing.T) {
 			`"kind":"tag-address","label":"tag address 203.0.113.50","addressID":"ip","ip":"203.0.113.50"`},
 		{Step{Kind: ReleaseAddress, On: on},
 			`"kind":"release-address","label":"release address 203.0.113.50","addressID":"ip","ip":"203.0.113.50"`},
-		{Step{Kind: ForgetAddress, On: on, Allocated: true, Keep: true, Note: "why"},
+		{Step{Kind: DisownAddress, On: on, Allocated: true, Keep: true, Note: "why"},
 			`"kind":"forget-address","label":"leave address 203.0.113.50: why","addressID":"ip","ip":"203.0.113.50","allocated":true,"keep":true,"note":"why"`},
 		{Step{Kind: CreateRule, On: on, Port: 80, Rule: rule(80)},
 			`"kind":"create-rule","label":"create rule a0123456789abcdef0123456789abcde-tcp-80 on 203.0.113.50 (80 to node port 30080, tcp, roundrobin)","addressID":"ip","ip":"203.0.113.50","port":80,"rule":` + ruleJSON},
@@ -618,7 +618,7 @@ func TestActionsAsJSON(t *testing.T) {
 			`"kind":"remove-members","label":"remove 1 member from the rule of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"members":["vm1"]`},
 		{Step{Kind: SetStickiness, On: on, Port: 80, Rule: tls},
 			`"kind":"set-stickiness","label":"set stickiness SourceBased of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","port":80,"rule":` + tlsJSON},
-		{Step{Kind: DropStickiness, On: on, ItemID: "r80", Port: 80, PolicyID: "p"},
+		{Step{Kind: DeleteStickiness, On: on, ItemID: "r80", Port: 80, PolicyID: "p"},
 			`"kind":"drop-stickiness","label":"remove stickiness of port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"policyID":"p"`},
 		{Step{Kind: BindCertificate, On: on, ItemID: "r80", Port: 80, Rule: tls},
 			`"kind":"bind-certificate","label":"bind certificate c1 to port 80 on 203.0.113.50","addressID":"ip","ip":"203.0.113.50","itemID":"r80","port":80,"rule":` + tlsJSON},

@@ -226,9 +226,9 @@ func (s *Subject) node(member string) string {
 	return vm
 }
 
-// leftACL returns a notice about forwarded ports that the tier's network ACL list may not allow, because the controller
-// does not manage the list. Forwarded traffic passes the list with the node port.
-func leftACL(d Desired, n *Network) *Notice {
+// unmanagedACL returns a notice about forwarded ports that the tier's network ACL list may not allow, because the
+// controller does not manage the list. The list sees forwarded traffic with the node port.
+func unmanagedACL(d Desired, n *Network) *Notice {
 	if n == nil ||
 		n.VPCID == "" ||
 		len(d.Forwards) == 0 ||
@@ -255,9 +255,9 @@ func leftACL(d Desired, n *Network) *Notice {
 // change it in place.
 func Announce(steps []Step, actual Actual) []Notice {
 	var out []Notice
-	gone := map[string]Step{} // by the id of the removed item
+	removed := map[string]Step{} // by the id of the removed item
 	for _, s := range steps {
-		gone[s.removes()] = s
+		removed[s.removes()] = s
 	}
 
 	for _, s := range steps {
@@ -265,7 +265,7 @@ func Announce(steps []Step, actual Actual) []Notice {
 		const switched = ": new clients find it closed for some seconds, and open connections may end"
 		replaced := map[string]Step{} // by the kind of the step that removes it
 		for _, id := range s.Replaces {
-			if g := gone[id]; g.Port == s.Port || s.Port == 0 {
+			if g := removed[id]; g.Port == s.Port || s.Port == 0 {
 				replaced[g.Kind] = g
 			}
 		}
@@ -278,7 +278,7 @@ func Announce(steps []Step, actual Actual) []Notice {
 			// No call can change such a rule in place: updateLoadBalancerRule fails for it, and updateLoadBalancer only
 			// changes whether it is displayed.
 			if a := actual.Find(s.AddressID); s.Internal &&
-				!slices.ContainsFunc(a.Rules, func(r Item) bool { return gone[r.ID].Kind == "" }) {
+				!slices.ContainsFunc(a.Rules, func(r Item) bool { return removed[r.ID].Kind == "" }) {
 				text += "; CloudStack destroys the internal load balancer's virtual machine with the last rule, and " +
 					"the Service gets no traffic until another one has started"
 			}
@@ -311,7 +311,7 @@ func Announce(steps []Step, actual Actual) []Notice {
 // desired state.
 func Warnings(f Facts, d Desired, target *Address) []Notice {
 	out := foreignAccess(d, target)
-	for _, w := range []*Notice{DefaultACL(d, f.Network), leftACL(d, f.Network), AllForwarded(f)} {
+	for _, w := range []*Notice{DefaultACL(d, f.Network), unmanagedACL(d, f.Network), AllForwarded(f)} {
 		if w != nil {
 			out = append(out, *w)
 		}

@@ -110,14 +110,14 @@ func (p *planner) moveForwards(x *Address, forwards []Item, serving []string) {
 	}
 }
 
-// narrow closes what the Service's own firewall rules, or its items of a network ACL list, open in addition to the kept
-// ports.
-func (p *planner) narrow(kept annotation.PortSet, own, others []Item, on On) {
+// narrow closes what the Service's own firewall rules, or its items of a network ACL list, open in addition to the
+// given ports.
+func (p *planner) narrow(wanted annotation.PortSet, own, others []Item, on On) {
 	before := len(p.steps)
 	for _, item := range own {
 		ports := annotation.PortSet{}
 		if !item.Deleting {
-			ports[item.Protocol] = slices.DeleteFunc(slices.Clone(kept[item.Protocol]),
+			ports[item.Protocol] = slices.DeleteFunc(slices.Clone(wanted[item.Protocol]),
 				func(port int) bool { return !item.on(port) })
 		}
 		var beside []access.Range

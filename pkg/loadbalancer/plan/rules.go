@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// reach plans the desired state on the target. A nil target means a new address.
+// reach plans the steps to the desired state on the target. A nil target means a new address.
 func (p *planner) reach(target *Address) {
 	if target == nil {
 		d := p.desired
@@ -68,12 +68,12 @@ func (p *planner) tagAddress(a *Address) {
 		wave = waveTrim
 	}
 	marked := slices.Contains(a.OwnTags, TagKeepIP)
-	keep := marked
+	unchanged := marked
 	if !p.desired.Absent {
-		keep = p.desired.KeepAddress
+		unchanged = p.desired.KeepAddress
 	}
-	if a.tagged() && (!a.Tagged || a.FormerCluster || keep != marked) && !p.limits.NoTags {
-		p.add(wave, Step{Kind: TagAddress, On: a.on(), Keep: keep})
+	if a.tagged() && (!a.Tagged || a.FormerCluster || unchanged != marked) && !p.limits.NoTags {
+		p.add(wave, Step{Kind: TagAddress, On: a.on(), Keep: unchanged})
 	}
 }
 
@@ -92,8 +92,8 @@ func (p *planner) firewall(target *Address) {
 func (p *planner) createRule(target *Address, want Rule) {
 	on, port := target.on(), want.PublicPort
 	if want.CIDRs == nil && !target.Internal {
-		// Access is denied elsewhere, by the firewall or by missing members. A list, even of all addresses, shows later
-		// that the server supports source ranges of rules.
+		// Access is denied by the firewall, or because the rule has no members. A list, even of all addresses, lets a
+		// later read show whether the server supports source ranges of rules.
 		want.CIDRs = []string{annotation.Anyone}
 	}
 	p.add(waveBuild, Step{Kind: CreateRule, On: on, Port: port, Internal: target.Internal, Rule: want})
@@ -112,7 +112,7 @@ func (p *planner) extras(on On, want Rule, have Item) {
 	case want.Stickiness != nil && !want.Stickiness.Equal(have.Stickiness):
 		p.add(waveBuild, Step{Kind: SetStickiness, On: on, ItemID: id, Port: port, Rule: want})
 	case want.Stickiness == nil && have.PolicyID != "":
-		p.add(waveBuild, Step{Kind: DropStickiness, On: on, ItemID: id, Port: port, PolicyID: have.PolicyID})
+		p.add(waveBuild, Step{Kind: DeleteStickiness, On: on, ItemID: id, Port: port, PolicyID: have.PolicyID})
 	}
 	if want.Certificate != "" && want.Certificate != have.Certificate {
 		p.add(waveBuild, Step{Kind: BindCertificate, On: on, ItemID: id, Port: port, Rule: want})
@@ -246,11 +246,11 @@ func (p *planner) leave(a *Address) {
 		return
 	}
 
-	// This does not depend on the address having tags now, or on the role being allowed to change them. A guest Service
+	// This depends neither on the address having tags now nor on the role being allowed to change them. A guest Service
 	// keeps no address.
-	keep := p.desired.KeepAddress && !a.Internal && a.GuestOf == "" && (a.Allocated || a.tagged())
+	keepIP := p.desired.KeepAddress && !a.Internal && a.GuestOf == "" && (a.Allocated || a.tagged())
 	why := a.foreign()
-	if a.Allocated && why == "" && !keep && !a.Internal {
+	if a.Allocated && why == "" && !keepIP && !a.Internal {
 		// Releasing the address also removes its rules.
 		p.add(waveOldRelease, Step{Kind: ReleaseAddress, On: a.on()})
 		return
@@ -269,13 +269,13 @@ func (p *planner) leave(a *Address) {
 	}
 
 	if a.Recorded || a.Owner == Owned {
-		handOver := !keep && !a.Internal && (a.Allocated || a.Owner == Owned && a.Shared)
+		handOver := !keepIP && !a.Internal && (a.Allocated || a.Owner == Owned && a.Shared)
 		switch {
 		case a.Internal:
 			why = "it belongs to its tier"
 		case a.Shared:
 			why = "other Services use it"
-		case keep:
+		case keepIP:
 			why = "annotation " + annotation.KeepIP + " is set"
 		case !a.Allocated:
 			why = "the account had it before, or no tag proves that this controller acquired it; csccm adopt makes " +
@@ -284,12 +284,12 @@ func (p *planner) leave(a *Address) {
 
 		p.add(waveOldRelease,
 			Step{
-				Kind:      ForgetAddress,
+				Kind:      DisownAddress,
 				On:        a.on(),
 				Internal:  a.Internal,
 				Allocated: a.Allocated,
 				HandOver:  handOver,
-				Keep:      keep,
+				Keep:      keepIP,
 				Note:      why,
 			})
 	}

@@ -28,14 +28,14 @@ const (
 	OutOfOrder Cause = "out-of-service"
 	NotReady   Cause = "not-ready"
 	Suspected  Cause = "suspected"
-	// Left and Spread only explain why traffic moves: the node no longer serves the Service, or another node has joined
-	// and gets its share.
-	Left   Cause = "left"
-	Spread Cause = "spread"
+	// Ineligible and Spread only explain why traffic moves: the node no longer serves the Service, or another node has
+	// joined and gets its share.
+	Ineligible Cause = "left"
+	Spread     Cause = "spread"
 )
 
 // Causes lists every Cause.
-var Causes = []Cause{Deleted, Excluded, Stopped, OutOfOrder, NotReady, Suspected, Left, Spread}
+var Causes = []Cause{Deleted, Excluded, Stopped, OutOfOrder, NotReady, Suspected, Ineligible, Spread}
 
 // Problem is why a node must not serve direct traffic now.
 type Problem struct {
@@ -242,8 +242,9 @@ func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Tim
 }
 
 // Suspected returns the suspected nodes with the reason. If they are all nodes, or more than a fifth of the nodes and
-// more than one, it suspects none and returns their names as held: then the controller's own view is more likely wrong.
-func (s *Suspicion) Suspected(now time.Time) (suspected map[string]string, held []string) {
+// more than one, it suspects none and returns their names as undecided: then the controller's own view is more likely
+// wrong.
+func (s *Suspicion) Suspected(now time.Time) (suspected map[string]string, undecided []string) {
 	suspected = map[string]string{}
 	for name, n := range s.nodes {
 		if n.silent && n.answered && s.old(n, now) {

@@ -204,15 +204,15 @@ func (w *Watch) look(s *Suspicion) (probes map[string]string, next time.Time) {
 
 	now := w.Clock.Now()
 	s.Nodes(ready)
-	suspected, held := s.Suspected(now)
-	changed, holds := !maps.Equal(suspected, w.suspected), len(held) > 0 && !w.holding
-	w.suspected, w.holding = suspected, len(held) > 0
+	suspected, undecided := s.Suspected(now)
+	changed, report := !maps.Equal(suspected, w.suspected), len(undecided) > 0 && !w.holding
+	w.suspected, w.holding = suspected, len(undecided) > 0
 	due, next := s.Due(now, probesAtOnce)
 	w.mu.Unlock()
 
-	if holds {
+	if report {
 		klog.InfoS("Too many nodes seem to be lost at once: none is suspected before Kubernetes says that it "+
-			"is not Ready", "nodes", held)
+			"is not Ready", "nodes", undecided)
 	}
 
 	if changed {

@@ -18,7 +18,7 @@ type candidate struct {
 
 // balancer chooses members for clients. The mutex of its rule guards it.
 type balancer struct {
-	turn   uint64
+	next   uint64
 	sticky map[netip.Addr]stickyEntry
 }
 
@@ -83,8 +83,8 @@ func (b *balancer) balance(algorithm string, up []candidate, client netip.Addr) 
 		up = equal
 	}
 
-	b.turn++
-	return up[(b.turn-1)%uint64(len(up))].address
+	b.next++
+	return up[(b.next-1)%uint64(len(up))].address
 }
 
 // remember updates a client's entry. If the table is full, it replaces the oldest entry.

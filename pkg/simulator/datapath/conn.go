@@ -30,7 +30,7 @@ func (r *rule) handle(c net.Conn) {
 		_ = c.Close()
 		return
 	}
-	defer r.p.forget(c)
+	defer r.p.removeConn(c)
 	defer func() { _ = c.Close() }()
 	conf := r.config()
 	client, _ := netip.ParseAddrPort(c.RemoteAddr().String())
@@ -99,7 +99,7 @@ func (r *rule) reach(conf *Listener, client netip.AddrPort) *upstream {
 
 func (u *upstream) close() {
 	_ = u.Close()
-	u.r.p.forget(u.Conn)
+	u.r.p.removeConn(u.Conn)
 	u.m.removeConn(u.Conn)
 	u.m.active.Add(-1)
 }

@@ -276,7 +276,7 @@ func (r *rule) serveHTTP(client net.Conn, from netip.AddrPort) {
 	if !r.p.track(back) {
 		_ = back.Close()
 	}
-	defer r.p.forget(back)
+	defer r.p.removeConn(back)
 	defer func() { _ = back.Close() }()
 	_, _ = io.WriteString(back, proxyHeader(from, conf.Public)) // an error shows up in the next read
 	r.relay(client, back, &member{})

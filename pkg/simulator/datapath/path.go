@@ -125,16 +125,16 @@ func (p *Path) apply(router simulator.Router) {
 		return
 	}
 
-	keep := map[string]bool{}
+	current := map[string]bool{}
 	for _, f := range refused {
-		keep[f.ID] = true // a refused configuration leaves the previous one in force
+		current[f.ID] = true // a refused configuration leaves the previous one in force
 	}
 
 	var fresh []Listener
 	for _, l := range wanted {
 		r, ok := p.rules[l.ID]
 		if was := p.confOf(r); ok && sameListener(&was, &l) {
-			keep[l.ID] = true
+			current[l.ID] = true
 			if err := r.applyHAProxy(&l); err != nil {
 				refused = append(refused, Refusal{l.ID, l.Name, err.Error()})
 				continue
@@ -146,7 +146,7 @@ func (p *Path) apply(router simulator.Router) {
 	}
 
 	for id, r := range p.rules { // close first, because a port may move from one rule to another
-		if !keep[id] {
+		if !current[id] {
 			delete(p.rules, id)
 			p.stop(r)
 		}
@@ -262,7 +262,7 @@ func (p *Path) track(c net.Conn) bool {
 	return !p.ended
 }
 
-func (p *Path) forget(c net.Conn) {
+func (p *Path) removeConn(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, c)

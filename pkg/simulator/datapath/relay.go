@@ -171,7 +171,7 @@ func (r *relay) handle(c net.Conn) {
 	if !r.p.track(c) {
 		return
 	}
-	defer r.p.forget(c)
+	defer r.p.removeConn(c)
 	client, _ := netip.ParseAddrPort(c.RemoteAddr().String())
 	to, f := r.route(client.Addr().Unmap())
 	if f == nil {
@@ -191,7 +191,7 @@ func (r *relay) handle(c net.Conn) {
 	if !r.p.track(back) {
 		return
 	}
-	defer r.p.forget(back)
+	defer r.p.removeConn(back)
 	r.counts.flows.Add(1)
 	var wg sync.WaitGroup
 	wg.Go(func() { pipe(back, c, &r.counts.bytesIn) })

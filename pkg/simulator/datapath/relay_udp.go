@@ -94,7 +94,7 @@ func (r *relay) newFlow(client netip.AddrPort) *flow {
 
 // answers sends the VM's datagrams to the client until the flow ends.
 func (r *relay) answers(client netip.AddrPort, f *flow) {
-	defer r.p.forget(f.back)
+	defer r.p.removeConn(f.back)
 	buffer := make([]byte, maxDatagram)
 	to := net.UDPAddrFromAddrPort(client)
 	for {

@@ -53,20 +53,20 @@ type Process struct {
 	ctx    context.Context //nolint:containedctx // the life of the process
 	cancel context.CancelFunc
 
-	mu       sync.Mutex
-	dead     bool
-	fenced   bool
-	counts   func(call string) bool // selects the calls that left counts
-	left     int                    // counted calls up to the one that kills the process; 0: none does
-	after    bool                   // the call that kills the process takes effect, but its answer is lost
-	failure  Failure
-	failures int                      // number of writes that still fail
-	held     map[string]chan struct{} // by resource; closed when its watches resume
+	mu        sync.Mutex
+	dead      bool
+	fenced    bool
+	counts    func(call string) bool // selects the calls that callsLeft counts
+	callsLeft int                    // counted calls up to the one that kills the process; 0: none does
+	after     bool                   // the call that kills the process takes effect, but its answer is lost
+	failure   Failure
+	failures  int                      // number of writes that still fail
+	paused    map[string]chan struct{} // by resource; closed when its watches resume
 }
 
 // New returns a process that has just started.
 func New(ctx context.Context, server *fake.Clientset) *Process {
-	p := &Process{Kube: fakekube.New().Clientset, server: server, held: map[string]chan struct{}{}}
+	p := &Process{Kube: fakekube.New().Clientset, server: server, paused: map[string]chan struct{}{}}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	p.Kube.ReactionChain, p.Kube.WatchReactionChain = nil, nil
 	p.Kube.AddReactor("*", "*", p.request)
@@ -123,23 +123,23 @@ func (p *Process) WriteGate() (func(), error) {
 func (p *Process) DieAt(counts func(call string) bool, n int, after bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.counts, p.left, p.after = counts, n, after
+	p.counts, p.callsLeft, p.after = counts, n, after
 }
 
 // Doomed reports whether a later call will kill the process.
 func (p *Process) Doomed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.left > 0
+	return p.callsLeft > 0
 }
 
 // Call runs send, unless the process is dead or dies before the call.
 func (p *Process) Call(call string, send func() error) error {
 	p.mu.Lock()
 	last := false
-	if p.left > 0 && !p.dead && p.counts(call) {
-		p.left--
-		last = p.left == 0
+	if p.callsLeft > 0 && !p.dead && p.counts(call) {
+		p.callsLeft--
+		last = p.callsLeft == 0
 	}
 	lost := p.dead || last && !p.after
 	p.mu.Unlock()
@@ -175,26 +175,26 @@ func (p *Process) Failing() bool {
 func (p *Process) Hold(resource string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[resource] == nil {
-		p.held[resource] = make(chan struct{})
+	if p.paused[resource] == nil {
+		p.paused[resource] = make(chan struct{})
 	}
 }
 
-// Held reports whether changes of any resource are held.
-func (p *Process) Held() bool {
+// Paused reports whether changes of any resource are paused.
+func (p *Process) Paused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.held) > 0
+	return len(p.paused) > 0
 }
 
-// Resume delivers the changes that were held.
+// Resume delivers the paused changes.
 func (p *Process) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, h := range p.held {
+	for _, h := range p.paused {
 		close(h)
 	}
-	clear(p.held)
+	clear(p.paused)
 }
 
 // request forwards a request of the process to the API server. Writes of Events are not fenced and do not fail.
@@ -277,7 +277,7 @@ func (w *lateWatch) Stop() {
 	})
 }
 
-// deliver delivers events in order, after their delay, and only while their resource is not held.
+// deliver delivers events in order, after their delay, and only while their resource is not paused.
 func (p *Process) deliver(w *lateWatch, resource string) {
 	defer close(w.out)
 	for {
@@ -296,13 +296,13 @@ func (p *Process) deliver(w *lateWatch, resource string) {
 		}
 
 		p.mu.Lock()
-		held := p.held[resource]
+		paused := p.paused[resource]
 		p.mu.Unlock()
-		if held != nil {
+		if paused != nil {
 			select {
 			case <-w.quit:
 				return
-			case <-held:
+			case <-paused:
 			}
 		}
 

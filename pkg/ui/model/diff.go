@@ -106,18 +106,18 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 	}
 
 	s.Story = cmp.Or(p.Story, s.Story)
-	gone := map[string]bool{}
+	removed := map[string]bool{}
 	for _, id := range p.Removed {
-		gone[id] = true
+		removed[id] = true
 	}
 
 	for i := range p.Objects {
-		gone[p.Objects[i].ID] = true
+		removed[p.Objects[i].ID] = true
 	}
 
 	objects := make([]Object, 0, len(s.Objects)+len(p.Objects))
 	for i := range s.Objects {
-		if !gone[s.Objects[i].ID] {
+		if !removed[s.Objects[i].ID] {
 			objects = append(objects, s.Objects[i])
 		}
 	}

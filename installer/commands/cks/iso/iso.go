@@ -191,7 +191,7 @@ type Disk struct {
 // are larger than the ISO, files returns an error, because the copy would not end.
 func (d Disk) files(ctx context.Context) (names []string, err error) {
 	// Twice the size of the ISO, because files with the same content may share their sectors.
-	folders, left := map[uint32]string{}, 2*d.size
+	folders, remaining := map[uint32]string{}, 2*d.size
 	err = fs.WalkDir(d, ".", func(p string, entry fs.DirEntry, err error) error {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
@@ -212,7 +212,7 @@ func (d Disk) files(ctx context.Context) (names []string, err error) {
 		}
 
 		if !entry.IsDir() {
-			if left -= info.Size(); left < 0 {
+			if remaining -= info.Size(); remaining < 0 {
 				return fmt.Errorf("its files are larger than the image, such as %s of %d bytes", p, info.Size())
 			}
 			return nil

@@ -13,7 +13,7 @@ import (
 // Mutex is a mutex per key. The zero value is ready for use.
 type Mutex struct {
 	mu       sync.Mutex
-	held     map[string]bool
+	locked   map[string]bool
 	unlocked chan struct{} // closed when keys are unlocked
 }
 
@@ -23,7 +23,7 @@ func (k *Mutex) Lock(ctx context.Context, keys ...string) (unlock func(), err er
 	keys = slices.Clone(keys)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for slices.ContainsFunc(keys, func(key string) bool { return k.held[key] }) {
+	for slices.ContainsFunc(keys, func(key string) bool { return k.locked[key] }) {
 		unlocked := k.unlocked
 		k.mu.Unlock()
 		select {
@@ -36,19 +36,19 @@ func (k *Mutex) Lock(ctx context.Context, keys ...string) (unlock func(), err er
 		}
 	}
 
-	if k.held == nil {
-		k.held, k.unlocked = map[string]bool{}, make(chan struct{})
+	if k.locked == nil {
+		k.locked, k.unlocked = map[string]bool{}, make(chan struct{})
 	}
 
 	for _, key := range keys {
-		k.held[key] = true
+		k.locked[key] = true
 	}
 
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		for _, key := range keys {
-			delete(k.held, key)
+			delete(k.locked, key)
 		}
 		close(k.unlocked)
 		k.unlocked = make(chan struct{})

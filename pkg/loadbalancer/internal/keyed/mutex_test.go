@@ -36,7 +36,7 @@ func TestMutex(t *testing.T) {
 
 		group.Wait()
 		assert.Equal(t, 50, counter["n"])
-		assert.Empty(t, k.held, "nothing is kept of keys that nobody holds")
+		assert.Empty(t, k.locked, "nothing is kept of keys that nobody holds")
 	})
 
 	t.Run("a waiter whose context ends holds nothing", func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestMutex(t *testing.T) {
 			require.NoError(t, err)
 			other()
 			unlock()
-			assert.Empty(t, k.held)
+			assert.Empty(t, k.locked)
 		})
 	})
 }

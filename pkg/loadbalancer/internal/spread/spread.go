@@ -58,11 +58,11 @@ func Cut(ranges []string, buckets int) [][]string {
 
 // Place chooses the member for each bucket. current are the current members of the buckets; empty for none.
 //
-// A bucket stays with its member while that one serves. Another bucket goes to a member that has fewer than its even
+// A bucket stays with its member while that member serves. Another bucket goes to a member that has fewer than its even
 // share of the buckets (rounded up). A rendezvous hash of the Service, the bucket and the member chooses which one, so
-// that Services and buckets spread. After that, a bucket moves only from a member that has more than its even share
-// plus one, to the member with the fewest buckets. So a single bucket never moves back to a node that returns, and a
-// node that joins gets its part.
+// that Services and buckets are spread evenly. After that, a bucket moves only from a member that has more than its
+// even share plus one, to the member with the fewest buckets. So a single bucket never moves back to a node that
+// returns, and a node that joins gets its share.
 func Place(uid string, serving, current []string) []string {
 	if len(serving) == 0 {
 		return make([]string, len(current))

@@ -58,10 +58,10 @@ type port struct {
 // sources are source ranges by port.
 type sources map[port][]string
 
-// every reports whether holds is true for the source ranges of each port in a range.
-func (s sources) every(r Range, holds func(ranges []string) bool) bool {
+// every reports whether the predicate is true for the source ranges of each port in a range.
+func (s sources) every(r Range, predicate func(ranges []string) bool) bool {
 	for n := r.StartPort; n <= r.EndPort; n++ {
-		if !holds(s[port{r.Protocol, n}]) {
+		if !predicate(s[port{r.Protocol, n}]) {
 			return false
 		}
 	}
@@ -69,7 +69,7 @@ func (s sources) every(r Range, holds func(ranges []string) bool) bool {
 }
 
 // Changes turn a set of rules into the desired access, in the order of the fields. A source that is allowed before and
-// after is not shut out in between, and a source allowed neither before nor after is never admitted.
+// after keeps its access throughout, and a source allowed neither before nor after is never admitted.
 type Changes struct {
 	Cover []Range // opens nothing new: replaces rules in Close and Trim
 	Close []Rule  // rules that open what must no longer be open
@@ -189,8 +189,8 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 	return out
 }
 
-// split divides what is missing into what may be opened before anything is closed (early), and the rest (late). Early
-// is what is open already, and, on ports where access only widens, whatever replaces a closing rule.
+// split divides the missing access into what may be opened before anything is closed (early), and the rest (late).
+// Early is what is open already, and, on ports where access only widens, what replaces a rule that is being closed.
 func split(want, missing sources, own []Rule, closing map[string]bool) (early, late sources) {
 	early, late = sources{}, sources{}
 	for p, ranges := range missing {

@@ -174,7 +174,7 @@ func deleteSSLCert(c *wire.Call) (any, error) {
 		return nil, wrapped(c, javaRuntime,
 			wire.Errf(wire.CodeInternal, wire.CSRuntime, "Certificate in use by a loadbalancer(s) %s", names.String()))
 	}
-	c.St.Certs.Drop(cert)
+	c.St.Certs.Delete(cert)
 	return wire.Success{Success: true}, nil
 }
 

@@ -154,7 +154,7 @@ func createLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 			}
 			return wire.Object("loadbalancer", viewInternalLB(c, r)), nil
 		},
-		Undo: func() { c.St.DropLBRule(r) },
+		Undo: func() { c.St.DeleteLBRule(r) },
 	}, nil
 }
 

@@ -274,7 +274,7 @@ func createLBRule(c *wire.Call, r *store.LBRule) error {
 
 	if err := wire.BalancerConflict(r); err != nil {
 		if r.Related != nil {
-			c.St.DropFWRule(r.Related)
+			c.St.DeleteFWRule(r.Related)
 		}
 		return err
 	}

@@ -116,12 +116,12 @@ func createLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
 			p.Pending = false
 			for _, o := range slices.Clone(r.Policies) {
 				if o != p {
-					c.St.DropPolicy(o)
+					c.St.DeletePolicy(o)
 				}
 			}
 			return wire.Object("stickinesspolicies", viewPolicies(c, r, []*store.StickyPolicy{p})), nil
 		},
-		Undo: func() { c.St.DropPolicy(p) }, Refused: "Failed to create stickiness policy",
+		Undo: func() { c.St.DeletePolicy(p) }, Refused: "Failed to create stickiness policy",
 	}, nil
 }
 
@@ -258,7 +258,7 @@ func deleteLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
 			if err := apply(c, p.Rule, "Failed to delete load balancer stickiness policy", func() {}); err != nil {
 				return nil, err
 			}
-			c.St.DropPolicy(p)
+			c.St.DeletePolicy(p)
 			return wire.Success{Success: true}, nil
 		},
 	}, nil

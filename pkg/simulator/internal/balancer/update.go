@@ -81,8 +81,8 @@ func changeLBRule(c *wire.Call, r *store.LBRule, refused func(*store.LBRule) str
 	}
 
 	if hasProtocol {
-		if !reapply && r.Told == "" && protocol != r.Protocol && r.State == store.RuleActive {
-			r.Told = r.Protocol
+		if !reapply && r.RouterProtocol == "" && protocol != r.Protocol && r.State == store.RuleActive {
+			r.RouterProtocol = r.Protocol
 		}
 		r.Protocol, r.HasProtocol = protocol, true
 	}

@@ -138,7 +138,7 @@ func removeNic(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, wire.Invalid("Unable to remove nic from %s in %s, nic has associated Port forwarding or Load "+
 				"balancer or Static NAT rules.", v.Text(), n.Network.Text())
 		}
-		c.St.DropNIC(n)
+		c.St.DeleteNIC(n)
 		return nicAnswer(c, v), nil
 	})
 

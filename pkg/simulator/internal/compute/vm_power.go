@@ -15,7 +15,7 @@ import (
 func powerJob(c *wire.Call, v *store.VM, run func(now time.Time) (any, error)) *wire.JobSpec {
 	spec := &wire.JobSpec{InstanceType: "VirtualMachine", InstanceID: v.UUID, Subject: v, Run: run}
 	if j := c.St.LastJobOn(v); j != nil {
-		spec.After = j.Ends.Add(c.Server.Pace().JobTime(c.API.Name))
+		spec.After = j.Ends.Add(c.Server.Profile().JobTime(c.API.Name))
 	}
 	return spec
 }
@@ -112,7 +112,7 @@ func rebootVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Unable to retrieve host with id null")
 		}
 		if c.Boolean("forced") { // stop and start
-			v.KeepStats(now)
+			v.SaveStats(now)
 			v.MarkStopped()
 			v.Updated, v.BootKnown = now, false
 		}

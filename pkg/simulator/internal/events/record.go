@@ -14,8 +14,8 @@ import (
 
 // eventResource returns the object of the call: the one that the parameter refers to, or else the new one with id
 // made.
-func eventResource(c *wire.Call, s *store.EventSpec, made string) store.Resource {
-	res := store.Resource{Kind: s.Resource, UUID: made}
+func eventResource(c *wire.Call, s *store.EventSpec, createdID string) store.Resource {
+	res := store.Resource{Kind: s.Resource, UUID: createdID}
 	if r, ok := c.Refs[s.Param]; ok && s.Param != "" {
 		if e, ok := r.Obj.(interface{ Ent() *store.Entity }); ok {
 			res.UUID, res.Name = e.Ent().UUID, nameOf(r.Obj)
@@ -69,7 +69,7 @@ func RecordSync(c *wire.Call, body any, err error) {
 		e.Level, e.Resource = store.LevelError, eventResource(c, s, "")
 		e.Text = "Error while " + s.Describe(e.Resource)
 	} else {
-		e.Resource = eventResource(c, s, madeID(body))
+		e.Resource = eventResource(c, s, createdID(body))
 		e.Text = "Successfully completed " + s.Describe(e.Resource)
 	}
 
@@ -144,8 +144,8 @@ func Note(c *wire.Call, kind, text, resourceKind string, obj interface{ Ent() *s
 	})
 }
 
-// madeID returns the id of the object in the answer of a synchronous command: {"role":{"id":...}}.
-func madeID(body any) string {
+// createdID returns the id of the object in the answer of a synchronous command: {"role":{"id":...}}.
+func createdID(body any) string {
 	answer, _ := body.(map[string]any)
 	for _, v := range answer {
 		if v := reflect.Indirect(reflect.ValueOf(v)); v.Kind() == reflect.Struct && v.FieldByName("ID").IsValid() {

@@ -58,11 +58,11 @@ func countersOf(of func(*settings.LimitKind) (limit, total int64)) map[string]an
 		limit, total := of(k)
 		c[name+"limit"], c[name+"total"], c[name+"available"] = "Unlimited", total, "Unlimited"
 		if limit >= 0 {
-			left := strconv.FormatInt(limit-total, 10)
+			remaining := strconv.FormatInt(limit-total, 10)
 			if k.Key == "secondaryStorageGiB" {
-				left += ".0" // CloudStack calculates with fractions here
+				remaining += ".0" // CloudStack calculates with fractions here
 			}
-			c[name+"limit"], c[name+"available"] = strconv.FormatInt(limit, 10), left
+			c[name+"limit"], c[name+"available"] = strconv.FormatInt(limit, 10), remaining
 		}
 	}
 	return c

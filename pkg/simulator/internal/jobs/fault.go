@@ -34,7 +34,7 @@ func applyFaults(c *wire.Call, spec *wire.JobSpec, j *store.Job) {
 // fails makes the job end with an error instead of doing its work.
 func fails(spec *wire.JobSpec, j *store.Job, err *wire.Error) {
 	if len(spec.Steps) > 0 {
-		j.Last, j.Steps = j.Left(), nil
+		j.Last, j.Steps = j.Remaining(), nil
 	}
 	j.Run = func(time.Time) (any, error) { return nil, err }
 }

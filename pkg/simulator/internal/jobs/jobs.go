@@ -46,7 +46,7 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	}
 
 	if len(spec.Steps) == 0 {
-		j.Last = c.Server.Pace().JobTime(c.API.Name)
+		j.Last = c.Server.Profile().JobTime(c.API.Name)
 	}
 
 	if spec.After.After(c.Now.Add(j.Last)) {
@@ -54,7 +54,7 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	}
 
 	if spec.Begin != nil {
-		running := c.Server.Pace().JobTime(c.API.Name) * 2 / 3
+		running := c.Server.Profile().JobTime(c.API.Name) * 2 / 3
 		j.Steps = []store.JobStep{{Takes: j.Last - running, Do: func(now time.Time) error {
 			spec.Begin(now)
 			return nil
@@ -95,7 +95,7 @@ func schedule(st *store.State, j *store.Job, now time.Time) {
 			st.Outside = append(st.Outside, j)
 		}
 	}
-	j.Due, j.Ends = now.Add(takes), now.Add(j.Left())
+	j.Due, j.Ends = now.Add(takes), now.Add(j.Remaining())
 	st.Enqueue(j)
 }
 

@@ -69,7 +69,7 @@ func removeVMsFromCluster(c *wire.Call) (any, error) {
 		return nil, cksError(err)
 	}
 
-	var gone, rest []removedVM
+	var finished, rest []removedVM
 	named := map[*store.VM]bool{}
 	for _, r := range c.Lists["virtualmachineids"] {
 		v, ok := r.Obj.(*store.VM)
@@ -87,16 +87,16 @@ func removeVMsFromCluster(c *wire.Call) (any, error) {
 
 	for _, n := range k.Nodes { // in the order in which they joined
 		if named[n.VM] {
-			gone = append(gone, removedVM{ID: n.VM.UUID, Success: true})
+			finished = append(finished, removedVM{ID: n.VM.UUID, Success: true})
 		}
 	}
 
 	k.Nodes = slices.DeleteFunc(k.Nodes, func(n *store.ClusterNode) bool { return named[n.VM] })
 	k.Recount()
-	if len(gone)+len(rest) == 0 {
+	if len(finished)+len(rest) == 0 {
 		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Provided VMs are not part of the CKS cluster")
 	}
 
 	same := func(v removedVM) removedVM { return v }
-	return wire.Whole("removevirtualmachinesfromkubernetesclusterresponse", append(gone, rest...), same), nil
+	return wire.Whole("removevirtualmachinesfromkubernetesclusterresponse", append(finished, rest...), same), nil
 }

@@ -119,13 +119,13 @@ func reopenSSH(c *wire.Call, k *store.KubernetesCluster, now time.Time) {
 	if k.Address == nil {
 		return
 	}
-	c.St.DropForwards(k, func(r *store.PFRule) bool {
+	c.St.DeleteForwards(k, func(r *store.PFRule) bool {
 		n := k.Node(r.VM)
 		return r.PrivateStart == store.SSHPort && (n == nil || !n.Etcd)
 	})
 	for _, r := range k.Firewall {
 		if p := *r.StartPort; p >= store.NodeSSHPort && p < store.APIPort {
-			c.St.DropFWRule(r)
+			c.St.DeleteFWRule(r)
 		}
 	}
 	k.Firewall = slices.DeleteFunc(k.Firewall, func(r *store.FWRule) bool { return r.Removed })

@@ -160,7 +160,7 @@ func newKubernetesVersion(c *wire.Call) (*store.KubernetesVersion, error) {
 	}
 
 	v.IsoName = v.Name + "-Kubernetes-Binaries-ISO"
-	if download := c.Server.Pace().Jobs["registerIso"]; download > 0 {
+	if download := c.Server.Profile().Jobs["registerIso"]; download > 0 {
 		v.Downloaded = c.Now.Add(download)
 	}
 

@@ -44,7 +44,7 @@ func (w *work) then(takes time.Duration, do func(now time.Time) error) {
 }
 
 // time returns how long the job of a command takes.
-func (w *work) time(command string) time.Duration { return w.c.Server.Pace().JobTime(command) }
+func (w *work) time(command string) time.Duration { return w.c.Server.Profile().JobTime(command) }
 
 // fault returns err if a fault of the kind hits the call.
 func (w *work) fault(kind fault.Kind, err error) error {

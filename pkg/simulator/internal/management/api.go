@@ -56,7 +56,7 @@ func listAPIs(c *wire.Call) (any, error) {
 			Since:    a.Since,
 			IsAsync:  a.Async,
 			Params:   []apiParamView{},
-			Response: shape(c.Server.Cat, a.Shape),
+			Response: fieldsOf(c.Server.Cat, a.Shape),
 		}
 
 		for j := range a.Params {
@@ -77,13 +77,13 @@ func listAPIs(c *wire.Call) (any, error) {
 	}), nil
 }
 
-// shape returns the fields of an answer, with nested objects expanded.
-func shape(cat *catalogue.Catalogue, n int) []apiFieldView {
+// fieldsOf returns the fields of an answer, with nested objects expanded.
+func fieldsOf(cat *catalogue.Catalogue, n int) []apiFieldView {
 	out := make([]apiFieldView, 0, len(cat.Shapes[n]))
 	for _, f := range cat.Shapes[n] {
 		v := apiFieldView{Name: f.Name, Type: f.Type}
 		if f.Shape != nil {
-			v.Response = shape(cat, *f.Shape)
+			v.Response = fieldsOf(cat, *f.Shape)
 		}
 		out = append(out, v)
 	}

@@ -112,7 +112,7 @@ func deleteTags(c *wire.Call) (*wire.JobSpec, error) {
 
 		var targets []store.TagTarget
 		for _, id := range c.List("resourceids") {
-			if t, ok := c.St.TagTargetOrLeft(kind, id); ok && slices.ContainsFunc(*t.Tags, hit) {
+			if t, ok := c.St.TagTargetOrOrphaned(kind, id); ok && slices.ContainsFunc(*t.Tags, hit) {
 				targets = append(targets, t)
 			}
 		}
@@ -131,7 +131,8 @@ func deleteTags(c *wire.Call) (*wire.JobSpec, error) {
 			*t.Tags = slices.DeleteFunc(*t.Tags, hit)
 		}
 
-		c.St.LeftTags = slices.DeleteFunc(c.St.LeftTags, func(t store.TagTarget) bool { return len(*t.Tags) == 0 })
+		c.St.OrphanedTags = slices.DeleteFunc(c.St.OrphanedTags,
+			func(t store.TagTarget) bool { return len(*t.Tags) == 0 })
 		return wire.Success{Success: true}, nil
 	}}, nil
 }
@@ -174,7 +175,7 @@ func listTags(c *wire.Call) (any, error) {
 
 	c.St.EachTagged(visit)
 	if !c.Has("resourceid") { // resourceid does not find deleted rules (golden case listTags.after-lb-delete)
-		for _, t := range c.St.LeftTags {
+		for _, t := range c.St.OrphanedTags {
 			visit(t)
 		}
 	}

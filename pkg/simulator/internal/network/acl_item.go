@@ -101,7 +101,7 @@ func createNetworkACL(c *wire.Call) (*wire.JobSpec, error) {
 			it.State = store.RuleActive
 			return wire.Object("networkacl", viewACLItem(c, it)), nil
 		},
-		Undo: func() { c.St.ACLItems.Drop(it) },
+		Undo: func() { c.St.ACLItems.Delete(it) },
 	}, nil
 }
 
@@ -257,7 +257,7 @@ func deleteNetworkACL(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, err
 		}
 		if !it.Removed {
-			c.St.ACLItems.Drop(it)
+			c.St.ACLItems.Delete(it)
 		}
 		return wire.Success{Success: true}, nil
 	}}, nil

@@ -32,7 +32,7 @@ func createNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 	return &wire.JobSpec{
 		ObjectID: l.UUID, InstanceType: "NetworkAcl",
 		Run:  func(time.Time) (any, error) { return wire.Object("networkacllist", viewACLList(c, l)), nil },
-		Undo: func() { c.St.DropACLList(l) },
+		Undo: func() { c.St.DeleteACLList(l) },
 	}, nil
 }
 
@@ -72,7 +72,7 @@ func deleteNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 				"ACL is still associated with %d tier(s). Cannot delete network ACL: %s", used, l.UUID)
 		}
 
-		c.St.DropACLList(l)
+		c.St.DeleteACLList(l)
 		return wire.Success{Success: true}, nil
 	})
 }

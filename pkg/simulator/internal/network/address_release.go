@@ -14,8 +14,8 @@ import (
 // ownerlessText is CloudStack's error text for a release of an address that has no owner.
 const ownerlessText = `Cannot invoke "java.lang.Long.longValue()" because the return value of "getAccountId()" is null`
 
-// ruleGoneText is CloudStack's error text for a release that runs while another job deletes a rule of the address.
-const ruleGoneText = `Cannot invoke "com.cloud.network.dao.LoadBalancerVO.getNetworkId()" because "lb" is null`
+// ruleDeletedText is CloudStack's error text for a release that runs while another job deletes a rule of the address.
+const ruleDeletedText = `Cannot invoke "com.cloud.network.dao.LoadBalancerVO.getNetworkId()" because "lb" is null`
 
 // rulesBeingDeleted returns the rules of the address that pending jobs delete.
 func rulesBeingDeleted(ip *store.PublicIP) []*store.LBRule {
@@ -71,7 +71,7 @@ func disassociateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 				return nil, wire.Invalid("Can't release system IP address with id %s", ip.UUID)
 			case slices.ContainsFunc(deleting, func(r *store.LBRule) bool { return r.Removed }):
 				// It is recorded that a second release succeeds. That this one changes nothing is an assumption.
-				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", ruleGoneText)
+				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", ruleDeletedText)
 			}
 
 			if len(ip.LBRules) > 0 && ip.Network != nil {

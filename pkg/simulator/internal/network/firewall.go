@@ -114,7 +114,7 @@ func createFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
 			r.State = store.RuleActive
 			return wire.Object("firewallrule", viewFW(c, r)), nil
 		},
-		Undo: func() { c.St.DropFWRule(r) }, Refused: "Failed to create firewall rule",
+		Undo: func() { c.St.DeleteFWRule(r) }, Refused: "Failed to create firewall rule",
 	}, nil
 }
 
@@ -221,7 +221,7 @@ func deleteFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		r.State = store.RuleRevoke // while the router applies it, and permanently if the router refuses
 		return &wire.JobSpec{Refused: "Failed to delete firewall rule", Run: func(time.Time) (any, error) {
-			c.St.DropFWRule(r)
+			c.St.DeleteFWRule(r)
 			return wire.Success{Success: true}, nil
 		}}, nil
 	case *store.LBRule:

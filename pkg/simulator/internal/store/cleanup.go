@@ -53,8 +53,8 @@ func (st *State) PurgeAccount(a *Account, now time.Time) {
 		}
 	}
 	defer func() {
-		for ip, left := range tags {
-			ip.Tags = left
+		for ip, targets := range tags {
+			ip.Tags = targets
 		}
 	}()
 
@@ -100,13 +100,13 @@ func (st *State) PurgeAccount(a *Account, now time.Time) {
 
 	for _, cert := range slices.Clone(st.Certs.Rows) {
 		if cert.Owner == a {
-			st.Certs.Drop(cert)
+			st.Certs.Delete(cert)
 		}
 	}
 
 	for _, cni := range slices.Clone(st.CNIConfigs.Rows) {
 		if cni.Owner == a {
-			st.CNIConfigs.Drop(cni)
+			st.CNIConfigs.Delete(cni)
 		}
 	}
 
@@ -117,7 +117,7 @@ func (st *State) PurgeAccount(a *Account, now time.Time) {
 func (st *State) purgeNetwork(n *Network) {
 	for _, card := range slices.Clone(n.Used) {
 		st.leaveNetwork(card)
-		st.DropNIC(card)
+		st.DeleteNIC(card)
 	}
 	st.DestroyNetwork(n)
 }

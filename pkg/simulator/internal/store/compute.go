@@ -44,7 +44,7 @@ func (st *State) Enter(v *VM, nics []NICRequest, now time.Time) (full *Network, 
 	for _, r := range nics {
 		if _, ok := st.Connect(v, r, now); !ok {
 			for _, n := range slices.Clone(v.NICs) {
-				st.DropNIC(n)
+				st.DeleteNIC(n)
 			}
 			return r.Network, false
 		}
@@ -73,19 +73,19 @@ func (v *VM) setDetail(key, value string) {
 // Stopping sets the state while the job of a stop runs.
 func (v *VM) Stopping(now time.Time) {
 	if v.State == VMRunning {
-		v.KeepStats(now)
+		v.SaveStats(now)
 		v.State, v.Updated = VMStopping, now
 	}
 }
 
-// KeepStats records that the VM has run long enough for statistics, which remain visible after the VM stops.
-func (v *VM) KeepStats(now time.Time) {
+// SaveStats records that the VM has run long enough for statistics, which remain visible after the VM stops.
+func (v *VM) SaveStats(now time.Time) {
 	v.Sampled = v.Sampled || v.State == VMRunning && now.Sub(v.Updated) >= StatsInterval
 }
 
 // Stopped sets the state of a VM when it has stopped.
 func (v *VM) Stopped(now time.Time) {
-	v.KeepStats(now)
+	v.SaveStats(now)
 	v.State, v.Updated, v.BootKnown, v.Host = VMStopped, now, false, nil
 	v.MarkStopped()
 	for _, n := range v.NICs {

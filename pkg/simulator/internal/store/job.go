@@ -46,12 +46,12 @@ func (x *jobIndex) Ended(j *Job, subject any) {
 	if subject == nil {
 		return
 	}
-	left := slices.DeleteFunc(x.pending[subject], func(o *Job) bool { return o == j })
-	if len(left) == 0 {
+	remaining := slices.DeleteFunc(x.pending[subject], func(o *Job) bool { return o == j })
+	if len(remaining) == 0 {
 		delete(x.pending, subject)
 		return
 	}
-	x.pending[subject] = left
+	x.pending[subject] = remaining
 }
 
 // PendingOn returns the pending job of an object that ends first, if any.
@@ -124,8 +124,8 @@ type JobStep struct {
 	Outside func(ctx context.Context) func(now time.Time) error
 }
 
-// Left returns how long the job takes from the beginning of its current step.
-func (j *Job) Left() time.Duration {
+// Remaining returns how long the job takes from the beginning of its current step.
+func (j *Job) Remaining() time.Duration {
 	d := j.Last
 	for _, s := range j.Steps {
 		d += s.Takes

@@ -34,8 +34,8 @@ func ServiceAccountName(p *Project) string {
 	return Kubeadmin + "-" + first
 }
 
-// dropServiceAccount removes a project's service account when the project has no clusters left.
-func (st *State) dropServiceAccount(owner *Account) {
+// deleteServiceAccount removes a project's service account when the project has no clusters left.
+func (st *State) deleteServiceAccount(owner *Account) {
 	p := owner.Project
 	if p == nil {
 		return
@@ -75,7 +75,7 @@ func (st *State) RemoveNode(k *KubernetesCluster, n *ClusterNode) {
 
 // detach removes a VM from the nodes of the cluster.
 func (st *State) detach(k *KubernetesCluster, n *ClusterNode) {
-	st.DropForwards(k, func(r *PFRule) bool { return r.VM == n.VM })
+	st.DeleteForwards(k, func(r *PFRule) bool { return r.VM == n.VM })
 	k.Nodes = slices.DeleteFunc(k.Nodes, func(o *ClusterNode) bool { return o == n })
 }
 
@@ -85,11 +85,11 @@ func (st *State) ReleaseNode(k *KubernetesCluster, n *ClusterNode) {
 	k.Size--
 }
 
-// DropForwards removes the cluster's port forwarding rules for which gone returns true. Rules that the owner has
+// DeleteForwards removes the cluster's port forwarding rules for which selected returns true. Rules that the owner has
 // already deleted are forgotten.
-func (st *State) DropForwards(k *KubernetesCluster, gone func(*PFRule) bool) {
+func (st *State) DeleteForwards(k *KubernetesCluster, selected func(*PFRule) bool) {
 	for _, r := range k.Forwards {
-		if gone(r) {
+		if selected(r) {
 			st.RemovePFRule(r)
 		}
 	}
@@ -102,7 +102,7 @@ func (st *State) closeCluster(k *KubernetesCluster) {
 	took := k.Address != nil && k.Address.VPC != nil && k.Address.Network == k.Network
 	for _, r := range k.Firewall {
 		if r.StartPort != nil && *r.StartPort < st.EtcdSSHPort() {
-			st.DropFWRule(r)
+			st.DeleteFWRule(r)
 		}
 	}
 
@@ -112,11 +112,11 @@ func (st *State) closeCluster(k *KubernetesCluster) {
 
 	for _, it := range k.ACLItems {
 		if !it.Removed {
-			st.ACLItems.Drop(it)
+			st.ACLItems.Delete(it)
 		}
 	}
 
-	st.DropForwards(k, func(*PFRule) bool { return true })
+	st.DeleteForwards(k, func(*PFRule) bool { return true })
 	k.Firewall, k.Balancer, k.ACLItems = nil, nil, nil
 	if took {
 		st.Release(k.Address)
@@ -176,7 +176,7 @@ func (st *State) DestroyCluster(k *KubernetesCluster, destroy, expunge bool, now
 	}
 
 	k.Removed = true
-	st.dropServiceAccount(k.Owner)
+	st.deleteServiceAccount(k.Owner)
 }
 
 // KubernetesVersion is a Kubernetes version that CloudStack Kubernetes Service can install from an ISO with its

@@ -261,7 +261,7 @@ func (st *State) DestroyNetwork(n *Network) {
 	}
 	for _, r := range slices.Clone(st.LBRules.Rows) { // rules on addresses of the network itself
 		if r.Network == n || r.Internal && r.IP.Network == n {
-			st.DropLBRule(r)
+			st.DeleteLBRule(r)
 		}
 	}
 	n.Removed, n.State, n.Tags = true, netDestroy, nil
@@ -281,14 +281,14 @@ func (st *State) EndStaticNAT(ip *PublicIP) {
 	st.unbind(ip)
 }
 
-// DropACLList deletes a list with its items.
-func (st *State) DropACLList(l *ACLList) {
+// DeleteACLList deletes a list with its items.
+func (st *State) DeleteACLList(l *ACLList) {
 	for _, it := range slices.Clone(st.ACLItems.Rows) {
 		if it.List == l {
-			st.ACLItems.Drop(it)
+			st.ACLItems.Delete(it)
 		}
 	}
-	st.ACLLists.Drop(l)
+	st.ACLLists.Delete(l)
 }
 
 // DestroyVPC removes a VPC with its addresses and ACL lists.
@@ -300,7 +300,7 @@ func (st *State) DestroyVPC(v *VPC) {
 	}
 	for _, l := range slices.Clone(st.ACLLists.Rows) {
 		if l.VPC == v {
-			st.DropACLList(l)
+			st.DeleteACLList(l)
 		}
 	}
 	v.Removed, v.Enabled, v.Tags = true, false, nil

@@ -30,8 +30,8 @@ func (st *State) AddSecondary(n *NIC, ip string) *SecondaryIP {
 	return s
 }
 
-// DropNIC removes a NIC from its VM and frees its addresses.
-func (st *State) DropNIC(n *NIC) {
+// DeleteNIC removes a NIC from its VM and frees its addresses.
+func (st *State) DeleteNIC(n *NIC) {
 	n.Network.Used = slices.DeleteFunc(n.Network.Used, func(o *NIC) bool { return o == n })
 	n.VM.NICs = slices.DeleteFunc(n.VM.NICs, func(o *NIC) bool { return o == n })
 	st.freeNIC(n)

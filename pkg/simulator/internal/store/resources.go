@@ -244,7 +244,7 @@ type LBRule struct {
 	Name, Description, Algorithm string
 	Protocol                     string
 	HasProtocol                  bool
-	Told                         string // the router's current protocol, if it is not Protocol
+	RouterProtocol               string // the router's current protocol, if it is not Protocol
 	CIDRs                        string
 	HasCIDRs                     bool
 	IP                           *PublicIP
@@ -290,17 +290,17 @@ func (st *State) AddLBRule(r *LBRule) {
 	r.IP.LBRules = append(r.IP.LBRules, r)
 }
 
-// DropLBRule deletes a rule permanently, with its members and tags.
-func (st *State) DropLBRule(r *LBRule) {
+// DeleteLBRule deletes a rule permanently, with its members and tags.
+func (st *State) DeleteLBRule(r *LBRule) {
 	if r.Removed {
 		return
 	}
-	st.LBRules.Drop(r)
+	st.LBRules.Delete(r)
 	st.leaveTags(r)
 	r.IP.LBRules = slices.DeleteFunc(r.IP.LBRules, func(o *LBRule) bool { return o == r })
 	r.Members, r.Cert = nil, nil
 	for _, p := range slices.Clone(r.Policies) {
-		st.DropPolicy(p)
+		st.DeletePolicy(p)
 	}
 	if source := r.IP.Network; r.Internal && len(r.IP.LBRules) == 0 {
 		source.LBSources = slices.DeleteFunc(source.LBSources, func(o *PublicIP) bool { return o == r.IP })
@@ -313,12 +313,12 @@ func (st *State) AddFWRule(r *FWRule) {
 	r.IP.FWRules = append(r.IP.FWRules, r)
 }
 
-// DropFWRule deletes a rule permanently, with its tags.
-func (st *State) DropFWRule(r *FWRule) {
+// DeleteFWRule deletes a rule permanently, with its tags.
+func (st *State) DeleteFWRule(r *FWRule) {
 	if r.Removed {
 		return
 	}
-	st.FWRules.Drop(r)
+	st.FWRules.Delete(r)
 	r.IP.FWRules = slices.DeleteFunc(r.IP.FWRules, func(o *FWRule) bool { return o == r })
 }
 

@@ -46,7 +46,7 @@ func (st *State) RouterStopped(n *Network) *LBRule {
 func (st *State) TellRouter(n *Network) {
 	for _, r := range st.LBRules.Rows {
 		if r.Network == n || n.VPC != nil && r.Network != nil && r.Network.VPC == n.VPC {
-			r.Told = ""
+			r.RouterProtocol = ""
 		}
 	}
 }
@@ -88,9 +88,9 @@ func (st *State) RemoveLBRule(r *LBRule) {
 		return
 	}
 	if r.Related != nil {
-		st.DropFWRule(r.Related)
+		st.DeleteFWRule(r.Related)
 	}
-	st.DropLBRule(r)
+	st.DeleteLBRule(r)
 	st.unbind(r.IP)
 }
 
@@ -125,9 +125,9 @@ func (st *State) RemovePFRule(r *PFRule) {
 		return
 	}
 	if r.Related != nil {
-		st.DropFWRule(r.Related)
+		st.DeleteFWRule(r.Related)
 	}
-	st.PFRules.Drop(r)
+	st.PFRules.Delete(r)
 	r.IP.PFRules = slices.DeleteFunc(r.IP.PFRules, func(o *PFRule) bool { return o == r })
 	st.unbind(r.IP)
 }
@@ -148,10 +148,10 @@ func (r *PFRule) ConflictText() string {
 // clearRules removes all rules of an address, including static NAT.
 func (st *State) clearRules(ip *PublicIP) {
 	for _, r := range slices.Clone(ip.LBRules) {
-		st.DropLBRule(r)
+		st.DeleteLBRule(r)
 	}
 	for _, r := range slices.Clone(ip.FWRules) {
-		st.DropFWRule(r)
+		st.DeleteFWRule(r)
 	}
 	for _, r := range slices.Clone(ip.PFRules) {
 		st.RemovePFRule(r)
@@ -206,12 +206,12 @@ func (st *State) AddPolicy(p *StickyPolicy) {
 	p.Rule.Policies = append(p.Rule.Policies, p)
 }
 
-// DropPolicy deletes a policy permanently.
-func (st *State) DropPolicy(p *StickyPolicy) {
+// DeletePolicy deletes a policy permanently.
+func (st *State) DeletePolicy(p *StickyPolicy) {
 	if p.Removed {
 		return
 	}
-	st.Policies.Drop(p)
+	st.Policies.Delete(p)
 	p.Rule.Policies = slices.DeleteFunc(p.Rule.Policies, func(o *StickyPolicy) bool { return o == p })
 }
 

@@ -12,36 +12,36 @@ import (
 
 // State is the database with every object of the simulated CloudStack. Simulator.mu guards it.
 type State struct {
-	Settings  map[string]string // settings whose value is not the default
-	Version   string
-	MsID      string // id of this management server
-	Domains   *Table[*Domain]
-	Roles     *Table[*Role]
-	Accounts  *Table[*Account]
-	Users     *Table[*User]
-	Projects  *Table[*Project]
-	Zones     *Table[*Zone]
-	Offerings *Table[*ServiceOffering]
-	NetOffs   *Table[*NetworkOffering]
-	Templates *Table[*Template]
-	Hosts     *Table[*Host]
-	Networks  *Table[*Network]
-	VPCs      *Table[*VPC]
-	ACLLists  *Table[*ACLList]
-	ACLItems  *Table[*ACLItem]
-	VMs       *Table[*VM]
-	NICs      *Table[*NIC]
-	Secondary *Table[*SecondaryIP]
-	SystemVMs []*SystemVM
-	IPs       *Table[*PublicIP]
-	LBRules   *Table[*LBRule]
-	LeftTags  []TagTarget // tags of deleted load balancer rules
-	FWRules   *Table[*FWRule]
-	PFRules   *Table[*PFRule]
-	VPCOffs   *Table[*VPCOffering]
-	Jobs      *Table[*Job]
-	Policies  *Table[*StickyPolicy]
-	Certs     *Table[*SSLCert]
+	Settings     map[string]string // settings whose value is not the default
+	Version      string
+	MsID         string // id of this management server
+	Domains      *Table[*Domain]
+	Roles        *Table[*Role]
+	Accounts     *Table[*Account]
+	Users        *Table[*User]
+	Projects     *Table[*Project]
+	Zones        *Table[*Zone]
+	Offerings    *Table[*ServiceOffering]
+	NetOffs      *Table[*NetworkOffering]
+	Templates    *Table[*Template]
+	Hosts        *Table[*Host]
+	Networks     *Table[*Network]
+	VPCs         *Table[*VPC]
+	ACLLists     *Table[*ACLList]
+	ACLItems     *Table[*ACLItem]
+	VMs          *Table[*VM]
+	NICs         *Table[*NIC]
+	Secondary    *Table[*SecondaryIP]
+	SystemVMs    []*SystemVM
+	IPs          *Table[*PublicIP]
+	LBRules      *Table[*LBRule]
+	OrphanedTags []TagTarget // tags of deleted load balancer rules
+	FWRules      *Table[*FWRule]
+	PFRules      *Table[*PFRule]
+	VPCOffs      *Table[*VPCOffering]
+	Jobs         *Table[*Job]
+	Policies     *Table[*StickyPolicy]
+	Certs        *Table[*SSLCert]
 
 	KubernetesVersions *Table[*KubernetesVersion]
 	CNIConfigs         *Table[*CNIConfig]

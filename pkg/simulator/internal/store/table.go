@@ -57,8 +57,8 @@ func (t *Table[T]) AddWithID(v T, id int64) T {
 	return t.Add(v)
 }
 
-// Drop deletes the row permanently: its UUID does not resolve any more.
-func (t *Table[T]) Drop(v T) {
+// Delete deletes the row permanently: its UUID does not resolve any more.
+func (t *Table[T]) Delete(v T) {
 	e := v.Ent()
 	delete(t.ByUUID, strings.ToLower(e.UUID))
 	if i, ok := t.index(e.ID); ok {

@@ -133,13 +133,14 @@ func (st *State) EachTagged(visit func(TagTarget)) {
 func (st *State) leaveTags(r *LBRule) {
 	if len(r.Tags) > 0 {
 		tags := r.Tags
-		st.LeftTags = append(st.LeftTags, TagTarget{Typ: "LoadBalancer", UUID: r.UUID, Owner: r.Account, Tags: &tags})
+		st.OrphanedTags = append(st.OrphanedTags,
+			TagTarget{Typ: "LoadBalancer", UUID: r.UUID, Owner: r.Account, Tags: &tags})
 	}
 }
 
-// TagTargetOrLeft is like TagTarget, but also finds deleted rules whose tags remain.
-func (st *State) TagTargetOrLeft(kind *TagKind, id string) (TagTarget, bool) {
-	for _, t := range st.LeftTags {
+// TagTargetOrOrphaned is like TagTarget, but also finds deleted rules whose tags remain.
+func (st *State) TagTargetOrOrphaned(kind *TagKind, id string) (TagTarget, bool) {
+	for _, t := range st.OrphanedTags {
 		if t.Typ == kind.Name && strings.EqualFold(t.UUID, id) {
 			return t, true
 		}

@@ -111,13 +111,13 @@ func (c *Command) JavaClass(root bool) string {
 // Server is the part of the server that commands use.
 type Server struct {
 	Clock    clock.WithTicker
-	Latency  Profile // at normal speed; Pace returns the current durations
+	Latency  Profile // at normal speed; Profile() returns the current durations
 	Cat      *catalogue.Catalogue
 	Sessions *Sessions
 	Throttle throttle
 	Inside   ClusterInside // nil: whatever CloudStack waits for in the VMs of clusters always succeeds
 
-	pace atomic.Pointer[pace] // nil: normal speed
+	profile atomic.Pointer[activeProfile] // nil: normal speed
 }
 
 // JobSpec is the job that an asynchronous command returns after its create phase.

@@ -147,15 +147,15 @@ func (p *Profile) JobTime(command string) time.Duration {
 	return p.Job
 }
 
-// pace is a speed other than the normal one, with its profile.
-type pace struct {
+// activeProfile is a speed other than the normal one, with its profile.
+type activeProfile struct {
 	speed   float64
 	profile Profile
 }
 
-// Pace returns the current durations.
-func (s *Server) Pace() *Profile {
-	if p := s.pace.Load(); p != nil {
+// Profile returns the current durations.
+func (s *Server) Profile() *Profile {
+	if p := s.profile.Load(); p != nil {
 		return &p.profile
 	}
 	return &s.Latency
@@ -163,7 +163,7 @@ func (s *Server) Pace() *Profile {
 
 // Speed returns the current speed; 1 is normal.
 func (s *Server) Speed() float64 {
-	if p := s.pace.Load(); p != nil {
+	if p := s.profile.Load(); p != nil {
 		return p.speed
 	}
 	return 1
@@ -182,7 +182,7 @@ func (s *Server) SetSpeed(speed float64) error {
 		return fmt.Errorf("speed %g must lie between %g and %d; 1 is normal", speed, slowest, fastest)
 	}
 	if speed == 1 {
-		s.pace.Store(nil)
+		s.profile.Store(nil)
 		return nil
 	}
 	from := s.Latency
@@ -192,7 +192,7 @@ func (s *Server) SetSpeed(speed float64) error {
 			return err
 		}
 	}
-	s.pace.Store(&pace{speed, from.scaled(1 / speed)})
+	s.profile.Store(&activeProfile{speed, from.scaled(1 / speed)})
 	return nil
 }
 

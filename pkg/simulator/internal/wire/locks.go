@@ -17,27 +17,27 @@ type RowLocks struct {
 	clock clock.Clock
 	retry time.Duration
 
-	mu   sync.Mutex
-	held map[string]chan struct{} // closed on release
+	mu     sync.Mutex
+	locked map[string]chan struct{} // closed on release
 }
 
 // NewRowLocks returns row locks that are all free.
 func NewRowLocks(c clock.Clock, retry time.Duration) *RowLocks {
-	return &RowLocks{clock: c, retry: retry, held: map[string]chan struct{}{}}
+	return &RowLocks{clock: c, retry: retry, locked: map[string]chan struct{}{}}
 }
 
 // Acquire waits for the lock and returns a function that releases it.
 func (l *RowLocks) Acquire(ctx context.Context, key string) (release func(), err error) {
 	for {
 		l.mu.Lock()
-		freed, taken := l.held[key]
+		freed, taken := l.locked[key]
 		if !taken {
 			done := make(chan struct{})
-			l.held[key] = done
+			l.locked[key] = done
 			l.mu.Unlock()
 			return func() {
 				l.mu.Lock()
-				delete(l.held, key)
+				delete(l.locked, key)
 				l.mu.Unlock()
 				close(done)
 			}, nil

@@ -24,7 +24,7 @@ type throttleWindow struct {
 
 // Used returns the number of counted calls of the account in the current interval, and the time until the interval
 // ends.
-func (t *throttle) Used(a *store.Account, interval time.Duration, now time.Time) (n int, left time.Duration) {
+func (t *throttle) Used(a *store.Account, interval time.Duration, now time.Time) (n int, untilReset time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.windows[a]
