@@ -19,8 +19,8 @@ import (
 	"github.com/csccm/csccm/installer/taint"
 )
 
-// onceOnly are flags that are left out of the command line for repeating an install. The flags of the connection are
-// added to that line separately.
+// onceOnly are flags that the command line for repeating an install omits. The flags of the connection are added to
+// that line separately.
 var onceOnly = []string{"release", "dry-run", "force-unlock", "from-predecessor", "journal", "overwrite-secret"}
 
 // installFlags are the flags of install as typed.

@@ -20,7 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// exitToDo is the exit code of plan --detailed-exitcode when something is to do. Without that flag, 2 means a usage
+// exitToDo is the exit code of plan --detailed-exitcode when the plan has changes. Without that flag, 2 means a usage
 // error; with it, usage errors exit with 1.
 const exitToDo = 2
 
@@ -41,8 +41,8 @@ func newPlanCommand(g *cli.Globals) *cobra.Command {
 	return cmd
 }
 
-// planError makes errors exit with 1 instead of 2 if --detailed-exitcode is set, so that 2 only means that something is
-// to do.
+// planError makes errors exit with 1 instead of 2 if --detailed-exitcode is set, because 2 then means that the plan has
+// changes.
 func planError(err error, detailed bool) error {
 	var said *report.Error
 	if !detailed || cli.ExitCode(err) != exitToDo || errors.As(err, &said) && said.Silent() {

@@ -52,9 +52,9 @@ type Check struct {
 	Reads, Tries Sources
 	// Judge returns the finding, based only on the facts in Reads and Tries.
 	Judge func(*Facts) Finding
-	// What, Why and Remedy are the documentation of the check. Remedy is also shown with a result. The words NAMESPACE,
-	// RELEASE, NODES, -n NAMESPACE NAME and https://HOST/client/api are then replaced by the names of the run: see fill
-	// in inspect.
+	// What, Why and Remedy are the documentation of the check. Remedy is also shown with a result. Its placeholders
+	// NAMESPACE, RELEASE, NODES, -n NAMESPACE NAME and https://HOST/client/api are then replaced by the names of the
+	// run: see fill in inspect.
 	What, Why, Remedy string
 }
 

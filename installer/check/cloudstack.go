@@ -176,7 +176,7 @@ func scope(f *Facts) Finding {
 		return Problemf("%v", Cause(err))
 	}
 
-	// The role of CKS's own users lacks listZones. Zones is then empty, and only the VMs show whether the zone is
+	// CKS creates users whose role lacks listZones. Zones is then empty, and only the VMs show whether the zone is
 	// right.
 	var names, known []string
 	for _, z := range f.Zones {
@@ -308,7 +308,7 @@ const (
 // notReached matches errors of the controller's client if it cannot reach CloudStack.
 var notReached = regexp.MustCompile(`(?s)cloudstack .*(cannot reach the API|no answer in time|certificate is not trusted)`)
 
-// recentlyEnough is how long a failed call matters: the controller makes calls all the time.
+// recentlyEnough is how long ago a failed call may be to count: the controller makes calls all the time.
 const recentlyEnough = 10 * time.Minute
 
 var cs006 = Check{

@@ -548,7 +548,7 @@ var cloudComponents = []string{
 	"cloudstack-cloud-controller-manager",
 }
 
-// successes are the reasons of Events that resolve a warning.
+// successes are the reasons of Events which show that the problem of an earlier warning is solved.
 var successes = []string{
 	"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced",
 	string(node.ReasonInService), string(node.ReasonAdopted),
@@ -617,7 +617,7 @@ func (f *Facts) over(e *corev1.Event) bool {
 
 		c := service.Ready(s)
 		repaired := e.Reason == string(plan.ReasonDriftRepaired) || e.Reason == string(plan.ReasonAddressLost)
-		// If the controller would still give the warning, its plan has it.
+		// Ignore the Event: if the controller would still give the warning, the plan of the Service contains it.
 		p := f.Planned[key(s)]
 		silent := p != nil && p.Error == "" && p.Refusal == nil && len(p.Actions) == 0 &&
 			!slices.ContainsFunc(p.Notices, func(n plan.Notice) bool { return string(n.Reason) == e.Reason })
@@ -699,8 +699,8 @@ var cks004 = Check{
 	Remedy: `delete firewall rules without ports before the change, and give the cluster one offering`,
 }
 
-// ofCKS returns a judge function that combines the findings of a rule of ckscheck. subject is what the rule needs and
-// what may not have been read.
+// ofCKS returns a judge function that combines the findings of a rule of ckscheck. subject is a fact that the rule
+// needs and that may not have been read.
 func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []ckscheck.Finding) func(*Facts) Finding {
 	return func(f *Facts) Finding {
 		if f.CKS == nil {
@@ -755,7 +755,7 @@ var cks005 = Check{
 		delete --remove-services`,
 }
 
-// cksLeftovers relies only on tags, because other clusters can be in the same network.
+// cksLeftovers uses only tags to identify addresses, because other clusters can be in the same network.
 func cksLeftovers(f *Facts) Finding {
 	if f.CKS == nil {
 		return Skipf("%s", f.NotCKS)

@@ -122,7 +122,7 @@ var (
 		Plans:        {Services, Nodes, AllRules, VMs},
 		CKS:          {Project, Nodes, VMs},
 	}
-	// Tried are sources that are read before others if they can be.
+	// Tried are sources that are read first, if possible, before the given source.
 	Tried = map[Source]Sources{Rights: {Namespace}, Drift: {Releases}}
 )
 
@@ -133,8 +133,8 @@ type Setup struct {
 	Phase                 Phase
 	// Config is the cloud-config. Without one it has no API URL.
 	Config cloudstack.Config
-	// NoCloud is the reason why CloudStack cannot be used, for which CS-001 is skipped. NoCloudErr is set instead if
-	// the credentials are wrong: then CS-001 fails. If both are zero, CloudStack can be used.
+	// NoCloud is the reason why CloudStack cannot be used; CS-001 is then skipped. If the credentials are wrong,
+	// NoCloudErr is set instead, and CS-001 fails. If both are zero, CloudStack can be used.
 	NoCloud    string
 	NoCloudErr error
 	// Secret is the cloud-config in the release's Secret; nil if the credentials came from a file.

@@ -144,8 +144,8 @@ func (f Finding) as(o Outcome) Finding {
 	return f
 }
 
-// Unless returns f if there are no objects, and otherwise a problem with these objects. format has one verb, for their
-// number with noun.
+// Unless returns f if there are no objects, and otherwise a problem with these objects. format has one verb, which gets
+// their number with the noun.
 func (f Finding) Unless(objects Objects, noun, format string) Finding {
 	if len(objects) == 0 {
 		return f

@@ -234,7 +234,7 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// What ckscheck finds is a problem of the cluster: the check's own severity if it is an error.
+// Findings of ckscheck become problems of the cluster. Errors get the severity of the check, warnings stay warnings.
 func TestOfCKS(t *testing.T) {
 	t.Parallel()
 	stopped := ckscheck.Finding{

@@ -132,7 +132,8 @@ const (
 	futureSkew = 15 * time.Second
 	leaseSkew  = 2 * time.Minute
 	statusSkew = 7 * time.Minute
-	// cloudSkew is how far CloudStack's clock may be off; signed calls stand at least five minutes.
+	// cloudSkew is the largest accepted difference of CloudStack's clock: CloudStack accepts a signature for at least
+	// five minutes.
 	cloudSkew = 2 * time.Minute
 )
 

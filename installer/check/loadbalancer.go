@@ -110,7 +110,7 @@ var lb004 = Check{
 }
 
 // unowned finds addresses that are allocated and serve no Service, and those that would stay allocated after their
-// Service is deleted. It ignores addresses with rules of others, or with tags of others.
+// Service is deleted. It ignores addresses with rules or tags of other clusters.
 func unowned(f *Facts) Finding {
 	// orphans has the ids of rules; deleted and others have the ids of addresses with rules of deleted Services, and
 	// with anything else.
@@ -276,8 +276,8 @@ var lb001 = Check{
 		"CloudStack lists, and how to restart the network",
 }
 
-// services decides by the controller's own plan. In a large cluster, Services that are Ready are not planned: it relies
-// on their condition.
+// services reports the steps of the controller's own plan for each Service. In a large cluster, Services that are Ready
+// are not planned: it relies on their condition.
 func services(f *Facts) Finding {
 	next := NextTries(f.Logs)
 	var objects, waiting Objects

@@ -27,7 +27,7 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// eachNode returns a judge function for a problem with each node for which say returns a text. format has one verb, for
+// eachNode returns a judge function that reports each node for which say returns a problem. format has one verb, for
 // the number of these nodes.
 func eachNode(format string, say func(*Facts, *corev1.Node) string) func(*Facts) Finding {
 	return func(f *Facts) Finding {
@@ -215,7 +215,7 @@ var node004 = Check{
 }
 
 func uninitialised(f *Facts, n *corev1.Node) string {
-	since := n.CreationTimestamp.Time // or the last write of the taints
+	since := n.CreationTimestamp.Time // or the time when the taints were last written
 	if _, written := cluster.LastWritten(&n.ObjectMeta, "taints"); written.After(since) {
 		since = written
 	}
@@ -274,7 +274,7 @@ var node008 = Check{
 		the Node may be deleted`,
 }
 
-// doomed finds nodes that the controller would delete, which it decides by the provider ID alone.
+// doomed finds nodes that the controller would delete. Like the controller, it decides by the provider ID alone.
 func doomed(f *Facts) Finding {
 	return f.misplaced(eachNode("%s would be deleted", func(f *Facts, n *corev1.Node) string {
 		if _, err := node.Match(f.VMs, n); f.dangling(n) && !node.Ready(n) {
@@ -357,8 +357,8 @@ var node007 = Check{
 		"old value first",
 }
 
-// labels compares the labels of nodes with CloudStack, and finds volumes that no node could mount if the nodes had the
-// labels according to CloudStack.
+// labels compares the labels of nodes with CloudStack. It also finds volumes that no node could mount if the labels of
+// the nodes were those of CloudStack.
 func labels(f *Facts) Finding {
 	var after []corev1.Node
 	judged := 0
@@ -547,7 +547,7 @@ func Lost(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
 	return lost
 }
 
-// misplaced adds to a problem with nodes without VMs where the VMs are, if they are elsewhere.
+// misplaced adds to a finding about nodes without VMs where these VMs are, if they are in another project or zone.
 func (f *Facts) misplaced(out Finding) Finding {
 	if lost := Lost(f.Nodes, f.VMs); out.Outcome == "" && len(lost) > 0 {
 		return Elsewhere(out, lost, append(f.Places, credentials.Place{Project: f.Config.ProjectID, VMs: f.VMs.All()}))

@@ -150,7 +150,7 @@ func NewReport(f *Facts, took time.Duration, results []Result) Report {
 }
 
 // Err returns an error with the exit code for the report. It returns nil unless a check failed, or nothing could be
-// checked; with failOn SeverityWarning also a warning is an error. Unknown outcomes then count as warnings, and so do
+// checked; with failOn SeverityWarning, a warning is an error, too. Unknown outcomes then count as warnings, and so do
 // checks that were skipped because of another check.
 func (r Report) Err(failOn Severity) error {
 	switch m := r.Summary; {

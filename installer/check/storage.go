@@ -26,7 +26,7 @@ const (
 
 // CSI has the facts about the CSI driver for CloudStack.
 type CSI struct {
-	There bool // the CSIDriver object
+	There bool // the CSIDriver object exists
 	// File is the driver's cloud-config, of the Secret that its Deployment mounts; NoFile says why it is not there.
 	File, NoFile string
 	Nodes        []storagev1.CSINode
@@ -60,7 +60,7 @@ func (f *Facts) DriverSecret() (namespace, name, key string) {
 				namespace, name = driver.Namespace, s.SecretName
 			}
 		}
-		for _, word := range driver.words { // the last counts
+		for _, word := range driver.words { // if a flag is repeated, the last one counts
 			if file, ok := strings.CutPrefix(word, "--cloudstack-config="); ok && !strings.Contains(file, "$(") {
 				key = path.Base(file)
 			}

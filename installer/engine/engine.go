@@ -51,7 +51,7 @@ type Env struct {
 	Yes            bool
 	ForceUnlock    bool   // mark a pending revision of the release as failed: its Helm operation has crashed
 	DryRun         bool   // stop after the plan
-	Verbose        bool   // list what is otherwise only counted
+	Verbose        bool   // list each item that is otherwise only counted
 	Output         string // text (also ""), json, yaml
 	Journal        string // path of the journal; "" = none
 	RolloutTimeout time.Duration

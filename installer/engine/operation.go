@@ -104,8 +104,8 @@ func (e *Env) Print(text string) error {
 }
 
 // Agreed asks for consent before the first change. what is what the command would do, such as "taint 3 nodes"; it is
-// the question if q has no message. Without a terminal and with structured output nobody can be asked, and Agreed
-// returns an error unless --yes is given.
+// the question if q has no message. Without a terminal, or with structured output, it cannot ask and returns an error
+// unless --yes is given.
 func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error {
 	if e.Yes {
 		return nil

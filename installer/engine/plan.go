@@ -19,7 +19,7 @@ type Plan struct {
 	Context       Context  `json:"context"`
 	Changes       []Change `json:"changes"`
 	Warnings      []string `json:"warnings,omitempty"`
-	// Details are what a program may want to know besides the changes. The steps complete them.
+	// Details are values for programs besides the changes. The steps complete them.
 	Details any `json:"details,omitempty"`
 	// Done lists the changes made by the steps; it is empty if the plan was not carried out.
 	Done []string `json:"done,omitempty"`

@@ -199,9 +199,9 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 
 	switch {
 	case err == nil:
-		s.env.Progress.Done("") // end the progress of a step that has not done so itself
+		s.env.Progress.Done("") // end the progress line of a step that has not ended it
 	case ctx.Err() == nil:
-		s.env.Progress.Fail("") // end the progress that the step has begun
+		s.env.Progress.Fail("") // end the progress line that the step has begun
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Cause(ctx)):
 		return s.stopped(ctx, step.Name)
 	}

@@ -103,7 +103,7 @@ type Definition struct {
 	CEL string
 	// CELField is the expression for a spec field among the aliases, if it differs from CEL.
 	CELField string
-	// Needs is an annotation without which this one is refused.
+	// Needs is another annotation that must be set together with this one.
 	Needs string
 	// Excludes is a value of this annotation that cannot be combined with other annotations.
 	Excludes *Exclusion

@@ -62,8 +62,8 @@ func (p *parser) word(name string) string {
 	return ""
 }
 
-// predecessorAddress reads the id that Leaseweb's provider wrote. A value that is not an id proves nothing and is
-// ignored: it is sent to CloudStack.
+// predecessorAddress reads the id that Leaseweb's provider wrote. The id is sent to CloudStack, so a value that is not
+// an id is ignored.
 func (p *parser) predecessorAddress() string {
 	id := strings.TrimSpace(p.svc.Annotations[LeasewebID])
 	if id != "" && !uuid.MatchString(strings.ToLower(id)) {

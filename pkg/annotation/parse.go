@@ -172,8 +172,8 @@ func (p *parser) boolean(name string) bool {
 	return b
 }
 
-// keepIP is true for a value that does not parse: the Service is refused but can be deleted, and then keeps its
-// address.
+// keepIP also returns true for a value that does not parse. Such a Service is refused but can be deleted, and its
+// address must not be lost then.
 func (p *parser) keepIP() bool {
 	before := len(p.errs)
 	return p.boolean(KeepIP) || len(p.errs) > before
@@ -310,7 +310,7 @@ func (p *parser) sourceRanges() []string {
 		}
 	}
 
-	// An empty spec field cannot be told from one that is not set, so only the annotations can deny all sources.
+	// An empty spec field looks like one that is not set, so only the annotations can deny all sources.
 	if items := p.svc.Spec.LoadBalancerSourceRanges; len(items) > 0 {
 		restrict(specRanges, strings.Join(items, ","), items)
 	}

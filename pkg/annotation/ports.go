@@ -89,8 +89,8 @@ func (p *parser) exclusive(proxy, ssl Ports) {
 }
 
 // PortSet holds public ports by transport protocol ("tcp", "udp"), sorted. The Service's record contains a port from
-// before its firewall rule is created until the rule is deleted: if the answer to the creation is lost, the rule has no
-// tags that identify it.
+// before its firewall rule is created until the rule is deleted. If the answer to the creation is lost, the rule has no
+// tags, and only this record identifies it.
 type PortSet map[string][]int
 
 // ParsePorts parses what String wrote. It leaves out what it cannot parse.

@@ -39,11 +39,12 @@ type AddressRecord struct {
 	// acquired again counts as another one, although its ID is the same.
 	Acquired string `json:"acquired,omitempty"`
 	// GuestOf is the namespace that owns the address, because one of its Services had it first; empty if that is the
-	// Service's own namespace. If the role may not set tags, this is the only proof after the other Service is deleted.
+	// Service's own namespace. If the role may not set tags, GuestOf is the only proof of the owner after the owning
+	// namespace's Service is deleted.
 	GuestOf string `json:"guestOf,omitempty"`
 	// Opened lists the ports that the Service may have on the address, such as "tcp:80,443 udp:53". A guest keeps them.
-	// They also tell a firewall rule of the Service, if the answer to its creation was lost, from one that somebody
-	// else made.
+	// If the answer to the creation of a firewall rule was lost, Opened distinguishes this rule from one that somebody
+	// else created.
 	Opened string `json:"opened,omitempty"`
 	// Forwarded lists the ports that may be forwarded for the Service, in the format of Opened, and Targets the node
 	// ports that they may be forwarded to. Together they identify a port forwarding whose creation got no answer, even

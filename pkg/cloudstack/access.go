@@ -77,7 +77,7 @@ func signatureOf(form url.Values, secret string) string {
 }
 
 // Adopt takes over endpoint, keys and transport of another client of the same CloudStack, which has been tested. Calls
-// in progress end with the old ones; all later tries use the new ones. The other client is no longer needed.
+// in progress end with the old ones; all later tries use the new ones. The other client must not be used any more.
 func (c *Client) Adopt(other *Client) {
 	taken, old := other.access.Load(), c.access.Load()
 	c.mu.Lock()
@@ -96,7 +96,7 @@ func (c *Client) Adopt(other *Client) {
 
 func closeIdle(rt http.RoundTripper) { (&http.Client{Transport: rt}).CloseIdleConnections() }
 
-// newTransport returns the transport of a client, which has its only pool of connections.
+// newTransport returns the transport of a client, with a connection pool of its own.
 func newTransport(cfg *Config) (*http.Transport, error) {
 	tlsConfig := &tls.Config{
 		MinVersion:         tls.VersionTLS12,

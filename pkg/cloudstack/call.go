@@ -27,7 +27,8 @@ func (c *Client) Call(ctx context.Context, command string, params map[string]str
 	sdk := csapi.NewClient("http://cloudstack.invalid"+apiPath, "sdk", "sdk", true, csapi.WithHTTPClient(&http.Client{
 		Transport: roundTripFunc(func(req *http.Request) (*http.Response, error) { return c.perform(ctx, req) }),
 	}))
-	// Call by command name with plain parameters: the SDK's types cannot decode every answer or encode every parameter.
+	// Use the SDK's call by command name, with plain parameters: its typed calls cannot decode every answer or encode
+	// every parameter.
 	custom, _ := sdk.Custom.(*csapi.CustomService)
 	p := &csapi.CustomServiceParams{}
 	for name, value := range params {

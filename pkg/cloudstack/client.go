@@ -90,7 +90,7 @@ func WithJitter(f func(limit time.Duration) time.Duration) Option {
 // Observation describes one HTTP exchange for the function of WithObserver.
 type Observation struct {
 	Code   int  // HTTP status; 0 when no answer came
-	Silent bool // no answer came, though the caller waited for one
+	Silent bool // no answer came, and the caller had not given up
 }
 
 // NewClient returns a client that signs with cfg's keys. It makes no call. It fails if api-url, keys or ca-file are not

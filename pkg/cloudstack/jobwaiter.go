@@ -142,7 +142,7 @@ func (w *JobWaiter) Await(ctx context.Context, a Await) (*Job, error) {
 		}
 		jobDuration.WithLabelValues(a.Command).Observe(w.clock.Since(start).Seconds())
 		if o.state == nil {
-			return nil, nil //nolint:nilnil // the third outcome, which the caller has asked for
+			return nil, nil //nolint:nilnil // the third outcome, which callers request with Unread
 		}
 		job := *o.state // shared by all waiters of the job
 		return &job, job.err(a.Command)
@@ -327,7 +327,8 @@ func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 		case !list, ctx.Err() != nil:
 			return ended
 		case err == nil:
-			w.role.Note("", commandListJobs, false) // the list lacks it: the job is another account's, say
+			// the list lacks a job that still runs, for example one of another account
+			w.role.Note("", commandListJobs, false)
 		}
 	}
 

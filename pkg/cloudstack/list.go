@@ -28,7 +28,7 @@ const (
 	maxListBytes = 256 << 20
 )
 
-// room is how much of a list may still be read.
+// room is how many entries and bytes of a list may still be read.
 type room struct{ entries, bytes int64 }
 
 func newRoom() *room { return &room{maxEntries, maxListBytes} }
@@ -138,7 +138,7 @@ func listPage[T any](
 
 	before := *budget
 	failure := c.exchange(ctx, form, func(answer io.Reader) (err error) {
-		items, *budget = nil, before // undo what an answer that broke off has read
+		items, *budget = nil, before // undo what was read before the answer broke off
 		counted := &io.LimitedReader{R: answer, N: budget.bytes}
 		count, err = scan(counted, object, func(item *T, count int) error {
 			if items == nil && count > 0 {

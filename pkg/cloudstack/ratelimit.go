@@ -143,7 +143,7 @@ func (l *limiter) follow(says Capabilities) (full rate.Limit, changed bool) {
 	l.calls.SetLimitAt(now, l.full)
 	l.calls.SetBurstAt(now, burst)
 	for range unknownRate {
-		l.calls.ReserveN(now, 1) // the server counts the calls of the last second
+		l.calls.ReserveN(now, 1) // the server has already counted the calls of the last second
 	}
 
 	return l.full, true

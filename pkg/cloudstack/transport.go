@@ -52,7 +52,7 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 		done, err := c.admit(ctx)
 		if err != nil {
 			if last != nil {
-				return last // the failure says more than the end of the context
+				return last // the last failure says more than the end of the context
 			}
 			return c.notSent(command, err)
 		}
@@ -190,7 +190,7 @@ func (c *Client) receive(
 }
 
 // answerBody is an answer that is read while it arrives. err is the network error that broke it off, as opposed to
-// content that cannot be parsed. The limit of from is used up if the answer is too long.
+// content that cannot be parsed. The limit of the reader from is used up if the answer is too long.
 type answerBody struct {
 	from io.LimitedReader
 	err  error

@@ -17,13 +17,13 @@ import (
 // Pause is the shortest time between the two answers after which a Service gives up its address.
 const Pause = 5 * time.Second
 
-// doubtAge is how long a first proof counts. It is longer than the longest pause between two attempts.
+// doubtAge is how long a first proof is remembered. It is longer than the longest pause between two attempts.
 const doubtAge = 15 * time.Minute
 
 // Evidence is what is known of one object. The zero value is unknown.
 type Evidence struct {
 	verdict verdict
-	proof   string // that the object is absent
+	proof   string // what shows that the object is absent
 	err     error  // why nothing is known
 }
 
@@ -38,7 +38,7 @@ const (
 // Present returns the Evidence that CloudStack shows the object.
 func Present() Evidence { return Evidence{verdict: present} }
 
-// Absent returns the Evidence that the object does not exist; proof says what shows that.
+// Absent returns the Evidence that the object does not exist; proof says what shows it.
 func Absent(proof string) Evidence { return Evidence{verdict: absent, proof: proof} }
 
 // Unknown returns the Evidence that the object may or may not exist; err says why that is not known.
@@ -64,7 +64,7 @@ var errNothing = errors.New("nothing is known of it")
 // Proof returns what shows that the object is absent; empty for any other Evidence.
 func (e Evidence) Proof() string { return e.proof }
 
-// errElsewhere is the error if CloudStack shows neither the object nor anything else of the cluster.
+// errElsewhere is the error if CloudStack shows neither the object nor any other object of the cluster.
 var errElsewhere = errors.New("CloudStack shows neither it nor anything else of this cluster there: project-id or " +
 	"the API key in the cloud-config may be wrong")
 

@@ -29,7 +29,7 @@ type flight[T any] struct {
 	calls *call[T] // in flight, or nil
 }
 
-// call is a call and its value, which is as of the time at which the call started.
+// call is a call and its value. The value reflects the server's state at the time when the call started, or later.
 type call[T any] struct {
 	begun   time.Time
 	seq     uint64

@@ -134,9 +134,9 @@ func (i *Inventory) Reset() {
 	i.mu.Unlock()
 }
 
-// VM requests one VM by its ID, in any zone. found is false if the server's answer is complete, without error, and
-// does not contain the VM. VM also updates the current snapshot: it adds the VM, or records that the server
-// does not know the ID (see VMSnapshot.Lacks). Concurrent callers for the same ID share a call.
+// VM requests one VM by its ID, in any zone. found is false if the server's answer is complete, without error, and does
+// not contain the VM. VM also updates the current snapshot: it adds the VM, or records that the server does not know
+// the ID (see VMSnapshot.Missing). Concurrent callers for the same ID share a call.
 func (i *Inventory) VM(ctx context.Context, id string) (vm cloudstack.VirtualMachine, found bool, err error) {
 	id = strings.ToLower(id)
 	i.mu.Lock()
@@ -172,7 +172,7 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 		return nil, err
 	}
 
-	before := i.vms.peek() // the answer must not change a list that is requested after it
+	before := i.vms.peek() // this answer must not change a list that is requested later
 	vms, err := i.api.ListVirtualMachines(ctx,
 		cloudstack.VMQuery{
 			ID:                 id,
@@ -203,8 +203,8 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 	return nil, nil //nolint:nilnil // an empty answer is a complete answer
 }
 
-// projectSeen reports whether a "not found" answer can only refer to the VM. The server gives the same answer for a
-// project that does not exist; a recent list of the project's VMs proves that the project exists.
+// projectSeen reports whether a "not found" answer must be about the VM and not about the project. The server gives the
+// same answer for a project that does not exist; a recent list of the project's VMs proves that the project exists.
 func (i *Inventory) projectSeen(project string) bool {
 	last := i.vms.peek()
 	return project == "" || last != nil && i.options.Clock.Since(last.begun) < projectSeenAge
@@ -219,7 +219,7 @@ func (i *Inventory) Network(ctx context.Context, id string, maxAge time.Duration
 	i.mu.Lock()
 	f, ok := i.networks[id]
 	if !ok {
-		// Drop networks that nobody requests any more: their Services may have been deleted.
+		// Delete networks that nobody requests any more: their Services may have been deleted.
 		maps.DeleteFunc(i.networks, func(_ string, other *flight[cloudstack.Network]) bool {
 			last := other.peek()
 			return last != nil && i.options.Clock.Since(last.begun) > networkIdle

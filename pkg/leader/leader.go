@@ -32,8 +32,8 @@ type Lease struct {
 	Duration time.Duration
 }
 
-// Fence allows writes only while the process is the leader. It learns that from the lease renewals that go through
-// its transport. Before Guard is called, as without leader election, it allows everything.
+// Fence allows writes only while the process is the leader. It observes the lease renewals that go through its
+// transport. Before Guard is called, as without leader election, it allows everything.
 type Fence struct {
 	clock clock.PassiveClock
 

@@ -212,7 +212,8 @@ func (a *adoption) look(ctx context.Context) {
 }
 
 // adoptionCandidates returns the Nodes that can be adopted, workers first, and how many more may get the taint now:
-// adoptAtOnce, less those that have it from csccm. While no Node of the cluster is initialised, only one may have it.
+// adoptAtOnce minus the Nodes that still have it from csccm. While no Node of the cluster is initialised, only one may
+// have it.
 func adoptionCandidates(nodes []*corev1.Node) (candidates []*corev1.Node, free int) {
 	limit, underway := 1, 0
 	for _, n := range nodes {

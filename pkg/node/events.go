@@ -20,8 +20,8 @@ const (
 	// eventPause is the time during which the same Event on a Node is not repeated: the framework asks every 5 s, and
 	// each repetition would be a write to the API server.
 	eventPause = 10 * time.Minute
-	// stateAge is how long a reported state is remembered after the last time it was seen: the framework asks for the
-	// addresses of every initialised Node every 5 minutes.
+	// stateAge is how long a reported state is remembered after it was last seen: the framework asks for the addresses
+	// of every initialised Node every 5 minutes.
 	stateAge = 30 * time.Minute
 )
 

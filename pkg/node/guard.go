@@ -35,16 +35,16 @@ const (
 	blockedFor = time.Minute
 )
 
-// guard keeps Nodes from being deleted because csccm looks in the wrong place: another project, an account that cannot
-// see its VMs any more, a server with wrong answers. Each VM on its own looks destroyed then; only their number shows
-// the error.
+// guard prevents the deletion of Nodes while csccm looks in the wrong place: in another project, with an account that
+// can no longer see the VMs, or on a server with wrong answers. Each single VM then looks destroyed; only the number of
+// missing VMs shows the error.
 type guard struct {
 	limit DeletionLimit
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
 	deleted map[string]time.Time // by name of the Node
-	// The verdict on one snapshot serves all Nodes that are asked about in one round of the framework.
+	// The verdict on one snapshot applies to all Nodes that the framework asks about in one round.
 	snapshot *inventory.VMSnapshot
 	judged   time.Time
 	verdict  error
@@ -58,7 +58,7 @@ func newGuard(l DeletionLimit, c clock.PassiveClock) *guard {
 	return &guard{limit: l, clock: c, deleted: map[string]time.Time{}}
 }
 
-// check returns an error if Nodes must not be deleted on the evidence of a snapshot. list returns the cluster's Nodes.
+// check returns an error if a snapshot is not sufficient evidence to delete Nodes. list returns the cluster's Nodes.
 func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -78,10 +78,10 @@ func (m *Nodes) own(ctx context.Context, n *corev1.Node) (cloudstack.VirtualMach
 	return vm, err
 }
 
-// kubeletOwnsAddresses reports whether the Node keeps the addresses that its kubelet writes. A kubelet without
-// --cloud-provider=external would change others back. This applies to an adopted Node while its addresses are the VM's,
-// and to a Node that joined without the taint and is not initialised, because the VM of that name may be another
-// machine.
+// kubeletOwnsAddresses reports whether the controller must leave the Node's addresses to the kubelet. A kubelet without
+// --cloud-provider=external overwrites addresses that differ from its own. This applies to an adopted Node while its
+// addresses are the VM's, and to a Node that joined without the taint and is not initialised, because the VM with its
+// name may be another machine.
 func kubeletOwnsAddresses(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
 	return KubeletWritesAddresses(n) &&
 		(!HasTaint(n) && n.Spec.ProviderID == "" || n.Annotations[AnnotationAdoptedAt] != "" && sameAddresses(vm, n))

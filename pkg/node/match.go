@@ -47,8 +47,8 @@ type AmbiguousError struct{ error }
 type RefusedError struct{ error }
 
 // Match finds a Node's VM. If the provider ID contains a CloudStack ID, only that ID counts: a new VM with the old name
-// is not the Node's VM. Otherwise Match searches by name, in the order of Names; the first name with a match decides,
-// and two VMs with that name are an error.
+// is not the Node's VM. Otherwise Match searches by name, in the order of Names. The first name that some VM has
+// decides, and two VMs with that name are an error.
 //
 // Errors are *NotFoundError, *AmbiguousError, *RefusedError and *ProviderIDError.
 func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine, error) {
@@ -106,8 +106,8 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 	return cloudstack.VirtualMachine{}, notFound
 }
 
-// bind returns vm if the Node may have it, and a *RefusedError otherwise. A kubelet can freely choose everything that
-// leads to the VM except the Node's name. A VM with another name must therefore have the kubelet's addresses, or match
+// bind returns vm if the Node may have it, and a *RefusedError otherwise. A kubelet can choose everything that
+// identifies a VM except the Node's name. A VM with another name must therefore have the kubelet's addresses, or match
 // node-vms. An initialised Node keeps its VM when the VM is renamed.
 func bind(vms *inventory.VMSnapshot, vm *cloudstack.VirtualMachine, n *corev1.Node) (cloudstack.VirtualMachine, error) {
 	pattern := vms.NodeVMs()
@@ -143,7 +143,7 @@ func sameAddresses(vm *cloudstack.VirtualMachine, n *corev1.Node) bool {
 	return len(ips) > 0 && !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !slices.Contains(has, ip) })
 }
 
-// older reports whether a Node was created before another one: of two Nodes with one VM, the older one has it.
+// older reports whether a Node was created before another one. If two Nodes match one VM, the older Node has it.
 func older(a, b *corev1.Node) bool {
 	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
 		return c < 0

@@ -100,7 +100,7 @@ func (m *Members) Match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (member
 	match := func(n *corev1.Node) (f found) { f.member, f.err = matchOne(vms, n); return f }
 	all := nodes
 	if m.All != nil {
-		all, _ = m.All() // a Node that is missing from this list is newer than all of them
+		all, _ = m.All() // a Node that is missing from this list is newer than the list
 	}
 
 	owners := make(map[string]*corev1.Node, len(all)) // by VM
@@ -126,8 +126,8 @@ func (m *Members) Match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (member
 	return members, failed
 }
 
-// Ask looks up, by ID, the VMs of failed Nodes that a list lacks, and returns the list with those that exist. A list
-// may be incomplete, and a member is removed from its rules only when its VM is proven to be gone.
+// Ask looks up, by ID, the VMs of failed Nodes that a list lacks, and returns the list with those VMs that exist. A
+// list may be incomplete, and a member is removed from its rules only when its VM is proven to be gone.
 func Ask(
 	ctx context.Context, vms *inventory.Inventory, list *inventory.VMSnapshot, failed []Unmatched,
 ) (*inventory.VMSnapshot, error) {
@@ -151,7 +151,8 @@ func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
 	case len(vm.NICs) == 0:
 		return plan.Member{}, fmt.Errorf("node %q: its VM %s has no NIC", n.Name, vm.ID)
 	case IsGone(vm.State) || vm.State == cloudstack.VMError:
-		// CloudStack refuses such a VM, and with it all others of the call. It accepts a stopped VM.
+		// Omit a VM in such a state: CloudStack would refuse it, and with it all other VMs of the call. It accepts a
+		// stopped VM.
 		return plan.Member{}, fmt.Errorf("node %q: its VM %s is in state %s", n.Name, vm.ID, vm.State)
 	}
 	return MemberOf(n, &vm), nil
@@ -164,7 +165,7 @@ func (m *Members) Key(nodes []*corev1.Node, unhealthy map[string]failover.Proble
 	defer m.mu.Unlock()
 	digests := m.digests.get(nodes, nodeDigest)
 	slices.SortFunc(digests, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
-	// A digest, because the text of a thousand nodes has 100 KB, and every Service keeps one.
+	// Return a digest: the text of a thousand nodes has 100 KB, and every Service stores one key.
 	all := sha256.New()
 	for i := range digests {
 		_, _ = all.Write(digests[i][:])

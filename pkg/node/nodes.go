@@ -25,7 +25,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
-// Deps are the settings of Nodes and what it works with.
+// Deps are the dependencies and settings of Nodes.
 type Deps struct {
 	VMs *inventory.Inventory
 	// List returns the Nodes in the informer's cache; its objects are shared and must not be changed.
@@ -115,8 +115,8 @@ func (m *Nodes) countOutOfService() (count int) {
 	return count
 }
 
-// How old a list of VMs may be. All callers share a list until it is too old, so the number of calls does not grow with
-// the number of Nodes.
+// The maximum age of a list of VMs. All callers share a list until it is too old, so the number of calls does not grow
+// with the number of Nodes.
 const (
 	// VMAge is for a VM that is found in the list.
 	VMAge = 30 * time.Second
@@ -178,8 +178,8 @@ func setTaints(
 		delete(annotations, annotation)
 	}
 
-	// spec.taints is one atomic list, so that a merge would drop the taints of others. The patch therefore replaces it,
-	// and tests the version. The API server answers "invalid" when a test fails.
+	// spec.taints is one atomic list, so a merge patch would remove taints that others have added meanwhile. The patch
+	// therefore replaces the list and tests the resource version. The API server answers "invalid" when a test fails.
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/resourceVersion", "value": n.ResourceVersion},
 		{"op": "add", "path": "/spec/taints", "value": taints},

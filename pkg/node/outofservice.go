@@ -22,7 +22,8 @@ import (
 // OutOfService selects the Nodes that may get the taint node.kubernetes.io/out-of-service.
 type OutOfService string
 
-// Values of OutOfService. Pods of the control plane are static or tied to their Node: evicting them gains nothing.
+// Values of OutOfService. OutOfServiceWorkers excludes the control plane: its Pods are static or bound to their Node,
+// so evicting them gains nothing.
 const (
 	OutOfServiceOff     OutOfService = "off"
 	OutOfServiceWorkers OutOfService = "workers"
@@ -97,8 +98,8 @@ func (o *outOfService) look(ctx context.Context) {
 	}
 }
 
-// judgeOutOfService returns the Nodes whose VMs may be down, those with our taint that may be back, and how many more
-// may get the taint: percent of the Nodes may have it, two in any case, but never all.
+// judgeOutOfService returns the Nodes whose VMs may be down, the Nodes with our taint that may be up again, and how
+// many more may get the taint: percent of the Nodes may have it, two in any case, but never all.
 func judgeOutOfService(nodes []*corev1.Node, scope OutOfService, percent int) (down, back []*corev1.Node, room int) {
 	tainted := 0
 	for _, n := range nodes {

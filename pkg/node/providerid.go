@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Kind is the kind of a provider ID, which tells which component wrote it.
+// Kind is the kind of a provider ID. It shows which component wrote the ID.
 type Kind string
 
 // Kinds of provider IDs that occur in clusters on CloudStack.

@@ -43,7 +43,7 @@ func (p *Provider) contact(ctx context.Context) {
 		case <-p.outage.begun:
 		}
 
-		failed := false // a single failed call is no outage: the next call of any caller ends it
+		failed := false // a single failed call is no outage: any later successful call ends it
 		_ = wait.PollUntilContextCancel(ctx, contactPause, false, func(ctx context.Context) (bool, error) {
 			if !p.outage.silent() {
 				return true, nil
@@ -59,7 +59,7 @@ func (p *Provider) contact(ctx context.Context) {
 	}
 }
 
-// outage logs when CloudStack answers again after an outage: failures alone in a log do not show that they are over.
+// outage logs when CloudStack answers again after an outage: the errors in a log do not show when an outage ended.
 type outage struct {
 	clock clock.PassiveClock
 	over  func(after time.Duration)
@@ -100,7 +100,7 @@ func logOutage(after time.Duration) {
 	klog.InfoS("CloudStack answers again", "after", after.Round(time.Second))
 }
 
-// tryContact reads what the Node controllers need as well; the inventory caches the results.
+// tryContact also reads the data that the Node controllers need; the inventory caches the results.
 func (p *Provider) tryContact(ctx context.Context) (*inventory.VMSnapshot, error) {
 	vms, err := p.inventory.VMs(ctx, node.VMAge)
 	if err == nil {

@@ -47,11 +47,11 @@ import (
 const (
 	// Name is the provider's name, the value of --cloud-provider; it is upstream's.
 	Name = "external-cloudstack"
-	// Alias is accepted too: it is the name of the provider that Kubernetes once included.
+	// Alias is accepted as well: it is the name of the provider that was part of Kubernetes.
 	Alias = "cloudstack"
 
 	component = "cloudstack-cloud-controller-manager"
-	// serviceComponent is that of Kubernetes' own service controller: tools look for its Events.
+	// serviceComponent is the component name of Kubernetes' own service controller, because tools look for its Events.
 	serviceComponent = "service-controller"
 )
 
@@ -172,14 +172,14 @@ func assemble(cfg *cloudstack.Config, o Options, client *cloudstack.Client) (*Pr
 	return p, nil
 }
 
-// Initialize connects the provider to the cluster. It starts what runs beside the framework's controllers;
-// all of that ends when stop is closed.
+// Initialize connects the provider to the cluster. It starts our controllers beside those of the framework; they end
+// when stop is closed.
 func (p *Provider) Initialize(clientBuilder cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
 	// With leader migration the framework calls this once per lock.
 	p.initialize.Do(func() {
 		kube, err := clientBuilder.Client(component)
 		if err != nil {
-			// The framework's interface leaves no other way to fail.
+			// The framework's interface cannot return an error.
 			klog.ErrorS(err, "No client for the API server")
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}

@@ -20,7 +20,7 @@ type State struct {
 	Refused map[string]time.Time `json:"refused"` // commands that the role refused, with the time of the answer
 }
 
-// use records the cloud-config that the client uses from now on.
+// use records the cloud-config that the client has just adopted.
 func (p *Provider) use(cfg *cloudstack.Config) {
 	p.state.Store(&State{Loaded: p.options.Clock.Now(), Config: cfg.Digests(), Waits: p.config.NeedsRestart(cfg)})
 }

@@ -48,7 +48,8 @@ type Policy struct {
 
 // Rule says who may use something, and with which values. The zero Rule allows every namespace every value.
 type Rule struct {
-	Allow  []string `json:"allow,omitempty"`  // the namespaces that may use it; empty means all, or none with Deny
+	// the namespaces that may use it; empty means all namespaces, or with Deny no namespace
+	Allow  []string `json:"allow,omitempty"`
 	Values []string `json:"values,omitempty"` // the only values allowed; empty means any
 	Deny   bool     `json:"deny,omitempty"`   // refuses it to all namespaces that Allow does not name
 }
@@ -123,8 +124,8 @@ func (ns Namespace) Matches(entry string) bool {
 	return err == nil && selector.Matches(labels.Set(ns.Labels))
 }
 
-// Parse parses the JSON of a policy, as the chart writes it. An unknown field is an error. What the JSON omits is not
-// restricted: Parse does not apply the values of Default.
+// Parse parses the JSON of a policy, as the chart writes it. An unknown field is an error. Omitted fields restrict
+// nothing: Parse does not apply the values of Default.
 func Parse(text []byte) (Policy, error) {
 	var p Policy
 	if err := json.Unmarshal(text, &p, json.RejectUnknownMembers(true)); err != nil {
@@ -174,7 +175,7 @@ func (p Policy) validate() error {
 }
 
 // Denial is why the policy refuses something.
-type Denial struct { //nolint:errname // a decision first; the controller makes a RefusalError of it
+type Denial struct { //nolint:errname // a decision first; the controller turns it into a RefusalError
 	Rule    string // the chart value that refuses it, such as tenancy.annotations.network
 	Message string // what is refused
 	Remedy  string // what a tenant and an operator can do

@@ -141,8 +141,9 @@ func (r *run) start() {
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez"))
 }
 
-// change makes random changes for the duration, while the watch looks. It kills the controller only in the first half.
-// It returns what the process used soon after that and at the end.
+// change makes random changes for the duration of the test, while w checks the cluster every second. It kills the
+// controller only in the first half, so that the process then grows old. It returns the metrics of the process soon
+// after the last kill and at the end.
 func (r *run) change(w *watch) (early, late map[string]float64) {
 	stop := make(chan struct{})
 	var looks sync.WaitGroup

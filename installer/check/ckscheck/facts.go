@@ -46,7 +46,7 @@ const (
 	SubjectCertificate Subject = "the certificate of the API server"
 )
 
-// Facts are the input of the rules. Before a cluster is created, only the zone and the network of Cluster are set.
+// Facts are the input of the rules. Before a cluster is created, Cluster has only the zone and the network.
 type Facts struct {
 	// Now is the time of CloudStack's server. The clocks of the nodes are more likely to agree with it than with this
 	// machine.
@@ -112,7 +112,8 @@ func (r *Reader) Upgrade(ctx context.Context, k *cloudapi.KubernetesCluster) (*F
 	return r.read(ctx, k, SubjectVersions, SubjectOfferings, SubjectNodes, SubjectCertificate)
 }
 
-// Delete reads the facts for deleting a cluster. Without a network nothing can be left behind.
+// Delete reads the facts for deleting a cluster. It reads the addresses only if there is a network, because otherwise
+// nothing can be left behind.
 func (r *Reader) Delete(ctx context.Context, k *cloudapi.KubernetesCluster) (*Facts, error) {
 	if k.NetworkID == "" {
 		return r.read(ctx, k)

@@ -39,7 +39,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	// Object is the subject of the finding, such as "offering Small Instance".
 	Object string `json:"object"`
-	// What is the problem; for NotChecked, the reason.
+	// What describes the problem; for NotChecked it is the reason.
 	What   string `json:"what"`
 	Remedy string `json:"remedy,omitempty"`
 	// Reference is the address of an upstream issue, or empty.
@@ -117,7 +117,7 @@ func (c *check) offering(id string) *cloudapi.ServiceOffering {
 	return nil
 }
 
-// version returns the version with an id; one without requirements if it is not known.
+// version returns the version with an id; if it is not known, a version without requirements.
 func (c *check) version(id string) *cloudapi.KubernetesVersion {
 	if i := slices.IndexFunc(c.Versions, func(v cloudapi.KubernetesVersion) bool { return v.ID == id }); i >= 0 {
 		return &c.Versions[i]
@@ -298,7 +298,7 @@ func (c *check) scale(r cloudapi.ScaleClusterRequest) {
 // demand is the additional resources that an operation uses.
 type demand struct{ VMs, CPUs, MemoryMiB, Volumes, StorageGiB, PublicIPs, Networks int }
 
-// nodes adds n nodes of an offering; nil counts without CPUs and memory.
+// nodes adds n nodes of an offering. If the offering is nil, CPUs and memory are not added.
 func (d *demand) nodes(n int, o *cloudapi.ServiceOffering, diskGiB int) {
 	d.VMs, d.Volumes, d.StorageGiB = d.VMs+n, d.Volumes+n, d.StorageGiB+n*diskGiB
 	if o != nil {
@@ -358,8 +358,8 @@ func larger(v *cloudapi.KubernetesVersion) string {
 	return "choose an offering with at least " + size(smallest(v))
 }
 
-// upgradeOffering checks the offering that CloudStack compares with the version before an upgrade: the one for all
-// nodes, even if each kind of node has another.
+// upgradeOffering checks the offering that CloudStack compares with the version before an upgrade. CloudStack uses the
+// offering for all nodes, even if each kind of node has another one.
 func (c *check) upgradeOffering(to *cloudapi.KubernetesVersion) {
 	k := c.Cluster
 	if k.OfferingID == "" {

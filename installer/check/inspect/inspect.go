@@ -53,10 +53,10 @@ type Env struct {
 // DefaultSecretName is the Secret with the cloud-config; all providers for CloudStack, and CKS, use this name.
 const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
 
-// PhaseOf returns PhasePreflight if nothing shows that the controller runs here, or should: no Helm record, no workload
-// of the release (GitOps and csccm template create no Helm record), no Secret with its credentials. If another provider
-// runs, the Secret is that provider's. If something cannot be read, the phase is PhaseInstalled, and the checks report
-// why.
+// PhaseOf returns PhasePreflight if there is no sign that the controller is installed: no Helm record, no workload of
+// the release (GitOps and csccm template create no Helm record), and no Secret with its credentials. If another
+// provider runs, the Secret is that provider's. If something cannot be read, the phase is PhaseInstalled, and the
+// checks report why.
 func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phase {
 	env := &Env{Cluster: c, Setup: check.Setup{Namespace: c.Namespace, Release: release}}
 	r := newReading(ctx, env, allSources(), check.Selection{})
@@ -134,7 +134,8 @@ func (r *reading) run(
 		result := r.result(ctx, &c, byCode).Without(r.f.Config.APIKey, r.f.Config.SecretKey)
 		byCode[c.Code] = result
 		if !r.sel.Chooses(&c) && result.Outcome != check.Failed && result.Outcome != check.Unknown {
-			// A chosen check needs this one. It is reported only if it is the reason why that check was skipped.
+			// A selected check needs this one. This one is reported only if it is the reason why the selected check was
+			// skipped.
 			continue
 		}
 		results = append(results, result)
@@ -203,7 +204,8 @@ func stopped(ctx context.Context) check.Finding {
 
 // source is how a source is read.
 type source struct {
-	// needs are read first; if one fails, so does this source. tries are also read first, but may fail.
+	// needs are sources that are read first; if one fails, so does this source. tries are also read first, but may
+	// fail.
 	needs, tries []check.Source
 	// read writes fields of Facts that no other source writes, and reads only those of needs and tries.
 	read func(ctx context.Context, r *reading, f *check.Facts) error

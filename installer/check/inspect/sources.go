@@ -144,7 +144,8 @@ func (r *reading) readCloud(ctx context.Context, s check.Source, f *check.Facts)
 	switch s {
 	case check.Capabilities:
 		if r.CloudStack == nil {
-			return errors.New("no CloudStack credentials") // not shown: CS-001, which all others need, reports it
+			// this text is not shown, because CS-001, which all others need, reports the reason
+			return errors.New("no CloudStack credentials")
 		}
 		f.Capabilities, err = r.CloudStack.Capabilities(ctx)
 		if d, known := r.CloudStack.ClockOffset(); known { // a refusal has a Date header too
@@ -370,8 +371,8 @@ func (r *reading) readBalancers(ctx context.Context, f *check.Facts) (err error)
 	return err
 }
 
-// enough is the number of rules or of VMs up to which all Services are planned: reading the members costs one call for
-// each rule or for each VM.
+// enough is the number of rules or VMs up to which all Services are planned. In larger clusters planning would be slow:
+// reading the members costs one call for each rule or for each VM.
 const enough = 16
 
 // readPlans plans Services as the controller would.

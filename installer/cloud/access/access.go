@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
-// Cloud is CloudStack as the controller's own credentials see it.
+// Cloud is CloudStack with the controller's own credentials.
 type Cloud struct {
 	Client *cloudapi.Client
 	Config *cloudstack.Config

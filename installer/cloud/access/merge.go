@@ -22,7 +22,7 @@ type Settings map[string]string
 // Format hides the values, for every verb: some are secret.
 func (Settings) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(settings)") }
 
-// Layers are what the operator gives for a cloud-config, in ascending order of precedence.
+// Layers are the operator's values for a cloud-config, in ascending order of precedence.
 type Layers struct {
 	File    []byte   // a cloud-config that parse accepts; may be empty
 	Answers Settings // from prompts, key files and the environment
@@ -47,7 +47,7 @@ func (l *Layers) Over(found *cloudstack.Config) *cloudstack.Config {
 	return &out
 }
 
-// Answer records an answer. It copies Answers, which other copies of l may share.
+// Answer records an answer. It copies Answers, because other copies of l may share the map.
 func (l *Layers) Answer(name, value string) {
 	answers := Settings{}
 	maps.Copy(answers, l.Answers)

@@ -22,8 +22,8 @@ type Rotation struct {
 	Former []Former `json:"former,omitempty"`
 }
 
-// Former is a key pair that a rotation has replaced. An install that is run again with the flags of the first one may
-// still name these keys or their user.
+// Former is a key pair that a rotation has replaced. The flags of the first install, given again, may still name these
+// keys or their user.
 type Former struct {
 	User string `json:"user"`
 	Key  string `json:"key"` // the fingerprint of the API key
@@ -34,7 +34,7 @@ const annotationRotation = "csccm.io/rotation"
 // RotationOf returns the record on a Secret; it is empty if there is none.
 func RotationOf(s *corev1.Secret) (r Rotation) {
 	if s != nil {
-		// A record that cannot be parsed counts as none: the rotation starts again.
+		// Treat a record that cannot be parsed as none: the rotation starts again.
 		_ = json.Unmarshal([]byte(s.Annotations[annotationRotation]), &r)
 	}
 	return r

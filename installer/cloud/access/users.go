@@ -38,7 +38,7 @@ type User struct {
 
 func (u *User) String() string { return u.Kind + " " + u.Namespace + "/" + u.Name }
 
-// Copy is a Secret that holds a value.
+// Copy is a Secret that contains one of the values.
 type Copy struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package addresses decides which public addresses the controller may release together with their Services, and tags
-// them in CloudStack. Annotations that say who acquired an address are no proof, because everyone who can edit the
-// Service can write them. Tags are: setting them takes an operator with the CloudStack keys.
+// them in CloudStack. The annotations that say who acquired an address are no proof, because everyone who can edit the
+// Service can write them. The tags are a proof, because only an operator with the CloudStack keys can set them.
 package addresses
 
 import (

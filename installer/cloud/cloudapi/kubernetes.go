@@ -121,7 +121,7 @@ func (c *Client) listClusters(ctx context.Context, f cloudstack.Params) ([]Kuber
 }
 
 // CreateClusterRequest has the parameters for a CloudManaged cluster. The fields up to Size are required, except
-// OfferingID if both kinds of nodes have their own.
+// OfferingID if both kinds of nodes have offerings of their own.
 type CreateClusterRequest struct {
 	Name, ZoneID, VersionID, OfferingID string
 	ControlNodes, Size                  int

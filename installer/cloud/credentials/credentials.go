@@ -133,8 +133,8 @@ func unanswered(apiURL string, err error) *report.Error {
 	)
 }
 
-// BadInput reports whether an error of CloudStack's client is about the configuration that it was given: a project that
-// does not exist, an invalid ca-file, a key with blanks. The operator must correct the configuration first.
+// BadInput reports whether an error of CloudStack's client is about the configuration: a project that does not exist,
+// an invalid ca-file, a key with blanks. The operator must correct the configuration first.
 func BadInput(err error) bool {
 	var config *cloudconfig.Error
 	project, named := errors.AsType[*inventory.ProjectError](err)
@@ -162,7 +162,7 @@ var keyRemedies = map[cloudstack.Kind]string{
 		"network between here and there",
 }
 
-// newKeys is the remedy for keys that no longer work. Even rotate-keys cannot find the user of such keys.
+// newKeys is the remedy for keys that no longer work. rotate-keys is no remedy, because it finds the user by the keys.
 const newKeys = "csccm install --overwrite-secret --admin-user USER --admin-password-file FILE makes new keys"
 
 // untrusted is the remedy for a certificate error that a ca-file resolves.

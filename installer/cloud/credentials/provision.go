@@ -26,20 +26,20 @@ type Request struct {
 	Role          string   // name of the minimal role for a new account; "" = csccm-kubeadm
 	Commands      []string // API commands that the controller calls
 
-	// InUse is the key pair in the cluster's Secret: its user is the controller's. If User names a user that
-	// rotate-keys has replaced, which is in Former, the plan stays with the user of InUse.
+	// InUse is the key pair in the cluster's Secret; its user is the controller's. If User names a user that
+	// rotate-keys has replaced (one of Former), the plan keeps the user of InUse.
 	InUse  Keys
 	Former []string
 
 	// Created is the list of what csccm created for this cluster.
 	Created *Created
 
-	// Sees reports whether the user of the keys sees the project; nil means that this cannot be checked.
+	// Sees reports whether the user of the keys has access to the project; nil means that this cannot be checked.
 	Sees func(ctx context.Context, keys Keys, projectID string) (bool, error)
 }
 
-// Provision is the plan to get from the request to API keys. Steps describes the plan in words; if Steps is empty, the
-// keys already exist.
+// Provision is the plan that leads from the request to API keys. Steps describes the plan in words; if Steps is empty,
+// the keys already exist.
 type Provision struct {
 	Steps []string
 
@@ -345,7 +345,7 @@ func (p *Provision) foreign(u *cloudapi.User) bool {
 	return u.Cluster() != "" && u.Cluster() != p.r.Created.Cluster
 }
 
-// NotMine returns the reason why the keys of a user that this cluster did not make are kept.
+// NotMine returns the reason to keep the keys of a user that csccm did not create for this cluster.
 func NotMine(user string) string {
 	return fmt.Sprintf("this cluster did not make user %q, and others may work with its keys", user)
 }

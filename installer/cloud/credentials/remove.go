@@ -32,8 +32,8 @@ type RemovalStep struct {
 }
 
 // PlanRemoval decides what to remove of the objects in the list and of the users with the cluster's mark. It always
-// removes users and keys. It removes an account only if that has nothing but csccm's own users, because deleting an
-// account deletes all that it owns; a role only if no account uses it.
+// removes users and keys. It removes an account only if the account has nothing but csccm's own users, because deleting
+// an account deletes everything that it owns. It removes a role only if no account uses the role.
 func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Created) (*Removal, error) {
 	users, err := admin.ListUsers(ctx, "")
 	if err != nil {

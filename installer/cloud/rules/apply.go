@@ -223,9 +223,9 @@ func Keep(
 	return len(services), nil
 }
 
-// Undo plans to rename rules of a Service to their former names, by id, and says which rules it does not rename.
-// Whoever can edit the Service can edit the recorded names, so Undo renames only rules of the Service, and only to
-// names that belong to the Service.
+// Undo plans to rename rules of a Service to their former names, by id, and returns the rules that it does not rename
+// as skipped. Everyone who can edit the Service can edit the recorded names, so Undo renames only rules of the Service,
+// and only to names that belong to the Service.
 func Undo(
 	svc *corev1.Service, was map[string]string, now []cloudstack.LoadBalancerRule,
 ) (todo []Step, skipped []string) {
@@ -241,7 +241,7 @@ func Undo(
 		case i < 0:
 			skipped = append(skipped, fmt.Sprintf("rule %s is gone by now", was[id]))
 		case now[i].Name == was[id]: // never renamed, or already renamed back
-		// The current name must have the Service's UID; a Leaseweb name does not prove whose rule it is.
+		// Require the Service's UID in the current name, because a Leaseweb name does not prove whose rule it is.
 		case ParseName(now[i].Name).LB != lb || old.LB != lb && !leaseweb(old):
 			skipped = append(skipped,
 				fmt.Sprintf("rule %s, which was %s, has been renamed by somebody else and keeps that "+

@@ -34,7 +34,7 @@ const (
 // Name is a parsed name of a rule.
 type Name struct {
 	Family Family
-	// LB is the load balancer's name, "a" and 31 hex digits of the Service's UID. LB and Port are zero for
+	// LB is the load balancer's name: "a" and 31 hex digits of the Service's UID. LB and Port are zero for
 	// FamilyLeaseweb and FamilyForeign.
 	LB                 string
 	Port               int

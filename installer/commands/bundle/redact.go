@@ -52,7 +52,7 @@ func newRedactor(secrets []string, keepNames bool) *redactor {
 	return r
 }
 
-// everybodys are names that exist in every cluster or every CloudStack, so they need no pseudonym.
+// everybodys are names that exist in every cluster or every CloudStack and so need no pseudonym.
 var everybodys = []string{corev1.NamespaceDefault, metav1.NamespaceSystem, credentials.DefaultDomain}
 
 // name registers names for redaction. Their pseudonyms begin with kind.

@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/report"
 )
 
-// asks reports whether missing values can be asked for at a terminal.
+// asks reports whether the command can ask for missing values at a terminal.
 func (s *Service) asks() bool { return s.Interactive && !s.Yes && !s.Structured() }
 
 // nothing is the choice that leaves an optional flag unset.

@@ -72,9 +72,9 @@ func create(ctx context.Context, t *task, name string) error {
 	return nil
 }
 
-// request resolves the names in the options to ids, and returns the request to CloudStack and how it differs from the
-// cluster that exists, if any. Parameters that the API does not show, such as the root disk and the address of the
-// control plane, are compared only for a new cluster.
+// request resolves the names in the options to ids. It returns the request to CloudStack, and how the request differs
+// from the existing cluster, if there is one. Parameters that the API does not show, such as the root disk and the
+// address of the control plane, are compared only for a new cluster.
 func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClusterRequest, c changes, err error) {
 	zone, err := t.zone(ctx, t.Zone)
 	if err != nil {

@@ -282,7 +282,7 @@ func (c changes) count(what string, is, asked int) changes {
 	return c.add(what, strings.TrimPrefix(strconv.Itoa(is), "0"), strconv.Itoa(asked), asked == 0 || is == asked)
 }
 
-// offerings are the offerings that flags name; the others are zero.
+// offerings are the offerings that flags name; offerings that no flag names are zero.
 type offerings struct{ all, control, worker, etcd cloudapi.ServiceOffering }
 
 func namesOfOffering(o *cloudapi.ServiceOffering) []string { return []string{o.ID, o.Name} }

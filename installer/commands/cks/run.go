@@ -29,7 +29,7 @@ type task struct {
 	plan    *Plan
 	said    string // progress text that was shown last
 
-	// differs returns how a cluster differs from the options. It returns nothing once the operation has succeeded.
+	// differs returns how a cluster differs from the options; nothing once the operation has succeeded.
 	differs       func(k *cloudapi.KubernetesCluster) []Change
 	facts         func(*ckscheck.Reader) (*ckscheck.Facts, error) // reads the facts for the preflight; nil skips it
 	rules         func(*ckscheck.Facts) []ckscheck.Finding        // checks of the preflight

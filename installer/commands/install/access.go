@@ -48,7 +48,7 @@ func (r *run) findAccess(ctx context.Context) error {
 	}
 
 	if r.Source != SourceSecret {
-		// The probe finds out whether a CloudStack API answers at the URL; otherwise its error says what answers there.
+		// The error of the probe says what answers at the URL if that is not a CloudStack API.
 		err := r.askURL(ctx, r.Env, func(url string) error {
 			if err := checkURL(url); err != nil {
 				return err
@@ -92,7 +92,7 @@ func (r *run) findAccess(ctx context.Context) error {
 	return nil
 }
 
-// merge sets the controller's cloud-config: what is given over what the Secret holds.
+// merge sets the controller's cloud-config: the values that the operator gave, which override those of the Secret.
 func (r *run) merge(ctx context.Context) (err error) {
 	given := r.Over(nil)
 	found := &cloudstack.Config{}
@@ -106,7 +106,7 @@ func (r *run) merge(ctx context.Context) (err error) {
 		r.config, r.ends = r.Over(found), append(r.ends, end)
 	}
 
-	if r.Source == SourceKeys { // never one given key with the other one of the Secret
+	if r.Source == SourceKeys { // never combine a given key with the other key of the Secret's pair
 		r.config.APIKey, r.config.SecretKey = given.APIKey, given.SecretKey
 	}
 
@@ -233,7 +233,7 @@ func (r *run) roleCommands() []string {
 	return slices.Compact(slices.Sorted(slices.Values(all)))
 }
 
-// matchesVMs is the code of the check that matchNodes replaces as long as there are no keys.
+// matchesVMs is the code of the check that matchNodes replaces while there are no keys.
 const matchesVMs = "NODE-002"
 
 // matchNodes returns an error if the account or project does not own the VMs of the nodes, before a user is created in

@@ -433,8 +433,8 @@ func (c *change) carryOut(
 // settleTime is how long the controller may take until it has handled all existing Services.
 const settleTime = 5 * time.Minute
 
-// settleServices waits until the controller has set the Ready condition of each Service, so that the checks after it
-// see what the controller has done.
+// settleServices waits until the controller has set the Ready condition of each Service, so that the checks that follow
+// see the result.
 func (r *run) settleServices(ctx context.Context) error {
 	begun, waiting := false, 0 // waiting is the number of Services without a condition
 

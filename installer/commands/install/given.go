@@ -123,7 +123,7 @@ func (c *Config) Read(in io.Reader, errOut io.Writer, getenv func(string) string
 }
 
 // LogIn opens an administrator's session at the API of cfg, or returns a client with the administrator's keys. It asks
-// for what is missing, and asks again if CloudStack refuses an answer. It clears the password when it returns.
+// for missing values, and asks again if CloudStack refuses an answer. It clears the password when it returns.
 func (c *Config) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	keys := c.AdminKeys != (credentials.Keys{})
 	if keys && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {

@@ -32,14 +32,14 @@ import (
 // Config is what the operator wants, from flags and answers. Missing values are asked for at a terminal, follow from
 // the cluster, or have a default.
 type Config struct {
-	access.Layers        // what is given of the controller's cloud-config
+	access.Layers        // values for the controller's cloud-config
 	Source        Source // where the controller's keys come from
 
-	// config is the controller's cloud-config as this machine uses it: what is given over what was found, merged once.
-	// Questions complete it.
+	// config is the controller's cloud-config as this machine uses it: the operator's values merged over those that
+	// were found. Questions complete it.
 	config *cloudstack.Config
 
-	// For SourceAdmin: an administrator's login or keys, and the user to make.
+	// For SourceAdmin: an administrator's login or keys, and the user to create.
 	AdminUser, AdminPassword, AdminDomain string
 	AdminKeys                             credentials.Keys
 	Account, Domain, User, Role           string
@@ -180,7 +180,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 		[]engine.Step{
 			{Name: "initialisation of nodes", Do: r.initialiseNodes},
 			{Name: "leader", Do: func(ctx context.Context) error {
-				// Without a leader the install goes on after a timeout: the checks after it say what is wrong.
+				// Without a leader the install continues after a timeout: the checks at its end report the problem.
 				open, err := awaitLeader(ctx, r.checkEnv(), r.checks, r.SkipChecks, r.Progress)
 				if err == nil && open == nil && r.taker != nil {
 					err = r.settleServices(ctx)
@@ -196,9 +196,9 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	)...)
 }
 
-// prepare plans and checks all changes, and asks for confirmation. It makes the controller's user in CloudStack,
-// because the plan needs its keys. A dry run only reads: it leaves out steps that need keys that do not exist yet, and
-// returns the error of a failed check or gate after it has shown the plan.
+// prepare plans and checks all changes, and asks for confirmation. It creates the controller's user in CloudStack,
+// because the plan needs the user's keys. A dry run only reads: it omits steps that need keys that do not exist yet,
+// and returns the error of a failed step after it has shown the plan.
 func (r *run) prepare(ctx context.Context) error {
 	keys := !r.DryRun || !r.pending() // whether there are keys, at the latest after makeUser
 
@@ -206,10 +206,10 @@ func (r *run) prepare(ctx context.Context) error {
 	for _, step := range []struct {
 		name        string
 		do          func(context.Context) error
-		needs, gate bool // needs keys; a dry run goes on after its error
+		needs, gate bool // needs keys; a dry run continues after an error of this step
 	}{
 		{"takeover", r.planOrder, false, true},
-		{"the user in CloudStack", r.makeUser, true, false}, // never made in a dry run
+		{"the user in CloudStack", r.makeUser, true, false}, // never created in a dry run
 		{"checking the credentials", r.verify, true, false},
 		{"plan of the takeover", r.planTakeover, true, false},
 		{"checks before the install", r.preflight, false, true},

@@ -64,9 +64,9 @@ func (r *run) selfTest(ctx context.Context) error {
 	return nil
 }
 
-// runTest runs the Pod of a chart's test to its end, shows what it found, and always deletes it. passed says where the
-// Pod ran. passed is "" if the manifest is not a test, or if the Pod did not run to its end. The latter is a warning,
-// and an error only in a takeover that stops the old controller first.
+// runTest runs the Pod of a chart's test to its end, shows the results, and always deletes the Pod. passed says where
+// the Pod ran. passed is "" if the manifest is not a test, or if the Pod did not run to its end. The latter is a
+// warning, and an error only in a takeover, which stops the old controller first.
 func (r *run) runTest(ctx context.Context, manifest string) (passed string, err error) {
 	var object metav1.PartialObjectMetadata
 	if yaml.Unmarshal([]byte(manifest), &object) != nil ||

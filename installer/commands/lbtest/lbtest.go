@@ -79,8 +79,8 @@ type Result struct {
 type Tester struct {
 	*engine.Env
 	Options
-	// Cloud returns an error if CloudStack does not answer, so that the test does not wait for an address in vain. It
-	// is nil without credentials.
+	// Cloud returns an error if CloudStack does not answer. The test then ends at once instead of waiting for an
+	// address. It is nil without credentials.
 	Cloud func(ctx context.Context) error
 	// Ask sends a request to an address from this machine. Tests replace it.
 	Ask func(ctx context.Context, address, token string) (echo.Answer, error)

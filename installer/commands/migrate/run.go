@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrate implements csccm migrate-rules, which renames the rules of older providers to the names that csccm
-// uses, and can undo that.
+// Package migrate implements csccm migrate-rules, which gives the rules of older providers the names that csccm uses,
+// and can restore the old names.
 package migrate
 
 import (

@@ -135,7 +135,7 @@ func next(holder string, users []cloudapi.User, mine func(name string) bool, rec
 	return credentials.FreeName(holder, users)
 }
 
-// shown returns the plan of the steps.
+// shown returns the plan of the steps, for output.
 func (r *run) shown(steps []engine.Step) *engine.Plan {
 	p, out := r.plan, r.NewPlan()
 	out.Details = p

@@ -65,7 +65,7 @@ func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return out, err
 }
 
-// hear reads the current logs of the Pods, so that listen can recognize new messages.
+// hear stores the current logs of the Pods, so that listen can recognize new messages.
 func (r *run) hear(ctx context.Context) error {
 	pods, err := r.pods(ctx)
 

@@ -329,7 +329,7 @@ func (r *run) changedAt(s *corev1.Secret) time.Time {
 	return r.Clock.Now()
 }
 
-// oldKeyUsers returns the reasons to keep the old keys; with --finish, what their end would break.
+// oldKeyUsers returns the reasons to keep the old keys; with --finish, what stops working when they are revoked.
 func (r *run) oldKeyUsers(f *access.Found) (why []string) {
 	if r.KeepOld {
 		why = []string{"--keep-old"}

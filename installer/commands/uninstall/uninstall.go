@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uninstall removes the controller from a cluster and says what stays. It does not touch what the controller
-// made in CloudStack for Services, because load balancers carry traffic, nor what it wrote to nodes, because provider
-// IDs cannot be changed.
+// Package uninstall removes the controller from a cluster and reports what it keeps. It keeps what the controller
+// created in CloudStack for Services, because load balancers carry traffic, and what it wrote to nodes, because
+// provider IDs cannot be changed.
 package uninstall
 
 import (
@@ -178,8 +178,8 @@ func (u *run) stopped(ctx context.Context) error {
 	return err
 }
 
-// services lists the load balancers that stay, and refuses the uninstall because of them unless OrphanLoadBalancers is
-// set.
+// services lists the load balancers that remain, and refuses the uninstall because of them unless OrphanLoadBalancers
+// is set.
 func (u *run) services(ctx context.Context) (err error) {
 	finalized, names := 0, []string{} // finalized counts the Services with the finalizer
 	options, _, err := planner.Options(ctx, u.Cluster.Kube, u.Cluster.Namespace, u.Release)
@@ -293,7 +293,7 @@ func (u *run) others(ctx context.Context) error {
 	)
 }
 
-// nodes lists what stays on the nodes, and warns if CKS would install its own provider again.
+// nodes lists what remains on the nodes, and warns if CKS would install its own provider again.
 func (u *run) nodes(ctx context.Context) (err error) {
 	list := cluster.Nodes(ctx, &err, u.Cluster.Kube)
 	if err != nil {
@@ -310,7 +310,7 @@ func (u *run) nodes(ctx context.Context) (err error) {
 	return err
 }
 
-// cloud plans what is removed from CloudStack, or names what stays there.
+// cloud plans what is removed from CloudStack, and names what remains there.
 func (u *run) cloud(ctx context.Context) error {
 	created, err := credentials.ReadCreated(ctx, u.Cluster.Kube, u.Cluster.Namespace)
 	if err != nil {

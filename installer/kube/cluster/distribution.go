@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Distribution is how a cluster was made. It determines where the flags of a kubelet are set.
+// Distribution is the tool that created a cluster. It determines where the flags of a kubelet are set.
 type Distribution string
 
 // Distributions for which csccm has remedies.

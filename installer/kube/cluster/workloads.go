@@ -44,7 +44,7 @@ type Workload struct {
 	Observed                          bool
 	Wanted, Ready, Updated, Available int32
 	Old                               int32 // Pods of older templates that still exist
-	// Problem is the reason why it has no Pods; "" if none is known.
+	// Problem is the reason why the workload has no Pods; "" if none is known.
 	Problem string
 	// Pods of the current template have the label PodLabel with the value Newest; if Newest is empty, all Pods count.
 	PodLabel, Newest string
@@ -110,8 +110,8 @@ func Workloads(
 	return all, err
 }
 
-// ReleaseElsewhere returns another namespace that has this release, if c.Namespace does not; otherwise, or if the
-// workloads cannot be read, "".
+// ReleaseElsewhere returns the namespace of this release if it is not c.Namespace. It returns "" if the release is in
+// c.Namespace, does not exist, or cannot be looked up.
 func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 	all, err := Workloads(ctx, c.Kube, metav1.NamespaceAll, OfRelease(release))
 	var namespaces []string
@@ -122,7 +122,7 @@ func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 		return ""
 	}
 
-	// A release whose Deployment somebody deleted still has Helm's Secret in c.Namespace.
+	// If somebody has deleted the Deployment, Helm's Secret still shows that the release is in c.Namespace.
 	records, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
 	if err == nil && len(records.Items) > 0 {

@@ -80,7 +80,7 @@ const (
 func (e *Evidence) Rivals() (out []Rival) {
 	elections, names := []lease.Name{}, []string{} // leases and names of the known workloads
 	classes := ClassesOf(e.Words)
-	beside := !classes.Serves("") // then balancers for Services without a class do not conflict
+	beside := !classes.Serves("") // then balancers for Services without a class are no rivals
 	for _, w := range e.Workloads {
 		p := of(&w)
 		r := Rival{Family: p.Family, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}
@@ -209,8 +209,8 @@ func (e *Evidence) electors(known []lease.Name, workloads []string) (out []Rival
 var podOf = regexp.MustCompile(`^(.+)-[bcdf-hj-np-tv-xz2456789]{6,10}-[bcdf-hj-np-tv-xz2456789]{5}_|^(.*` + usualName +
 	`)-[bcdf-hj-np-tv-xz2456789]{5}_`)
 
-// ended reports whether the holder of a lease was a Pod whose workload no longer exists, as after an uninstall: its
-// last renewal stays valid for some seconds.
+// ended reports whether the holder of a lease was a Pod whose workload no longer exists, as after an uninstall: the
+// lease is held until its last renewal expires.
 func (e *Evidence) ended(holder string) bool {
 	match := podOf.FindStringSubmatch(holder)
 	if match == nil {

@@ -40,8 +40,8 @@ const (
 	System Place = "kube-system"
 	// Heartbeats is the namespace of the Leases that kubelets renew as heartbeats.
 	Heartbeats Place = "kube-node-lease"
-	// Elsewhere is all namespaces, for requests that csccm sends only if the user has the permission. No role of
-	// docs/csccm-rights.yaml grants it.
+	// Elsewhere is for rights in all namespaces that csccm uses only if the user happens to have them. No role of
+	// docs/csccm-rights.yaml grants them.
 	Elsewhere Place = "everywhere, if granted"
 	// Tested is the namespace in which csccm test works. No role of docs/csccm-rights.yaml grants rights there.
 	Tested Place = "namespace of csccm test"

@@ -28,8 +28,8 @@ const (
 	OutOfOrder Cause = "out-of-service"
 	NotReady   Cause = "not-ready"
 	Suspected  Cause = "suspected"
-	// Ineligible and Spread only explain why traffic moves: the node no longer serves the Service, or another node has
-	// joined and gets its share.
+	// Ineligible and Spread are never a Problem. They only explain why traffic moves: the node no longer serves the
+	// Service, or another node has joined and gets its share.
 	Ineligible Cause = "left"
 	Spread     Cause = "spread"
 )
@@ -161,7 +161,7 @@ func (s *Suspicion) Nodes(ready map[string]bool) {
 }
 
 // Renewed records a renewal that was seen in a node's lease; recording it again has no effect. It reports whether the
-// results of Due or Suspected may have changed, which is not so for most renewals.
+// results of Due or Suspected may have changed. Most renewals change neither.
 func (s *Suspicion) Renewed(name, renewal string, now time.Time) bool {
 	n := s.nodes[name]
 	if n == nil || renewal == "" || n.renewed == renewal {
@@ -241,9 +241,9 @@ func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Tim
 	return probe, next
 }
 
-// Suspected returns the suspected nodes with the reason. If they are all nodes, or more than a fifth of the nodes and
-// more than one, it suspects none and returns their names as undecided: then the controller's own view is more likely
-// wrong.
+// Suspected returns the suspected nodes with the reason. If they are all nodes, or several nodes that are more than a
+// fifth of all, it suspects none and returns their names as undecided: then the controller's own connection has more
+// likely failed than so many nodes.
 func (s *Suspicion) Suspected(now time.Time) (suspected map[string]string, undecided []string) {
 	suspected = map[string]string{}
 	for name, n := range s.nodes {

@@ -68,7 +68,7 @@ func Diff(before, after Snapshot) (Patch, bool) {
 	return p, changed
 }
 
-// parts calls do for each field of the patch that is a pointer to the type of the Snapshot field of the same name.
+// parts calls do for each field of the patch that is a pointer to the type of the Snapshot field with the same name.
 func parts(p *Patch, do func(name string, part reflect.Value)) {
 	for field, part := range reflect.ValueOf(p).Elem().Fields() {
 		if of, ok := reflect.TypeFor[Snapshot]().FieldByName(field.Name); ok &&

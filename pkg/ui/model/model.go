@@ -77,8 +77,8 @@ type Controller struct {
 	Leader   string `json:"leader,omitempty"`
 	// Version is the version of the Pods' image; several if they differ.
 	Version string `json:"version,omitempty"`
-	// Renewed is when the leader last renewed its lease. There is no leader if that is longer ago than the lease's
-	// duration.
+	// Renewed is when the leader last renewed its lease. If that is longer ago than the lease's duration, there is no
+	// leader.
 	Renewed  time.Time `json:"renewed,omitempty,omitzero"`
 	Duration int       `json:"leaseSeconds,omitempty"`
 }
@@ -120,7 +120,7 @@ type Object struct {
 	// Group is the name under which the page folds many objects: a Service's namespace, a node's pool.
 	Group  string `json:"group,omitempty"`
 	Health Health `json:"health"`
-	// Why are the reasons for a health that is not OK: conditions, findings, drift.
+	// Why are the reasons if Health is not OK: conditions, findings, drift.
 	Why []string `json:"why,omitempty"`
 	// Label is the short second line of the box: ports of a rule, addresses of a node.
 	Label string `json:"label,omitempty"`
@@ -128,7 +128,7 @@ type Object struct {
 	Facts []Fact `json:"facts,omitempty"`
 	// Commands show the object in a terminal, such as "kubectl -n shop describe service web".
 	Commands []string `json:"commands,omitempty"`
-	// Deeds are what the simulator's page can do to the object.
+	// Deeds are the buttons of the object on the simulator's page.
 	Deeds []Deed `json:"deeds,omitempty"`
 }
 

@@ -42,8 +42,8 @@ var worst = []model.Health{
 	model.HealthPlanned, model.HealthOK,
 }
 
-// draw places the objects in the order of the list: what belongs to a Service or Node is to its right, and the next
-// Service or Node is below.
+// draw places the objects in the order of the list. Objects that belong to a Service or Node are to its right, and the
+// next Service or Node is below.
 func (e *export) draw(groups []itemGroup) *drawing {
 	d, at := &drawing{Lines: map[string]bool{}}, map[string]*box{}
 	var folded map[int]*box // by column, in a group that is one line

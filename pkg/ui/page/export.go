@@ -87,7 +87,7 @@ type itemGroup struct {
 // item is an object with the objects that it links to.
 type item struct {
 	model.Object
-	Open      bool // it, or something below it, is not healthy
+	Open      bool // it, or an object below it, is not healthy
 	Again     bool // it was shown above
 	Plan      *model.Plan
 	Children  []item

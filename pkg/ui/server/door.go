@@ -113,8 +113,9 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 	}
 
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
-		// A link on another page, or in a file, led here. The browser treats a redirect as part of that page's request
-		// and does not send the cookie (SameSite=Strict). It sends it with what this page loads.
+		// Do not redirect here: the request comes from a link on another page or in a file. The browser treats a
+		// redirect as part of that page's request and does not send the cookie (SameSite=Strict). It sends the cookie
+		// when this page opens the other one.
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = io.WriteString(w,
 			`<!doctype html><meta http-equiv="refresh" content="0; url=./"><title>csccm</title><a href="./">Open the page</a>`)

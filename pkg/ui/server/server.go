@@ -23,10 +23,10 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// Source is what the page shows.
+// Source provides the content of the page.
 type Source interface {
-	// Snapshot returns the present state. Neither the caller nor the source changes it afterwards. An error is shown
-	// on the page together with the last state that could be read.
+	// Snapshot returns the current state. Neither the caller nor the source changes it afterwards. If it fails, the
+	// page shows the error together with the last snapshot.
 	Snapshot(ctx context.Context) (model.Snapshot, error)
 	// Changed returns a channel that receives when a new snapshot should be read; nil if the source is only read every
 	// Options.Interval. The server is its only reader; a source sends without blocking (capacity 1).
@@ -44,7 +44,7 @@ type Actions interface {
 	SetSpeed(ctx context.Context, speed float64) error
 }
 
-// ErrUnknown is the error of Actions for what does not exist. It is answered with 404, every other error with 400.
+// ErrUnknown means that the fault or object does not exist. It is answered with 404, every other error with 400.
 var ErrUnknown = errors.New("not found")
 
 // Options are what a Server needs.
@@ -158,7 +158,7 @@ func (s *Server) read(ctx context.Context) {
 	}
 }
 
-// unread returns the last snapshot with the reason why there is no newer one.
+// unread returns the last snapshot, with the reason why there is no newer one.
 func unread(last model.Snapshot, err error) model.Snapshot {
 	last.SchemaVersion = cmp.Or(last.SchemaVersion, model.SchemaVersion)
 	missing := model.Missing{Part: "objects", Reason: err.Error()}

@@ -11,13 +11,14 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// state is the last snapshot. Each stream compares it with what it has sent: a slow browser gets one larger patch
-// rather than a queue of small ones.
+// state is the last snapshot. Each stream sends the difference to the snapshot that it sent before, so a slow browser
+// gets one larger patch rather than a queue of small ones.
 type state struct {
 	again chan struct{}
 
 	mu sync.Mutex
-	// read is the last snapshot that the source returned; shown also has the reason if there is no newer one.
+	// read is the last snapshot that the source returned. shown is the one to display: the same, and if the source has
+	// failed since, with the reason.
 	read, shown model.Snapshot
 	known       bool
 	changed     chan struct{} // closed by the next set

@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/server"
 )
 
-// deeds are what the page can do to objects, as another user of the same CloudStack would.
+// deeds are the changes that the page can make to objects, as another user of the same CloudStack would make them.
 var deeds = []struct {
 	kind                 model.Kind
 	name, title, command string

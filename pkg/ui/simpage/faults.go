@@ -11,7 +11,8 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// switches are the faults of the page: one of each kind of the simulator. The page puts the command before the fault.
+// switches are the faults of the page: one of each kind that the simulator has. Each fault begins with a colon; the
+// page puts the command that it applies to in front.
 var switches = []struct{ group, name, fault, title string }{
 	{"Answers", "error", ":error", "Every call answers error 530, without effect"},
 	{"Answers", "throttled", ":throttled", "Every call is throttled (429)"},

@@ -25,8 +25,8 @@ type state struct {
 	speed   float64
 }
 
-// manyMembers is the number of members from which a rule that leads to all VMs of an owner gets one link for all of
-// them.
+// manyMembers is the number of members from which a rule for all VMs of an owner gets one link instead of a link to
+// each VM.
 const manyMembers = 20
 
 // snapshot returns what the page shows. It has no side effects.

@@ -41,14 +41,14 @@ const (
 	FlagUnlock
 )
 
-// Changing is the set of commands that change something, ChangingCloud that of commands that do so with the
+// Changing are the flags of commands that change something. ChangingCloud are those of commands that do so with the
 // controller's credentials.
 const (
 	Changing      = FlagRelease | FlagJournal | FlagDryRun
 	ChangingCloud = Changing | FlagCloud
 )
 
-// shared holds the values of these flags. A process runs only one command.
+// shared holds the values of these flags. They can be global, because a process runs only one command.
 type shared struct {
 	Release, CloudConfig, Journal, FailOn string
 	DryRun, ForceUnlock                   bool
@@ -127,7 +127,7 @@ func (g *Globals) Command(
 		})
 
 		interrupted := errors.Is(context.Cause(cmd.Context()), ErrInterrupted)
-		// The error of a step that had begun has a more precise remedy.
+		// Prefer the remedy of a step that had begun: it is more precise.
 		if err != nil && interrupted && has&FlagDryRun != 0 && report.RemedyOf(err) == "" {
 			return report.Remedied(Classify(cmd.Context(), err),
 				"run the same command again: what is done already stays done")

@@ -122,7 +122,7 @@ func (f *WatchFlags) pause(ctx context.Context) {
 }
 
 // untilWell runs rounds until one has no error, or a usage error, and writes only that round. After the limit it writes
-// the last complete round, and returns an error. It also waits while the API server does not answer.
+// the last complete round, and returns an error. While the API server does not answer, it also waits.
 func (f *WatchFlags) untilWell(ctx context.Context, g *Globals, look Round) error {
 	limited := ctx
 	if f.limit > 0 {

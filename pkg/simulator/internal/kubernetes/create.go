@@ -92,7 +92,7 @@ func createKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	return creation(k, w.job(store.VMError, w.shown)), nil
 }
 
-// creation sets the fields that the job of createKubernetesCluster has, and returns spec.
+// creation returns spec with the ID and the type of the new cluster, which the answers about its job contain.
 func creation(k *store.KubernetesCluster, spec *wire.JobSpec) *wire.JobSpec {
 	spec.ObjectID, spec.InstanceType = k.UUID, "KubernetesCluster"
 	return spec
