@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -39,7 +40,8 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	t := e.t
 	t.Helper()
 	inv := inventory.New(e.source.Cloud.Client, inventory.Options{})
-	r := loadbalancer.New(loadbalancer.FromClient(e.source.Cloud.Client.Client), loadbalancer.Options{
+	r := loadbalancer.New(loadbalancer.Options{
+		API:        apply.API{Reader: e.source.Cloud.Client.Client, Client: e.source.Cloud.Client.Client},
 		Clock:      clock.RealClock{},
 		Book:       noBook{},
 		ClusterIDs: func() []string { return []string{"the-cluster"} },

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
@@ -162,7 +164,7 @@ func (r *Reconciler) missingForForwards(ctx context.Context, maxAge time.Duratio
 
 	unknown := func(name string) bool { _, known := r.role.Has("", name, since); return !known }
 	if slices.ContainsFunc(forwardCommands, unknown) && !r.role.Denied("", cmdListAPIs, since) {
-		commands, err := r.api.Client.ListAPIs(ctx)
+		commands, err := r.API.Client.ListAPIs(ctx)
 		r.role.Learn("", cmdListAPIs, err)
 		for _, name := range forwardCommands {
 			if len(commands) > 0 {
@@ -190,25 +192,27 @@ func (r *Reconciler) oneCopy(list []string) []string {
 	return list
 }
 
-// countKeepIP returns the number of addresses that are kept for the Service's namespace.
+// countKeepIP returns the number of addresses that are kept for the Service's namespace, in all projects.
 func (r *Reconciler) countKeepIP(ctx context.Context, t *task) (int, error) {
-	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: t.Project})
-	if err != nil {
-		return 0, fmt.Errorf("count the addresses that are kept for namespace %s: %w", t.Service.Namespace, err)
-	}
+	kept := sets.New[string]() // ids, because the second list may have addresses of the first one, too
+	for _, project := range []string{"", "-1"} {
+		ips, err := r.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project})
+		if err != nil {
+			return 0, fmt.Errorf("count the addresses that are kept for namespace %s: %w", t.Service.Namespace, err)
+		}
 
-	n := 0
-	for i := range ips {
-		tags := ips[i].Tags
-		ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) &&
-			strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
-		use := r.Book.Use(ips[i].Address, "")
-		// Do not count the Service's own addresses: the plan counts them.
-		if own, shared := use.Users(t.Service.UID); ours && !own && !shared {
-			n++
+		for i := range ips {
+			tags := ips[i].Tags
+			ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) &&
+				strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
+			use := r.Book.Use(ips[i].Address, "")
+			// Do not count the Service's own addresses: the plan counts them.
+			if own, shared := use.Users(t.Service.UID); ours && !own && !shared {
+				kept.Insert(ips[i].ID)
+			}
 		}
 	}
-	return n, nil
+	return len(kept), nil
 }
 
 // keepIPLimited reports whether the Service asks to keep its address and the number of kept addresses is limited.

@@ -25,15 +25,7 @@ import (
 func (r *Reconciler) Orphans(
 	ctx context.Context, project string, since time.Time, unfinished bool,
 ) ([]observe.Orphan, error) {
-	return r.observer.Orphans(ctx, project, r.ClusterIDs(), since, unfinished, r.Book)
-}
-
-// Lists returns the public addresses and the load balancer rules of a project. It uses whole lists that were started
-// since. Orphans and previews with the same time use the same lists.
-func (r *Reconciler) Lists(
-	ctx context.Context, project string, since time.Time,
-) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
-	return r.observer.Lists(ctx, project, since)
+	return r.Observer.Orphans(ctx, project, r.ClusterIDs(), since, unfinished, r.Book)
 }
 
 // RemovalOf returns the request that removes everything of a Service that no longer exists, with the same proofs as its
@@ -83,7 +75,7 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) error {
 	}
 
 	cluster := r.ClusterIDs()[0]
-	tags, err := r.api.Client.ListTags(ctx,
+	tags, err := r.API.Client.ListTags(ctx,
 		cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: project})
 	if err != nil {
 		return observe.Permitted(fmt.Errorf("list the tags of load balancer rules: %w", err))
@@ -105,9 +97,9 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
 	for batch := range slices.Chunk(deleted, sweepBatch) {
-		s, err := r.api.Client.DeleteTags(ctx, plan.ResourceRule, batch, keys)
+		s, err := r.API.Client.DeleteTags(ctx, plan.ResourceRule, batch, keys)
 		if err == nil {
-			_, err = r.api.Client.Jobs().Wait(ctx, "deleteTags", s.JobID)
+			_, err = r.API.Client.Jobs().Wait(ctx, "deleteTags", s.JobID)
 		}
 		if err != nil {
 			return observe.Permitted(fmt.Errorf("delete the tags of deleted load balancer rules: %w", err))
@@ -122,7 +114,7 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) error {
 func (r *Reconciler) TaggedProjects(ctx context.Context) ([]string, error) {
 	ids := sets.New[string]()
 	for _, cluster := range r.ClusterIDs() {
-		tags, err := r.api.Client.ListTags(ctx,
+		tags, err := r.API.Client.ListTags(ctx,
 			cloudstack.TagQuery{Key: plan.TagCluster, Value: cluster, ProjectID: "-1"})
 		if err != nil {
 			return nil, observe.Permitted(fmt.Errorf("list the cluster's tags in all projects: %w", err))
@@ -146,7 +138,7 @@ func (r *Reconciler) deletedRules(
 		return nil, nil
 	}
 
-	_, rules, err := r.observer.Lists(ctx, project, r.Clock.Now())
+	_, rules, err := r.Observer.Lists(ctx, project, r.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +151,7 @@ func (r *Reconciler) deletedRules(
 		return nil, nil
 	}
 
-	internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
+	internal, err := r.API.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
 	if observe.Permitted(err) != nil {
 		return nil, fmt.Errorf("list internal load balancers: %w", err)
 	}
@@ -169,7 +161,7 @@ func (r *Reconciler) deletedRules(
 	}
 
 	for _, id := range sets.List(tagged)[:min(len(tagged), sweepMost)] {
-		_, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: project})
+		_, err := r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: project})
 		switch {
 		case cloudstack.IsNotFound(err):
 			deleted = append(deleted, id)

@@ -28,6 +28,7 @@ import (
 
 // Options configure a Reconciler.
 type Options struct {
+	API apply.API
 	// ClusterIDs returns the ids of the cluster in tags: the current one, then former ones.
 	ClusterIDs func() []string
 	// ClusterName is the cluster's name in the rule names of older providers; "kubernetes" if empty.

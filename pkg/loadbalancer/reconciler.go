@@ -21,12 +21,6 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// API is the access to CloudStack that the package needs.
-type API = apply.API
-
-// FromClient returns an API that uses a client.
-func FromClient(c *cloudstack.Client) API { return API{Reader: c, Client: c} }
-
 // Result is the result of Reconcile for one Service.
 type Result struct {
 	// IP is the address that serves; empty if a policy did not allow the changes for one.
@@ -54,10 +48,9 @@ type Result struct {
 // Reconciler brings many Services to their desired state at the same time. There is only one call at a time for each
 // Service. The caller keeps a Memory for each Service, so that a Service with nothing to do costs no CloudStack call.
 type Reconciler struct {
-	api API
 	Options
+	Observer  *observe.Observer // reads for all Services
 	role      *cloudstack.Role
-	observer  *observe.Observer
 	applier   *apply.Applier
 	metrics   *metrics
 	addresses keyed.Mutex // one sync at a time changes an address
@@ -67,15 +60,17 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler. It makes no call.
-func New(api API, o Options) *Reconciler {
+func New(o Options) *Reconciler {
 	o.ClusterName, o.Policy = cmp.Or(o.ClusterName, "kubernetes"), cmp.Or(o.Policy, plan.PolicyApply)
-	role := api.Client.Role()
-	observer := observe.New(api, observe.Options{
+	role := o.API.Client.Role()
+	observer := observe.New(o.API, observe.Options{
 		ClusterName: o.ClusterName, Clock: o.Clock, Role: role, LeaveACLs: o.LeaveACLs,
 	})
 	return &Reconciler{
-		api: api, Options: o, role: role, observer: observer, metrics: newMetrics(), members: lru.New(16),
-		applier: &apply.Applier{API: api, Role: role, Clock: o.Clock, Touch: observer.Touch},
+		Options: o, role: role, Observer: observer, metrics: newMetrics(), members: lru.New(16),
+		applier: &apply.Applier{
+			API: o.API, Role: role, Clock: o.Clock, Touch: observer.Touch,
+		},
 	}
 }
 

@@ -113,7 +113,7 @@ func (e *ElsewhereError) Error() string { return "the Service has its address in
 // findProject looks for the project of a Service that has lost its records, and perhaps the annotation with the project
 // as well.
 func (r *Reconciler) findProject(ctx context.Context, t *task) error {
-	has, err := r.observer.ProjectOf(ctx, t.Service.UID)
+	has, err := r.Observer.ProjectOf(ctx, t.Service.UID)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for the project of Service %s: %w", t.Service.Key(), err)
@@ -167,7 +167,7 @@ func (t *task) release() {
 // observe reads the state that concerns the Service into the task; with whole as completely as possible.
 func (r *Reconciler) observe(ctx context.Context, t *task, whole bool) error {
 	t.read, t.Whole = true, whole
-	actual, begun, err := r.observer.Observe(ctx, t.Query)
+	actual, begun, err := r.Observer.Observe(ctx, t.Query)
 	if err != nil {
 		return err
 	}
@@ -324,6 +324,7 @@ func (r *Reconciler) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 func (r *Reconciler) planMaintenance(ctx context.Context, t *task) ([]plan.Step, error) {
 	for read := !r.remembered(t); ; read = true {
 		if read {
+			t.Actual = nil // others may have changed the members of rules, which are not read while they are remembered
 			if err := r.observe(ctx, t, true); err != nil {
 				return nil, err
 			}
@@ -344,7 +345,7 @@ func (r *Reconciler) planMaintenance(ctx context.Context, t *task) ([]plan.Step,
 
 // askInPlace asks the server whether it can change rules in place. If the server does not say, the answer is no.
 func (r *Reconciler) askInPlace(ctx context.Context) error {
-	has, err := r.api.Client.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
+	has, err := r.API.Client.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
 	if observe.Permitted(err) != nil {
 		return fmt.Errorf("ask how the server changes load balancer rules: %w", err)
 	}

@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
+	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -82,15 +83,18 @@ type promises struct {
 	step     int            // the current step
 	ends     map[int64]bool // see explorer.apart
 
-	protected  map[string]holding // objects of others, by ID
-	kept       map[string]string  // keys of the Services that keep addresses, by ID of the address
-	taken      map[string]bool    // addresses that operators have released, by ID and by IP
-	visited    map[string]bool    // addresses on which operators have created something, by ID
-	unmarked   map[string]bool    // addresses for which the kept-by tag was refused, by ID
-	disowned   map[string]bool    // objects whose tags an operator has removed, by ID
-	finalizers map[types.UID]bool // Services that have a finalizer
-	vanished   map[types.UID]bool // Services that were deleted although they had a finalizer
-	forgotten  map[types.UID]bool // Services whose records their owner has removed
+	protected  map[string]holding   // objects of others, by ID
+	kept       map[string]string    // keys of the Services that keep addresses, by ID of the address
+	taken      map[string]bool      // addresses that operators have released, by ID and by IP
+	takenAt    map[string]time.Time // when, by ID
+	calledAt   map[string]time.Time // the last calls of the controller, by command and ID of the address
+	raced      map[string]bool      // addresses that operators took while the controller worked on them, by ID
+	visited    map[string]bool      // addresses on which operators have created something, by ID
+	unmarked   map[string]bool      // addresses for which the kept-by tag was refused, by ID
+	disowned   map[string]bool      // objects whose tags an operator has removed, by ID
+	finalizers map[types.UID]bool   // Services that have a finalizer
+	vanished   map[types.UID]bool   // Services that were deleted although they had a finalizer
+	forgotten  map[types.UID]bool   // Services whose records their owner has removed
 
 	asks  map[types.UID][]ask
 	names map[types.UID]string
@@ -106,9 +110,10 @@ func newPromises() promises {
 		ends:      map[int64]bool{},
 		protected: map[string]holding{},
 		kept:      map[string]string{},
-		taken:     map[string]bool{},
-		visited:   map[string]bool{},
-		disowned:  map[string]bool{}, unmarked: map[string]bool{},
+		taken:     map[string]bool{}, takenAt: map[string]time.Time{}, calledAt: map[string]time.Time{},
+		raced:    map[string]bool{},
+		visited:  map[string]bool{},
+		disowned: map[string]bool{}, unmarked: map[string]bool{},
 		vanished: map[types.UID]bool{}, finalizers: map[types.UID]bool{}, forgotten: map[types.UID]bool{},
 		asks:  map[types.UID][]ask{},
 		names: map[types.UID]string{},
@@ -116,8 +121,13 @@ func newPromises() promises {
 	}
 }
 
-// holding is an object of others: a description, the properties that must not change, and the ID of its address.
-type holding struct{ what, line, on string }
+// holding is an object of others.
+type holding struct {
+	what string    // description, which begins with the kind
+	line string    // the properties that must not change
+	on   string    // ID of its address
+	made time.Time // zero if it existed from the beginning
+}
 
 // ask is what the owner of a Service requests from a point in time on.
 type ask struct {
@@ -354,7 +364,9 @@ func (e *explorer) tryRead() (out reading, err error) {
 // holdings returns all objects by ID.
 func (r *reading) holdings() map[string]holding {
 	out := map[string]holding{}
-	add := func(id, on, what, format string, v ...any) { out[id] = holding{what, fmt.Sprintf(format, v...), on} }
+	add := func(id, on, what, format string, v ...any) {
+		out[id] = holding{what: what, line: fmt.Sprintf(format, v...), on: on}
+	}
 	for _, a := range r.addresses {
 		add(a.ID, a.ID, "address "+a.Address, "%s network %s static NAT %v %v", a.State, a.AssociatedNetworkID,
 			a.StaticNAT, a.tagsOfOthers())
@@ -393,15 +405,17 @@ func (e *explorer) protectAll() {
 	maps.Copy(e.protected, all)
 }
 
-// protect records that an object belongs to an operator.
+// protect records that an object belongs to an operator. It is lost if its address was already being released.
 func (e *explorer) protect(id string) {
 	now := e.read()
 	h, ok := now.holdings()[id]
-	if !ok {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !ok || h.on != id && time.Since(e.calledAt["disassociateIpAddress"+h.on]) < time.Minute {
+		return
+	}
+
+	h.made = time.Now()
 	e.protected[id] = h
 	if h.on != id {
 		e.visited[h.on] = true
@@ -446,7 +460,7 @@ func (e *explorer) takeAway(id string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.taken[id], e.taken[ip] = true, true
+	e.taken[id], e.taken[ip], e.takenAt[id] = true, true, time.Now()
 	delete(e.kept, id)
 	delete(e.protected, id)
 }
@@ -577,6 +591,12 @@ func (e *explorer) beforeCall(l *life, command string, form url.Values) {
 		e.breach(leastPrivilege, command, "%s is sent", command)
 	}
 
+	on := cmp.Or(form.Get("publicipid"), form.Get("ipaddressid"), form.Get("id"))
+	e.mu.Lock()
+	e.calledAt[command+on] = time.Now()
+	e.raced[on] = e.raced[on] || !isRead(command) && e.takenAt[on].After(e.calledAt["listPublicIpAddresses"+on])
+	e.mu.Unlock()
+
 	if isRead(command) {
 		if e.trace {
 			e.note("read of %d: %s %s", l.number, command, parameters(form))
@@ -617,8 +637,26 @@ func targets(form url.Values) (ids []string) {
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 }
 
+// lists are the commands that show what is on an address, by the first word of its description.
+var lists = map[string]string{"rule": "listLoadBalancerRules", "firewall": "listFirewallRules",
+	"forwarding": "listPortForwardingRules"}
+
+// forgetUnseen removes the protection of what operators made on an address after the controller had read it for the
+// last time. The controller has to read immediately before it releases the address.
+func (e *explorer) forgetUnseen(address string) {
+	calm := e.calm()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.protected, func(id string, h holding) bool {
+		kind, _, _ := strings.Cut(h.what, " ")
+		read := e.calledAt[lists[kind]+address]
+		return h.on == address && id != address && h.made.After(read) && (time.Since(read) < time.Second || !calm)
+	})
+}
+
 // beforeRelease checks that no object or Service needs the address any more.
 func (e *explorer) beforeRelease(id string) {
+	e.forgetUnseen(id)
 	if what := e.protectedOn(id); what != "" {
 		e.breach(nothingForeignChanges, "release", "an address is released with %s", what)
 	}
@@ -653,8 +691,9 @@ func (e *explorer) beforeAcquisition(job string) {
 	}
 }
 
-// acquired looks up which addresses jobs have acquired, and checks that no Service got two for one request.
-func (e *explorer) acquired() {
+// acquired looks up which addresses jobs have acquired, and checks that no Service got two for one request. The call
+// for the job "answered", if any, has just been answered.
+func (e *explorer) acquired(answered string) {
 	e.mu.Lock()
 	jobs := maps.Clone(e.jobs)
 	e.mu.Unlock()
@@ -669,9 +708,12 @@ func (e *explorer) acquired() {
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
 		a := jobs[job]
 		if a.id == "" {
-			answer, err := e.ByAdmin("queryAsyncJobResult", "jobid", job)
-			if id, ok := answer["jobinstanceid"].(string); ok && err == nil {
-				a.id = id
+			answer, _ := e.ByAdmin("queryAsyncJobResult", "jobid", job)
+			a.id, _ = answer["jobinstanceid"].(string)
+			if a.id == "" && job == answered {
+				e.mu.Lock()
+				delete(e.jobs, job) // CloudStack refused the call
+				e.mu.Unlock()
 			}
 		}
 		if there[a.id] == "" || e.protects(a.id) {
@@ -717,7 +759,7 @@ func (e *explorer) afterCall(command string, form url.Values, res *http.Response
 	}
 
 	if command == "associateIpAddress" {
-		e.acquired()
+		e.acquired(form.Get("customjobid"))
 	}
 
 	if !read || command == "queryAsyncJobResult" || command == "listAsyncJobs" {
@@ -735,11 +777,10 @@ func lbName(uid types.UID) string {
 
 // openPort is a port on a router, with the sources that may connect to it.
 type openPort struct {
-	key      string    // address, protocol and port
-	port     string    // protocol and port
-	uid      types.UID // of the Service, from the rule's name
-	sources  []netip.Prefix
-	internal bool
+	key     string    // address, protocol and port
+	port    string    // protocol and port
+	uid     types.UID // of the Service, from the rule's name
+	sources []netip.Prefix
 }
 
 // openPorts returns the ports that are open on the routers, without those of others. The caller holds e.mu.
@@ -758,7 +799,7 @@ func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 			sources = annotation.Intersect(sources, letIn(by))
 		}
 		key := portKey(protocol, port)
-		out = append(out, openPort{address.String() + " " + key, key, uid, annotation.Aggregate(sources), false})
+		out = append(out, openPort{address.String() + " " + key, key, uid, annotation.Aggregate(sources)})
 	}
 
 	for _, r := range router.Rules {
@@ -771,7 +812,6 @@ func (e *explorer) openPorts(router simulator.Router) (out []openPort) {
 		}
 		name, _, _ := strings.Cut(r.Name, "-")
 		add(owner[name], r.Address, "tcp", r.Port, prefixesOf(r.CIDRList), r.Filtered, filter)
-		out[len(out)-1].internal = r.Internal
 	}
 
 	for _, f := range router.Forwards {
@@ -1049,7 +1089,8 @@ func (e *explorer) keepsSecrets() {
 	for _, s := range e.list() {
 		text += fmt.Sprint(s.Annotations, s.Status)
 	}
-	text = strings.ToLower(text + e.log.take())
+	klog.Flush()
+	text = strings.ToLower(text + e.log.String())
 	for _, secret := range e.secrets {
 		if at := strings.Index(text, strings.ToLower(secret)); at >= 0 {
 			e.breach(noSecretLeaves, "", "%.200q", text[max(0, at-100):min(len(text), at+100)])
@@ -1076,6 +1117,10 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 		waited := e.endless && a.State == plan.StateAllocating && len(services) > 0
 		if len(users) == 0 && !waited && !e.mayStay(a) {
 			left("address", "address %s (%s, %v)", a.Address, a.State, a.tags())
+		}
+		reported := strings.Contains(e.texts.String(), "address "+a.ID+" ("+a.Address+") in CloudStack was made")
+		if e.unproven(a) && a.Tags[plan.TagCluster] != "" && !reported {
+			left("address without an Event", "address %s (%v)", a.Address, a.tags())
 		}
 
 		for _, r := range a.rules {
@@ -1110,7 +1155,7 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 // firewallIsUsed checks that the firewall rules of an address open only ports that a Service has.
 func (e *explorer) firewallIsUsed(a *addressSnapshot, users []*corev1.Service) {
 	for _, f := range a.firewall {
-		if e.protects(f.ID) {
+		if e.protects(f.ID) || e.raced[a.ID] {
 			continue
 		}
 		for port := f.StartPort; port <= f.EndPort; port++ {
@@ -1155,16 +1200,21 @@ func (e *explorer) mayStay(a *addressSnapshot) bool {
 }
 
 // unproven reports whether an address has port forwardings without a tag whose Service vanished with its record:
-// nothing proves to whom they belong.
+// nothing proves to whom they belong. They stay with their address, which the controller reports.
 func (e *explorer) unproven(a *addressSnapshot) bool {
 	untagged := slices.ContainsFunc(a.forwards, func(f cloudstack.PortForwarding) bool {
 		return f.Tags[plan.TagService] == "" && !e.protects(f.ID)
 	})
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for _, job := range e.jobs {
+		if e.vanished[job.uid] && job.id == a.ID {
+			return untagged
+		}
+	}
 	for uid := range e.vanished {
-		if untagged && e.shown[uid].ip == a.Address {
-			return true
+		if e.shown[uid].ip == a.Address {
+			return untagged
 		}
 	}
 	return false
@@ -1198,7 +1248,7 @@ func (e *explorer) settled(when string) {
 	if e.calls.Load() > mostCalls {
 		return
 	}
-	e.acquired()
+	e.acquired("")
 	services, now := e.list(), e.read()
 	e.nothingLeft(now, services)
 	for _, s := range services {

@@ -60,7 +60,7 @@ type explorer struct {
 	// onePurpose means that an address of the network has either load balancer rules or port forwardings.
 	onePurpose bool
 	trace      bool // Events are part of the log
-	log        *logBuffer
+	log        *bytes.Buffer
 
 	config  string    // path of the cloud-config
 	keys    [2]string // API key and secret key of the controller's user

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,8 +123,7 @@ func replay(t *testing.T, h history) {
 	}
 }
 
-// TestHistories plays histories that once broke a promise. A history whose bug is not fixed names the broken promises
-// after "# known: ".
+// TestHistories plays histories that once broke a promise.
 func TestHistories(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random histories: make explore plays them with the race detector")
@@ -135,20 +133,8 @@ func TestHistories(t *testing.T) {
 	require.NoError(t, err)
 	for i := range all {
 		t.Run(all[i].Name, func(t *testing.T) {
-			list, isKnown := strings.CutPrefix(all[i].About, "known: ")
-			var known, broken []string
-			if isKnown {
-				known = strings.Split(list, "; ")
-			}
 			for _, b := range play(t, historyOf(&all[i]), true).breaches {
-				broken = append(broken, b.kind)
-				if !slices.Contains(known, b.kind) {
-					t.Errorf("%s", b)
-				}
-			}
-			for _, kind := range known {
-				assert.Contains(t, broken, kind,
-					"it is mended: remove it from the line \"# known\" in table/explored.txt")
+				t.Errorf("%s", b)
 			}
 		})
 	}
@@ -261,9 +247,9 @@ func play(t *testing.T, h history, trace bool) (out played) {
 }
 
 // recordLog sends klog's output to a buffer until the end of the test.
-func recordLog(t *testing.T) *logBuffer {
+func recordLog(t *testing.T) *bytes.Buffer {
 	t.Helper()
-	out := &logBuffer{}
+	out := &bytes.Buffer{}
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	require.NoError(t, flags.Set("stderrthreshold", "FATAL"))
@@ -274,26 +260,4 @@ func recordLog(t *testing.T) *logBuffer {
 		klog.LogToStderr(true)
 	})
 	return out
-}
-
-// logBuffer keeps what the controllers log.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-// take returns what was logged since the last take.
-func (l *logBuffer) take() string {
-	klog.Flush()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.buf.Reset()
-	return l.buf.String()
 }

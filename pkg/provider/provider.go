@@ -36,6 +36,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/registration"
@@ -251,28 +252,29 @@ func (p *Provider) registration() *registration.Controller {
 
 // serviceDeps returns the dependencies of the controller of Services.
 func (p *Provider) serviceDeps(kube kubernetes.Interface, recorder service.Recorder) service.Deps {
+	o := &p.options
 	return service.Deps{
 		Options: loadbalancer.Options{
+			API:         apply.API{Reader: p.client, Client: p.client},
 			ClusterIDs:  p.clusterIDs,
-			ClusterName: p.options.ClusterName,
-			DriftPeriod: p.options.DriftPeriod,
-			Policy:      plan.Policy(p.options.Policy),
-			LeaveACLs:   !p.options.ManageNetworkACLs,
+			ClusterName: o.ClusterName,
+			DriftPeriod: o.DriftPeriod,
+			Policy:      plan.Policy(o.Policy),
+			LeaveACLs:   !o.ManageNetworkACLs,
 		},
-		API:          loadbalancer.FromClient(p.client),
-		Mode:         cmp.Or(p.options.LBMode, p.config.LBMode),
+		Mode:         cmp.Or(o.LBMode, p.config.LBMode),
 		Inventory:    p.inventory,
 		InventoryOf:  p.inventoryOf,
 		Kube:         kube,
 		Recorder:     recorder,
 		Services:     p.allServices,
 		Nodes:        p.nodes,
-		CleanOrphans: p.options.CleanOrphans,
-		SuspectAfter: p.options.DirectSuspectAfter,
-		Probe:        p.options.ProbeKubelet,
+		CleanOrphans: o.CleanOrphans,
+		SuspectAfter: o.DirectSuspectAfter,
+		Probe:        o.ProbeKubelet,
 		Tenancy:      p.tenancy,
-		Classes:      p.options.LBClasses,
-		Clock:        p.options.Clock,
+		Classes:      o.LBClasses,
+		Clock:        o.Clock,
 	}
 }
 

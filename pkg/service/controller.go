@@ -34,7 +34,6 @@ import (
 type Deps struct {
 	// Options configure the load balancers; the controller sets those that it provides itself.
 	loadbalancer.Options
-	API       loadbalancer.API
 	Mode      string // default mode of Services; annotation.Auto if empty
 	Inventory *inventory.Inventory
 	// InventoryOf returns the inventory of another project by name or id.
@@ -155,7 +154,7 @@ func New(d Deps) *Controller {
 
 	o := d.Options
 	o.Clock, o.Book = d.Clock, c.book
-	c.reconciler = loadbalancer.New(d.API, o)
+	c.reconciler = loadbalancer.New(o)
 	return c
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 )
 
 var testTime = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
@@ -118,7 +119,7 @@ func idleController(t testing.TB) (*Controller, *clocktesting.FakeClock) {
 	})
 	require.NoError(t, err)
 	c := New(Deps{
-		API: loadbalancer.FromClient(client), Clock: clk, Recorder: silent{},
+		Options: loadbalancer.Options{API: apply.API{Reader: client, Client: client}}, Clock: clk, Recorder: silent{},
 		Services: func() ([]*corev1.Service, error) { return nil, nil },
 		Nodes:    func() ([]*corev1.Node, error) { return nil, nil },
 	})

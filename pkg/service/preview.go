@@ -74,7 +74,7 @@ func (r *Round) Project(ctx context.Context) (out Project, err error) {
 		return out, err
 	}
 	id := r.c.Inventory.KnownProjectID() // it is known since the VMs were listed
-	if out.Addresses, out.Rules, err = r.c.reconciler.Lists(ctx, id, r.since); err != nil {
+	if out.Addresses, out.Rules, err = r.c.reconciler.Observer.Lists(ctx, id, r.since); err != nil {
 		return out, err
 	}
 	out.Orphans, err = r.c.reconciler.Orphans(ctx, id, r.since, false)

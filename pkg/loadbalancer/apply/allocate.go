@@ -49,8 +49,7 @@ func (w *Work) allocate(ctx context.Context, s plan.Step) error {
 
 // acquire acquires an address so that a crash at any point loses no address: the id of the job is saved on the Service
 // before the call is made. The caller has to save the returned record.
-func (w *Work) acquire(ctx context.Context, s plan.Step) (annotation.AddressRecord, error) {
-	var none annotation.AddressRecord
+func (w *Work) acquire(ctx context.Context, s plan.Step) (none annotation.AddressRecord, err error) {
 	reserved, err := w.reserved(ctx, s.IP)
 	if err != nil {
 		return none, err
@@ -97,9 +96,8 @@ func (w *Work) reserved(ctx context.Context, ip string) (bool, error) {
 	if ip == "" {
 		return false, nil // CloudStack chooses one of the free addresses
 	}
-	all := false
 	found, err := w.API.ListPublicIPs(ctx,
-		cloudstack.PublicIPQuery{Address: ip, ProjectID: w.Project, State: plan.StateReserved, AllocatedOnly: &all})
+		cloudstack.PublicIPQuery{Address: ip, ProjectID: w.Project, State: plan.StateReserved, AllocatedOnly: new(false)})
 	return len(found) > 0, err
 }
 
@@ -149,8 +147,7 @@ func (w *Work) allocationFailed(ctx context.Context, p annotation.PendingAllocat
 // somebody else.
 func (w *Work) awaitAddress(
 	ctx context.Context, p annotation.PendingAllocation, id string,
-) (annotation.AddressRecord, error) {
-	var none annotation.AddressRecord
+) (none annotation.AddressRecord, err error) {
 	due, now := usually(cmdAssociate), id != ""
 	job, err := w.alone(ctx, p.JobID, cloudstack.Await{Command: cmdAssociate, Age: w.Clock.Since(p.Since), Due: &due},
 		func() (cloudstack.Submitted, error) {
@@ -210,9 +207,8 @@ func (w *Work) unrecorded(
 ) (*cloudstack.PublicIP, error) {
 	ip := &cloudstack.PublicIP{}
 	if id != "" {
-		all := false
 		ips, err := w.API.ListPublicIPs(ctx,
-			cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, AllocatedOnly: &all})
+			cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, AllocatedOnly: new(false)})
 		if err != nil && !cloudstack.IsNotFound(err) {
 			// Return without removing the record.
 			return nil, errors.Join(failure, fmt.Errorf("read the acquired address %s: %w", id, err))

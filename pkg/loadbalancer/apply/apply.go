@@ -221,6 +221,14 @@ func (w *Work) Do(ctx context.Context, steps []plan.Step) (err error) {
 		if n < 0 {
 			n = len(steps)
 		}
+
+		// Others may have begun to use an address during earlier waves, so its release needs another proof.
+		releases := func(s plan.Step) bool { return s.Kind == plan.ReleaseAddress }
+		if len(w.Done) > before && slices.ContainsFunc(steps[:n], releases) {
+			w.Again = true
+			return nil
+		}
+
 		if err := w.wave(ctx, steps[:n]); err != nil {
 			return err
 		}

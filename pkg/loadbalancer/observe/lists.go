@@ -61,9 +61,7 @@ func whole[Q, T any](ctx context.Context, r *reading, list func(context.Context,
 func find[Q, T any](
 	ctx context.Context, r *reading, bulk bool, list func(context.Context, Q) ([]T, error), all, some Q,
 	want func(*T) bool,
-) ([]T, error) {
-	var items []T
-	var err error
+) (items []T, err error) {
 	if bulk {
 		items, err = whole(ctx, r, list, all)
 	} else {
@@ -88,8 +86,7 @@ func (r *reading) fresh(addressID string) bool {
 }
 
 // pick returns the items for which want returns true.
-func pick[T any](all []T, want func(*T) bool) []T {
-	var out []T
+func pick[T any](all []T, want func(*T) bool) (out []T) {
 	for i := range all {
 		if want(&all[i]) {
 			out = append(out, all[i])
@@ -130,8 +127,9 @@ func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP
 			return found, err
 		}
 	}
-	all := false // addresses in any state
-	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: r.Project, AllocatedOnly: &all})
+	// Addresses in any state.
+	ips, err := r.api.ListPublicIPs(ctx,
+		cloudstack.PublicIPQuery{ID: id, ProjectID: r.Project, AllocatedOnly: new(false)})
 	if cloudstack.IsNotFound(err) {
 		return nil, nil
 	}

@@ -139,7 +139,8 @@ func (o *Observer) ProjectOf(ctx context.Context, uid string) (string, error) {
 	return ips[0].ProjectID, nil
 }
 
-// Lists returns the public addresses and the load balancer rules of a project, from lists started since.
+// Lists returns the public addresses and the load balancer rules of a project, from whole lists started since. Orphans
+// and previews with the same time use the same lists.
 func (o *Observer) Lists(
 	ctx context.Context, project string, since time.Time,
 ) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {

@@ -62,7 +62,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	known := d.NetworkID != ""
 
 	// The first rule binds an address of a VPC to a tier, so the tier must be known.
-	unbound := target != nil && target.VPCID != "" && target.NetworkID == "" && target.joining(d)
+	unbound := target != nil && (target.VPCID != "" || target.Internal) && target.NetworkID == "" && target.joining(d)
 	if !known && (target == nil || unbound) {
 		return Refuse(ReasonNoNodes, "no node is eligible, so the network of the address is not known",
 			"add a node that may serve; the Service is tried again")

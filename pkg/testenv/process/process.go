@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,9 +54,9 @@ type Process struct {
 	ctx    context.Context //nolint:containedctx // the life of the process
 	cancel context.CancelFunc
 
+	dead, fenced atomic.Bool
+
 	mu        sync.Mutex
-	dead      bool
-	fenced    bool
 	counts    func(call string) bool // selects the calls that callsLeft counts
 	callsLeft int                    // counted calls up to the one that kills the process; 0: none does
 	after     bool                   // the call that kills the process takes effect, but its answer is lost
@@ -80,32 +81,18 @@ func (p *Process) Context() context.Context { return p.ctx }
 // Kill ends the process: its context ends, and none of its calls reaches a server any more. CloudStack jobs that it
 // has started continue.
 func (p *Process) Kill() {
-	p.mu.Lock()
-	p.dead = true
-	p.mu.Unlock()
+	p.dead.Store(true)
 	p.cancel()
 }
 
 // Dead reports whether the process was killed.
-func (p *Process) Dead() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dead
-}
+func (p *Process) Dead() bool { return p.dead.Load() }
 
 // Fence ends the leadership of the process, whose writes then fail.
-func (p *Process) Fence() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fenced = true
-}
+func (p *Process) Fence() { p.fenced.Store(true) }
 
 // Fenced reports whether the process has lost the leadership.
-func (p *Process) Fenced() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.fenced
-}
+func (p *Process) Fenced() bool { return p.fenced.Load() }
 
 // WriteGate returns an error for writes of a process that does not lead, as the controller's own gate does.
 func (p *Process) WriteGate() (func(), error) {
@@ -137,11 +124,11 @@ func (p *Process) Doomed() bool {
 func (p *Process) Call(call string, send func() error) error {
 	p.mu.Lock()
 	last := false
-	if p.callsLeft > 0 && !p.dead && p.counts(call) {
+	if p.callsLeft > 0 && !p.Dead() && p.counts(call) {
 		p.callsLeft--
 		last = p.callsLeft == 0
 	}
-	lost := p.dead || last && !p.after
+	lost := p.Dead() || last && !p.after
 	p.mu.Unlock()
 
 	if last {

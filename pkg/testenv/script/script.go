@@ -34,7 +34,6 @@ var table embed.FS
 type Scenario struct {
 	File  string // name without .txt
 	Name  string
-	About string // the comment before its first step
 	Steps []Step
 }
 
@@ -144,17 +143,12 @@ func Parse(text string) ([]Scenario, error) {
 func expand(name, body string) ([]Scenario, error) {
 	var lines []string
 	var cases []row
-	about := ""
 	rows := []row{{name, nil}}
 	for line := range strings.Lines(body) {
 		line = strings.TrimSpace(line)
 		words := Split(line)
 		switch {
-		case line == "":
-		case line[0] == '#':
-			if len(lines) == 0 && about == "" {
-				about = strings.TrimSpace(line[1:])
-			}
+		case line == "", line[0] == '#':
 		case words[0] == "each":
 			var values []row
 			for _, v := range words[2:] {
@@ -183,7 +177,7 @@ func expand(name, body string) ([]Scenario, error) {
 
 	var all []Scenario
 	for _, r := range rows {
-		s := Scenario{Name: r.name, About: about}
+		s := Scenario{Name: r.name}
 		for _, line := range lines {
 			line = replaced(line, names, r.values)
 			if unknown.MatchString(line) {
