@@ -40,12 +40,10 @@ type Env struct {
 	Prompt   prompt.Prompter
 	Progress *report.Progress
 	Out      io.Writer // results
-	ErrOut   io.Writer // messages before a confirmation
 	Clock    clock.WithTicker
 	// Interactive is true if there is a user at a terminal who can answer questions.
 	Interactive bool
-	// Style returns the style for Out or ErrOut; nil means plain text.
-	Style func(io.Writer) report.Style
+	Style       report.Style // of Out
 
 	Release        string // name of the Helm release
 	Yes            bool
@@ -63,7 +61,7 @@ type Env struct {
 	// Scrub removes secrets from text of other programs; may be nil.
 	Scrub func(string) string
 
-	session *Session // the latest session
+	session *session // of the latest Run
 }
 
 // Structured reports whether the output is JSON or YAML.
@@ -71,14 +69,6 @@ func (e *Env) Structured() bool { return e.Output != "" && e.Output != "text" }
 
 // Asks reports whether to ask the user for missing settings.
 func (e *Env) Asks() bool { return e.Interactive && !e.Yes && !e.DryRun && !e.Structured() }
-
-// StyleOf returns the style for w.
-func (e *Env) StyleOf(w io.Writer) report.Style {
-	if e.Style == nil {
-		return report.Style{}
-	}
-	return e.Style(w)
-}
 
 // History returns the revisions of the release, the newest first; none if there is no release or it was uninstalled
 // with its history kept. It returns an error if a Helm operation on the release is in progress, unless ForceUnlock is

@@ -30,14 +30,30 @@ type Operation struct {
 	Steps []Step
 	// Done returns the result of the steps as text; may be nil.
 	Done func() string
+	// Then plans the operation that follows the steps and needs their results; may be nil. If there are no steps, the
+	// plan of that operation is shown alone.
+	Then func(ctx context.Context) (*Operation, error)
 }
 
 // Run shows the plan, checks it, asks for consent and runs the steps. A dry run ends after the check. Structured output
-// is only the plan, also if the run fails.
+// is only the last plan, also if the run fails.
 func (e *Env) Run(ctx context.Context, op Operation) error {
-	err := e.run(ctx, &op)
+	e.session = &session{env: e, name: op.Name}
+
+	last := &op
+	err := e.run(ctx, last)
+	for err == nil && last.Then != nil {
+		var next *Operation
+		if next, err = last.Then(ctx); err == nil {
+			last = next
+			err = e.run(ctx, last)
+		}
+	}
+
+	e.session.close(err)
+	last.Plan.Done = e.session.done
 	if e.Structured() {
-		if werr := report.Encode(e.Out, e.Output, op.Plan); err == nil {
+		if werr := report.Encode(e.Out, e.Output, last.Plan); err == nil {
 			err = werr
 		}
 	}
@@ -45,12 +61,16 @@ func (e *Env) Run(ctx context.Context, op Operation) error {
 }
 
 func (e *Env) run(ctx context.Context, op *Operation) error {
+	if len(op.Steps) == 0 && op.Then != nil {
+		return nil
+	}
+
 	where := ""
 	if len(op.Steps) > 0 {
 		where = report.Capital(e.Where()) + "\n"
 	}
 
-	if err := e.Print(where + op.Plan.Text(e.StyleOf(e.Out))); err != nil {
+	if err := e.Print(where + op.Plan.Text(e.Style)); err != nil {
 		return err
 	}
 
@@ -70,12 +90,15 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 		}
 	}
 
-	s := e.Session(op.Name, op.Back)
-	err := s.Run(ctx, op.Steps...)
-	s.Close(err)
-	op.Plan.Done = s.done
-	if err != nil || op.Done == nil {
-		return err
+	e.session.back = op.Back
+	for _, next := range op.Steps {
+		if err := e.session.step(ctx, &next); err != nil {
+			return err
+		}
+	}
+
+	if op.Done == nil {
+		return nil
 	}
 
 	return e.Print(op.Done())
@@ -99,7 +122,7 @@ func (e *Env) Print(text string) error {
 	if e.Structured() {
 		return nil
 	}
-	_, err := io.WriteString(e.Out, e.StyleOf(e.Out).Commands(text))
+	_, err := io.WriteString(e.Out, e.Style.Commands(text))
 	return err
 }
 

@@ -68,11 +68,6 @@ func (p *Plan) Text(style report.Style) string {
 		b.WriteString(terminal.Line(p.Title) + "\n")
 	}
 
-	if at := &p.Context; at.Version != "" { // without a version, the operation names the cluster
-		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version,
-			report.Count(at.Nodes, "node"))
-	}
-
 	width := 11 // of the parts
 	for _, c := range p.Changes {
 		width = max(width, len(c.Part))

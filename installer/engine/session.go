@@ -35,11 +35,11 @@ func Read(name string, do func(context.Context) error) Step {
 	return Step{Name: name, ReadOnly: true, Do: do}
 }
 
-// Session is one run of a command. It writes an entry to the journal before and after each step, so that after ^C, a
+// session is one run of a command. It writes an entry to the journal before and after each step, so that after ^C, a
 // crash or a lost connection the operator knows where the run stopped. The journal is a file on the operator's machine.
 // It contains names of steps and objects, never secrets.
-type Session struct {
-	Back   string // how to revert a run that was stopped; may be ""
+type session struct {
+	back   string // how to revert a run that was stopped; may be ""
 	env    *Env
 	name   string
 	opened bool     // whether the journal is open; false until the first change
@@ -63,12 +63,6 @@ type entry struct {
 	Error  string   `json:"error,omitempty"`
 }
 
-// Session returns the session of a command.
-func (e *Env) Session(name, back string) *Session {
-	e.session = &Session{env: e, name: name, Back: back}
-	return e.session
-}
-
 // Note records a change made by the current step.
 func (e *Env) Note(format string, args ...any) {
 	if s := e.session; s != nil {
@@ -79,7 +73,7 @@ func (e *Env) Note(format string, args ...any) {
 }
 
 // begin records that a step begins. If it returns an error, the step must not run.
-func (s *Session) begin(step string) (err error) {
+func (s *session) begin(step string) (err error) {
 	path := s.env.Journal
 	if !s.opened && path != "" {
 		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
@@ -119,7 +113,7 @@ func (s *Session) begin(step string) (err error) {
 
 // ended records how a step or the run ended. What was done cannot be undone, so an error of the journal is only a
 // warning.
-func (s *Session) ended(e entry, err error) {
+func (s *session) ended(e entry, err error) {
 	if err != nil {
 		e.Error = s.env.Scrubbed(err.Error())
 	}
@@ -129,7 +123,7 @@ func (s *Session) ended(e entry, err error) {
 }
 
 // write appends a line and syncs the file.
-func (s *Session) write(e entry) error {
+func (s *session) write(e entry) error {
 	if s.file == nil {
 		return nil
 	}
@@ -149,28 +143,16 @@ func (s *Session) write(e entry) error {
 	return err
 }
 
-// Close records how the run ended.
-func (s *Session) Close(err error) {
+// close records how the run ended.
+func (s *session) close(err error) {
 	if s.opened {
 		s.ended(entry{Event: "end"}, err)
 	}
 	_ = s.file.Close() // each line is already synced
 }
 
-// Done returns the changes made by the steps.
-func (s *Session) Done() []string { return s.done }
-
-// Run runs the steps in order. ^C ends the run before the next step.
-func (s *Session) Run(ctx context.Context, steps ...Step) error {
-	for _, next := range steps {
-		if err := s.step(ctx, &next); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Session) step(ctx context.Context, step *Step) error {
+// step runs a step. ^C ends the run before the next step.
+func (s *session) step(ctx context.Context, step *Step) error {
 	if ctx.Err() != nil {
 		return s.stopped(ctx, step.Name)
 	}
@@ -209,7 +191,7 @@ func (s *Session) step(ctx context.Context, step *Step) error {
 }
 
 // stopped returns the error for a run that ended before its last step.
-func (s *Session) stopped(ctx context.Context, step string) error {
+func (s *session) stopped(ctx context.Context, step string) error {
 	e := report.Errorf(
 		"run the same command again: it continues where it stopped",
 		"stopped before the end of step %q: %w", step, context.Cause(ctx),
@@ -218,8 +200,8 @@ func (s *Session) stopped(ctx context.Context, step string) error {
 		e.Err = fmt.Errorf("%w; nothing was changed", e.Err)
 		return e
 	}
-	if s.Back != "" {
-		e.Fix += "; " + s.Back
+	if s.back != "" {
+		e.Fix += "; " + s.back
 	}
 	if s.file != nil {
 		e.Fix += "; what was done is in " + s.file.Name()

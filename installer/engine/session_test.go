@@ -20,7 +20,7 @@ import (
 )
 
 // at returns a session with a journal at the path, and the output of its progress.
-func at(path string) (*Session, *bytes.Buffer) {
+func at(path string) (*session, *bytes.Buffer) {
 	var said bytes.Buffer
 	e := &Env{
 		Journal:  path,
@@ -28,12 +28,13 @@ func at(path string) (*Session, *bytes.Buffer) {
 		Progress: report.NewProgress(&said, report.Style{}, nil),
 		Scrub:    func(s string) string { return strings.ReplaceAll(s, "canary", "***") },
 	}
-	return e.Session("install", ""), &said
+	e.session = &session{env: e, name: "install"}
+	return e.session, &said
 }
 
 // secret returns a step that creates something, and fails with err.
-func secret(s *Session, err error) Step {
-	return Step{Name: "Secret", Do: func(context.Context) error {
+func secret(s *session, err error) *Step {
+	return &Step{Name: "Secret", Do: func(context.Context) error {
 		s.env.Note("created")
 		return err
 	}}
@@ -44,7 +45,7 @@ func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "journal.jsonl")
 	for range 2 { // the second run is appended
 		s, _ := at(path)
-		s.Close(s.Run(t.Context(), secret(s, errors.New("the canary died"))))
+		s.close(s.step(t.Context(), secret(s, errors.New("the canary died"))))
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -63,31 +64,32 @@ func TestJournal(t *testing.T) {
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	s, _ := at("/dev/full")
-	err := s.Run(t.Context(), secret(s, nil))
+	err := s.step(t.Context(), secret(s, nil))
 	require.EqualError(t, err,
 		"the journal /dev/full cannot be written: no space left on device; nothing has been changed")
 	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "free space on that disk, or name another file with --journal, and run the command again",
 		e.Remedy())
-	require.Empty(t, s.Done())
+	require.Empty(t, s.done)
 	s, _ = at(filepath.Join(os.DevNull, "journal"))
-	require.ErrorContains(t, s.Run(t.Context(), secret(s, nil)), "not a directory; nothing has been changed")
+	require.ErrorContains(t, s.step(t.Context(), secret(s, nil)), "not a directory; nothing has been changed")
 }
 
 // If the disk becomes full during a run, the run stops before the next step.
 func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
 	s, said := at(filepath.Join(t.TempDir(), "journal"))
-	err := s.Run(t.Context(), Step{Name: "one", Do: func(context.Context) (err error) {
+	require.NoError(t, s.step(t.Context(), &Step{Name: "one", Do: func(context.Context) (err error) {
 		require.NoError(t, s.file.Close())
 		s.file, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		return err
-	}}, secret(s, nil))
+	}}))
+	err := s.step(t.Context(), secret(s, nil))
 	require.Contains(t, said.String(), "cannot be written", "the end of a step only warns")
 	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Contains(t, err.Error(), "stopped before the next step")
 	require.Contains(t, e.Remedy(), "it continues where it stopped")
-	require.Empty(t, s.Done())
+	require.Empty(t, s.done)
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -37,12 +38,12 @@ type env struct {
 	t    *testing.T
 	kube *fake.Clientset
 
-	mu      sync.Mutex
-	log     []string // "taint w-1", "init w-1", "untaint w-1"
-	broken  string
-	busy    int // nodes that are tainted and not yet initialised
-	most    int // maximum of busy
-	session *engine.Session
+	mu     sync.Mutex
+	log    []string // "taint w-1", "init w-1", "untaint w-1"
+	broken string
+	busy   int      // nodes that are tainted and not yet initialised
+	most   int      // maximum of busy
+	noted  []string // by the steps of initialise
 }
 
 func newEnv(t *testing.T, nodes ...corev1.Node) *env {
@@ -57,10 +58,11 @@ func newEnv(t *testing.T, nodes ...corev1.Node) *env {
 			Cluster:  cluster.NewForTest(e.kube),
 			Clock:    stepclock.New(e.controller),
 			Progress: report.NoProgress(),
+			Out:      io.Discard,
+			Yes:      true,
 		},
 	}
 
-	e.session = e.Session("taint", "")
 	e.kube.PrependReactor("patch", "nodes", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -112,13 +114,20 @@ func (e *env) all() []corev1.Node {
 	return list.Items
 }
 
-func (e *env) initialise() error { return e.Initialise(e.t.Context(), planOf(e.all()...)) }
+func (e *env) initialise() error {
+	plan := &engine.Plan{}
+	err := e.Run(e.t.Context(), engine.Operation{Plan: plan, Steps: []engine.Step{{
+		Do: func(ctx context.Context) error { return e.Initialise(ctx, planOf(e.all()...)) },
+	}}})
+	e.noted = plan.Done
+	return err
+}
 
 // undo is csccm taint --undo.
 func (e *env) undo() engine.Plan {
 	e.t.Helper()
 	var out bytes.Buffer
-	e.Out, e.ErrOut, e.Yes, e.Output = &out, &out, true, "json"
+	e.Out, e.Yes, e.Output = &out, true, "json"
 	require.NoError(e.t, Undo(e.t.Context(), e.Env))
 	var p engine.Plan
 	require.NoError(e.t, json.Unmarshal(out.Bytes(), &p))
@@ -136,7 +145,7 @@ func TestExecuteOneByOne(t *testing.T) {
 	t.Parallel()
 	e := three(t)
 	require.NoError(t, e.initialise())
-	require.Equal(t, []string{"initialised w-1", "initialised w-2", "initialised cp-1"}, e.session.Done())
+	require.Equal(t, []string{"initialised w-1", "initialised w-2", "initialised cp-1"}, e.noted)
 	require.Equal(t, []string{"taint w-1", "init w-1", "taint w-2", "init w-2", "taint cp-1", "init cp-1"}, e.log)
 	require.Equal(t, 1, e.most)
 	n := e.node("w-1")

@@ -58,8 +58,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 		return e.Run(ctx, op)
 	}
 
-	op.What = "taint " + report.Count(len(p.Order), "node")
-	op.Question.Message = fmt.Sprintf("T%s, %s first and alone", op.What[1:], p.Order[0])
+	op.What = fmt.Sprintf("taint %s, %s first and alone", report.Count(len(p.Order), "node"), p.Order[0])
 	op.Steps = []engine.Step{{Name: "nodes", Do: func(ctx context.Context) error {
 		return (&Executor{e, o.Limits}).Initialise(ctx, p)
 	}}}

@@ -5,6 +5,7 @@ package takeover
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,8 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 		Env: &engine.Env{
 			Cluster:  cluster.NewForTest(e.kube),
 			Release:  "cloudstack-ccm",
+			Out:      io.Discard,
+			Yes:      true,
 			Clock:    e.clock,
 			Progress: report.NoProgress(),
 		},
@@ -124,7 +127,7 @@ func (e *env) taker(pin ...string) *Taker {
 }
 
 func (e *env) run(ctx context.Context, steps ...engine.Step) error {
-	return e.source.Session("takeover", "").Run(ctx, steps...)
+	return e.source.Run(ctx, engine.Operation{Name: "takeover", Plan: &engine.Plan{}, Steps: steps})
 }
 
 func (e *env) do(steps ...engine.Step) {

@@ -86,7 +86,6 @@ func NewIn(t *testing.T, uid types.UID, objects ...runtime.Object) *Env {
 		Yes:      true,
 		Progress: report.NewProgress(&e.Stderr, report.Style{}, e.Time),
 		Out:      &e.Stdout,
-		ErrOut:   &e.Stderr,
 		Journal:  filepath.Join(t.TempDir(), "journal"),
 	}
 

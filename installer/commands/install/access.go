@@ -17,7 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -291,50 +290,10 @@ func inZone(vms []cloudstack.VirtualMachine, zone string) *inventory.VMSnapshot 
 		}))
 }
 
-// makeUser checks the cluster, asks for confirmation, creates what the plan of the user lists, and takes over the keys.
-func (r *run) makeUser(ctx context.Context) error {
-	if r.user == nil {
-		return nil
-	}
-
-	if !r.user.Changes() {
-		return r.takeKeys(ctx)
-	}
-
-	if err := r.overwrites(); err != nil {
-		return err
-	}
-
-	if err := r.preflight(ctx); err != nil {
-		return err
-	}
-
-	if !r.Yes {
-		text := "To do in CloudStack:\n  - " + strings.Join(r.user.Steps, "\n  - ") + "\n"
-		if _, err := fmt.Fprint(r.ErrOut, text); err != nil {
-			return err
-		}
-
-		if err := r.Agreed(
-			ctx, "make the controller's user",
-			prompt.Question{Message: "Do this in CloudStack for the controller", Default: "yes"},
-		); err != nil {
-			return err
-		}
-	}
-
-	r.Progress.Step("User for the controller in CloudStack")
-	err := r.session.Run(ctx, engine.Step{Name: "the user in CloudStack", Do: r.takeKeys})
-	if err == nil {
-		r.Progress.Done("%q", r.user.User)
-	}
-
-	return err
-}
-
 // takeKeys creates what is missing in CloudStack, and sets the keys of the controller. What it creates is recorded in
 // the cluster before and after the creation.
 func (r *run) takeKeys(ctx context.Context) error {
+	r.Progress.Step("User for the controller in CloudStack")
 	return engine.Shielded(ctx, func(ctx context.Context) error {
 		if r.user.Changes() {
 			if err := access.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -127,33 +126,19 @@ func (r *run) initialiseNodes(ctx context.Context) error {
 	return e.Initialise(ctx, p)
 }
 
-// summary prints what runs now. It prints nothing with structured output, where the plan is the result.
-func (r *run) summary(ctx context.Context) error {
-	p, err := r.taintPlan(ctx)
-	if err != nil {
-		return err
-	}
-
-	if r.Structured() {
-		return nil
-	}
-
-	commands := r.StyleOf(r.Out).Commands
+// summary returns what runs now, as text.
+func (r *run) summary() string {
+	text := ""
 	if r.taker != nil {
 		names := cloudapi.Names(r.taker.Plan.Predecessors, func(p *family.Predecessor) string { return p.String() })
-		text := "Took the place of " + strings.Join(names, ", ") + ".\n" + r.taker.Afterwards()
-		if _, err := io.WriteString(r.Out, commands(text)); err != nil {
-			return err
-		}
+		text = "Took the place of " + strings.Join(names, ", ") + ".\n" + r.taker.Afterwards()
 	}
 
-	_, err = fmt.Fprintf(r.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
-Check it at any time:  %s
+	return text + fmt.Sprintf(`cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
+Check it at any time:  csccm doctor
 The same again:        %s
-`, r.release.AppVersion, r.Cluster.Namespace, len(p.In(taint.StateDone)), report.Count(len(p.Items), "node"),
-		commands("csccm doctor"), report.ShellLine(r.FlagLine(r.Env)...))
-
-	return err
+`, r.release.AppVersion, r.Cluster.Namespace, len(r.taints.In(taint.StateDone)),
+		report.Count(len(r.taints.Items), "node"), report.ShellLine(r.FlagLine(r.Env)...))
 }
 
 // FlagLine returns the command that repeats this install without questions: its flags, and flags for the answers. It

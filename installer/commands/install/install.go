@@ -23,6 +23,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/takeover"
@@ -82,7 +83,6 @@ type Config struct {
 type run struct {
 	*engine.Env
 	*Config
-	session *engine.Session
 	change
 
 	// Found in the cluster.
@@ -108,6 +108,7 @@ type run struct {
 	order  *takeover.Plan
 	taker  *takeover.Taker // carries out order; nil until there are credentials
 	warned map[string]bool // warnings of checks that were already shown
+	invalid  error           // why the plan cannot be carried out
 
 	release *helm.Release // the release after the install
 }
@@ -122,59 +123,99 @@ func (r *run) setDefault(name string, value any) {
 	}
 }
 
-// Run runs the install.
+// Run runs the install. It reads the cluster, creates the controller's user in CloudStack if there is none, and
+// then plans and makes the other changes, because their plan needs the user's keys.
 func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 	if c.checks == nil {
 		c.checks = inspect.Run
 	}
 
-	r := &run{
-		Env:     e,
-		Config:  &c,
-		warned:  map[string]bool{},
-		session: e.Session("install", "csccm uninstall takes the controller away again"),
-	}
-
+	r := &run{Env: e, Config: &c, warned: map[string]bool{}}
 	e.Scrub, r.given = r.scrub, c.Values
-	defer func() {
-		r.session.Close(err)
-		r.close(err)
-	}()
+	defer func() { r.close(err) }()
 
-	err = r.session.Run(ctx,
-		engine.Read("looking at the cluster", r.detect),
-		engine.Read("credentials", r.findAccess),
-		engine.Read("plan", r.planRelease),
-	)
-	if err != nil {
-		return err
-	}
-
-	// Structured output contains the plan even if the install fails.
-	defer func() {
-		if e.Structured() {
-			out := r.shown()
-			out.Done = r.session.Done()
-			if werr := report.Encode(e.Out, e.Output, out); err == nil {
-				err = werr
-			}
+	for _, read := range []func(context.Context) error{r.detect, r.findAccess, r.planRelease} {
+		if err := read(ctx); err != nil {
+			return err
 		}
-	}()
+	}
 
-	if err := r.prepare(ctx); err != nil || e.DryRun {
+	r.invalid = r.planOrder()
+
+	op := r.operation("make the user in CloudStack for the controller")
+	op.Then = r.changes
+	if r.pending() && !r.DryRun {
+		op.Check = r.judgeUser
+		op.Steps = []engine.Step{{Name: "the user in CloudStack", Do: r.takeKeys}}
+	}
+
+	return e.Run(ctx, op)
+}
+
+// operation returns an operation with the plan as far as it is known.
+func (r *run) operation(what string) engine.Operation {
+	return engine.Operation{
+		Name:     "install",
+		What:     what,
+		Back:     "csccm uninstall takes the controller away again",
+		Question: prompt.Question{Default: "yes"},
+		Plan:     r.shown(),
+	}
+}
+
+// judgeUser returns an error if the install could not continue after the controller's user is created.
+func (r *run) judgeUser(ctx context.Context) error {
+	if err := cmp.Or(r.invalid, r.overwrites()); err != nil {
 		return err
 	}
+	return r.preflight(ctx)
+}
+
+// changes plans all changes but those that create the controller's user. In a dry run that user may not exist yet: the
+// plan then lacks what needs the keys.
+func (r *run) changes(ctx context.Context) (*engine.Operation, error) {
+	if !r.pending() {
+		if err := r.useKeys(ctx); err != nil {
+			return nil, err
+		}
+	}
+
+	// The plan is shown also if one of these fails.
+	for _, judge := range []func(context.Context) error{r.preflight, r.planNodes, r.diffObjects} {
+		err := judge(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		r.invalid = cmp.Or(r.invalid, err)
+	}
+
+	op := r.operation(fmt.Sprintf("%s release %s/%s", r.action, r.Cluster.Namespace, r.Release))
+	op.Question.Message = "Go on"
+	op.Check = func(ctx context.Context) error {
+		if err := cmp.Or(r.invalid, r.overwrites()); err != nil {
+			return err
+		}
+		return r.consent(ctx)
+	}
+
+	op.Looks = r.newSecret != nil &&
+		r.newSecret.Action == access.SecretKeep &&
+		r.action == actionKeep &&
+		r.order == nil &&
+		r.caPEM == nil &&
+		(r.SkipTaint || r.taints != nil && len(r.taints.Order) == 0)
 
 	release := []engine.Step{
 		{Name: "Helm release", Do: r.applyChart},
-		{Name: "rollout", Do: func(ctx context.Context) error { return awaitPods(ctx, e, r.release, r.given) }},
+		{Name: "rollout", Do: func(ctx context.Context) error { return awaitPods(ctx, r.Env, r.release, r.given) }},
 	}
 
 	if r.taker != nil {
-		release, r.session.Back = r.taker.Around(release), takeover.WayBack
+		release, op.Back = r.taker.Around(release), takeover.WayBack
 	}
 
-	return r.session.Run(ctx, slices.Concat(
+	op.Done = r.summary
+	op.Steps = slices.Concat(
 		[]engine.Step{{Name: "Secret", Do: r.applySecret}, {Name: "self-test in the cluster", Do: r.selfTest}},
 		release,
 		[]engine.Step{
@@ -187,60 +228,32 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 				}
 				return err
 			}},
-			{Name: "checks after the install", Do: func(ctx context.Context) error {
+			{Name: "checks after the install", Do: func(ctx context.Context) (err error) {
 				r.Progress.Step("Checks after the install")
-				return r.runChecks(ctx, r.checkEnv(), check.PhaseInstalled)
+				if err = r.runChecks(ctx, r.checkEnv(), check.PhaseInstalled); err == nil {
+					r.taints, err = r.taintPlan(ctx) // for the summary
+				}
+				return err
 			}},
-			engine.Read("summary", r.summary),
 		},
-	)...)
+	)
+
+	return &op, nil
 }
 
-// prepare plans and checks all changes, and asks for confirmation. It creates the controller's user in CloudStack,
-// because the plan needs the user's keys. A dry run only reads: it omits steps that need keys that do not exist yet,
-// and returns the error of a failed step after it has shown the plan.
-func (r *run) prepare(ctx context.Context) error {
-	keys := !r.DryRun || !r.pending() // whether there are keys, at the latest after makeUser
-
-	var invalid error
-	for _, step := range []struct {
-		name        string
-		do          func(context.Context) error
-		needs, gate bool // needs keys; a dry run continues after an error of this step
-	}{
-		{"takeover", r.planOrder, false, true},
-		{"the user in CloudStack", r.makeUser, true, false}, // never created in a dry run
-		{"checking the credentials", r.verify, true, false},
-		{"plan of the takeover", r.planTakeover, true, false},
-		{"checks before the install", r.preflight, false, true},
-		{"plan of Secret and nodes", r.planNodes, true, true},
-		{"dry run on the API server", r.diffObjects, false, true},
-	} {
-		if step.needs && !keys {
-			continue
-		}
-
-		err := r.session.Run(ctx, engine.Read(step.name, step.do))
-		if err != nil && (!step.gate || !r.DryRun) {
+// useKeys verifies the controller's keys, and plans what only they can read.
+func (r *run) useKeys(ctx context.Context) error {
+	if r.user != nil && r.config.APIKey == "" { // the user and its keys exist already
+		if err := r.takeKeys(ctx); err != nil {
 			return err
 		}
-
-		invalid = cmp.Or(invalid, err)
 	}
 
-	if r.DryRun {
-		if err := r.Print(r.shown().Text(r.StyleOf(r.Out))); err != nil {
-			return err
-		}
-
-		return cmp.Or(invalid, r.overwrites(), r.consent(ctx))
-	}
-
-	if err := r.overwrites(); err != nil {
+	if err := r.verify(ctx); err != nil {
 		return err
 	}
 
-	return r.session.Run(ctx, engine.Read("confirmation", r.confirm))
+	return r.planTakeover(ctx)
 }
 
 // preflight runs the checks of the preflight phase; a failed check ends the install. The checks ignore the workloads
@@ -264,7 +277,7 @@ func (r *run) preflight(ctx context.Context) error {
 func (r *run) checkEnv() *inspect.Env {
 	return &inspect.Env{
 		Cluster:     r.Cluster,
-		Style:       r.StyleOf(r.Out),
+		Style:       r.Style,
 		CloudStack:  r.api,
 		CloudConfig: r.config,
 		Clock:       r.Clock,

@@ -40,6 +40,8 @@ func TestInstallAsAdmin(t *testing.T) {
 	e.install(t, o)
 	require.Equal(t, 3, e.initialised(t))
 	require.NotContains(t, e.Releases.Release().Values, "apiKey")
+	require.Regexp(t, `(?s)  CloudStack  .*  Secret      create .*  Secret      create .*  Node        demo-worker-1 `,
+		e.Stdout.String(), "the plan before the user is made, and the whole one")
 	require.Contains(t, e.Stdout.String(), "3 of 3 nodes initialised")
 	require.Contains(t, e.Stdout.String(),
 		"csccm install --account k8s --set hostNetwork=false --set 'bindAddress=$(POD_IP)' --api-url "+e.cloud.URL+

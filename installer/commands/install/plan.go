@@ -6,7 +6,6 @@ package install
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/diff"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/takeover"
@@ -259,7 +257,7 @@ func (r *run) planRelease(ctx context.Context) error {
 
 // planOrder plans which controllers are replaced, and in which order. It reads only the cluster, so that problems are
 // found before anything is created in CloudStack.
-func (r *run) planOrder(context.Context) error {
+func (r *run) planOrder() error {
 	controllers := *r.controllers
 	controllers.Own.FromChart(r.manifest)
 	if port := controllers.Own.Port; port != "" {
@@ -292,7 +290,7 @@ func (r *run) planOrder(context.Context) error {
 // needs the keys. It also sets the chart values that keep the form of labels and provider IDs that nodes have.
 func (r *run) planTakeover(ctx context.Context) error {
 	if r.order == nil || r.order.Problem != nil {
-		return nil //nolint:nilerr // consent returns the problem, after the plan was shown
+		return nil //nolint:nilerr // the problem is an error after the plan is shown
 	}
 
 	r.Progress.Step("What the other provider has made")
@@ -341,8 +339,12 @@ func (r *run) consent(ctx context.Context) error {
 }
 
 // planNodes plans the change of the Secret, and which existing nodes the controller will initialise. It needs the
-// credentials.
+// credentials, and does nothing without them.
 func (r *run) planNodes(ctx context.Context) (err error) {
+	if r.api == nil {
+		return nil
+	}
+
 	if r.newSecret, err = access.PlanSecret(r.secret, r.config); err != nil {
 		return err
 	}
@@ -476,26 +478,4 @@ func (r *run) shown() *engine.Plan {
 	}
 
 	return out
-}
-
-// confirm shows the plan and asks for confirmation, unless the plan changes neither the cluster nor CloudStack.
-func (r *run) confirm(ctx context.Context) error {
-	if !r.Yes || !r.Structured() {
-		if _, err := io.WriteString(r.ErrOut, r.shown().Text(r.StyleOf(r.ErrOut))); err != nil {
-			return err
-		}
-	}
-
-	nothing := r.newSecret.Action == access.SecretKeep &&
-		r.action == actionKeep &&
-		r.order == nil &&
-		!r.pending() &&
-		r.caPEM == nil &&
-		(r.SkipTaint || len(r.taints.Order) == 0)
-	if err := r.consent(ctx); err != nil || r.Yes || nothing {
-		return err
-	}
-
-	what := fmt.Sprintf("%s release %s/%s", r.action, r.Cluster.Namespace, r.Release)
-	return r.Agreed(ctx, what, prompt.Question{Message: "Go on", Default: "yes"})
 }

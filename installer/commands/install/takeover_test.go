@@ -287,8 +287,12 @@ func TestOldControllerOnTheSamePort(t *testing.T) {
 		Containers:  []corev1.Container{{Name: "proxy", Ports: []corev1.ContainerPort{{ContainerPort: 10258}}}},
 	}}
 	require.NoError(t, e.Kube.Tracker().Add(other))
-	require.ErrorContains(t, e.installer(t, o).Run(t.Context()),
-		"port 10258 of the nodes, on which the controller would listen, is Pod kube-system/proxy-1's")
+	const taken = "port 10258 of the nodes, on which the controller would listen, is Pod kube-system/proxy-1's"
+	require.ErrorContains(t, e.installer(t, o).Run(t.Context()), taken)
+	other.Spec.HostNetwork = false
+	other.Spec.Containers[0].Ports[0] = corev1.ContainerPort{ContainerPort: 80, HostPort: 10258}
+	require.NoError(t, e.Kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), other, other.Namespace))
+	require.ErrorContains(t, e.installer(t, o).Run(t.Context()), taken)
 	o.Values = map[string]any{"securePort": 10358}
 	e.Stdout.Reset()
 	require.NoError(t, e.installer(t, o).Run(t.Context()))

@@ -127,7 +127,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 		Question: prompt.Question{Message: "Test load balancers: " + what},
 		Plan:     plan,
 		Steps:    []engine.Step{{Name: "load balancer test", Do: test}},
-		Done:     func() string { return t.result.text(e.StyleOf(e.Out)) },
+		Done:     func() string { return t.result.text(e.Style) },
 	})
 }
 

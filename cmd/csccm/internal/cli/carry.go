@@ -49,15 +49,21 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 	connection := connected()
 	var b strings.Builder
 	end := 0
-	for _, at := range lines {
+	for i, at := range lines {
 		stop, args := at[1], connection
+		line := text[stop:]
+		if i+1 < len(lines) {
+			line = text[stop:lines[i+1][0]]
+		}
+		line, _, _ = strings.Cut(line, "\n")
+
 		if words := strings.Split(text[at[0]:stop], " "); words[0] == "csccm" {
 			target, rest, err := running.Root().Find(words[1:])
 			if err != nil || !target.Runnable() || !target.HasParent() {
 				continue
 			}
 			stop -= len(strings.Join(append([]string{""}, rest...), " "))
-			args = repeated(running, target, connection)
+			args = repeated(running, target, connection, line+" ")
 		}
 		b.WriteString(text[end:stop])
 		end = stop
@@ -70,18 +76,23 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 	return b.String() + text[end:]
 }
 
-// repeated returns the flags of the running command that a command line of target repeats. The context is included even
-// if it is the current one. CKS commands need a cluster only if its Secret has the credentials.
-func repeated(running, target *cobra.Command, connection []string) []string {
+// repeated returns the flags of the running command that a command line of target repeats and does not have yet. The
+// context is included even if it is the current one. CKS commands need a cluster only if its Secret has the credentials.
+func repeated(running, target *cobra.Command, connection []string, line string) []string {
 	var args []string
 	ofCKS := strings.HasPrefix(running.CommandPath(), running.Root().Name()+" cks ")
-	if !ofCKS || !slices.ContainsFunc(ownCredentials, running.Flags().Changed) {
+	if (!ofCKS || !slices.ContainsFunc(ownCredentials, running.Flags().Changed)) &&
+		!strings.Contains(line, report.ShellLine(connection...)) {
 		args = append(args, connection...)
 	}
 	for _, name := range carried {
 		f, has := running.Flags().Lookup(name), target.Flags().Lookup(name) != nil ||
 			target.InheritedFlags().Lookup(name) != nil
-		if f != nil && f.Changed && has && !slices.Contains(args, "--"+name) {
+		if f != nil &&
+			f.Changed &&
+			has &&
+			!slices.Contains(args, "--"+name) &&
+			!strings.Contains(line, " --"+name+" ") {
 			args = append(args, typed(f)...)
 		}
 	}

@@ -200,10 +200,9 @@ func (g *Globals) Env() *engine.Env {
 		Prompt:         g.Prompter(),
 		Progress:       report.NoProgress(),
 		Out:            g.Out,
-		ErrOut:         g.ErrOut,
 		Clock:          clock.RealClock{},
 		Interactive:    g.Interactive(),
-		Style:          g.Style,
+		Style:          g.Style(g.Out),
 		Release:        g.Release,
 		Yes:            g.Yes,
 		ForceUnlock:    g.ForceUnlock,
@@ -217,24 +216,22 @@ func (g *Globals) Env() *engine.Env {
 
 // OnRelease connects to the cluster of the release and to Helm, and runs body.
 func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) error {
-	e := g.Env()
-	var err error
-	if e.Cluster, err = g.ClusterOfRelease(ctx); err != nil {
+	c, err := g.ClusterOfRelease(ctx)
+	if err != nil {
 		return err
 	}
 
-	client := helm.New(g.Kube, e.Cluster.Namespace, g.Debugf())
-	client.ForceUnlock, e.Helm = g.ForceUnlock, client
-	e.Progress, e.PodLogs, e.Clock = g.Progress(), e.Cluster.PodLog, e.Cluster.Clock(e.Clock)
-	defer e.Progress.Close()
+	return g.On(c, func(e *engine.Env) error {
+		objects, err := dynamic.NewForConfig(c.REST)
+		if err != nil {
+			return err
+		}
 
-	objects, err := dynamic.NewForConfig(e.Cluster.REST)
-	if err != nil {
-		return e.Cluster.Explain(err)
-	}
-
-	e.Diff = (&diff.Client{Dynamic: objects, Release: g.Release, Namespace: e.Cluster.Namespace}).Manifests
-	return e.Cluster.Explain(body(e))
+		client := helm.New(g.Kube, c.Namespace, g.Debugf())
+		client.ForceUnlock, e.Helm, e.PodLogs = g.ForceUnlock, client, c.PodLog
+		e.Diff = (&diff.Client{Dynamic: objects, Release: g.Release, Namespace: c.Namespace}).Manifests
+		return body(e)
+	})
 }
 
 // OnCloud connects to the cluster and to CloudStack, and runs body.
@@ -252,7 +249,12 @@ func (g *Globals) On(c *cluster.Cluster, body func(*engine.Env) error) error {
 	e := g.Env()
 	e.Cluster, e.Progress, e.Clock = c, g.Progress(), c.Clock(e.Clock)
 	defer e.Progress.Close()
-	return c.Explain(body(e))
+
+	err := body(e)
+	if err != nil {
+		e.Progress.Fail("") // end the open step
+	}
+	return c.Explain(err)
 }
 
 // Connect connects to the cluster, and to CloudStack with the credentials of --cloud-config or of the controller's
