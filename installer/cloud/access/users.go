@@ -12,12 +12,12 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/rights"
 )
 
@@ -125,7 +125,7 @@ func UsersOf(pods []corev1.Pod, namespace, secret string) []User {
 			!refers.Match(spec) {
 			continue
 		}
-		kind, name := owner(&p)
+		kind, name := cluster.OwnerOf(&p)
 		at := slices.IndexFunc(out, func(o User) bool { return o.Kind == kind && o.Name == name })
 		if at < 0 {
 			at, out = len(out), append(out, User{Kind: kind, Namespace: namespace, Name: name, Secret: secret})
@@ -135,21 +135,6 @@ func UsersOf(pods []corev1.Pod, namespace, secret string) []User {
 
 	slices.SortFunc(out, func(a, b User) int { return strings.Compare(a.String(), b.String()) })
 	return out
-}
-
-// owner returns the object that created a Pod, and would create it again.
-func owner(p *corev1.Pod) (kind, name string) {
-	c := metav1.GetControllerOf(p)
-	if c == nil || c.Kind == "Node" { // a static Pod
-		return "Pod", p.Name
-	}
-	// A Deployment names its ReplicaSets by its own name and the hash of the template.
-	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; c.Kind == "ReplicaSet" && hash != "" {
-		if name, ok := strings.CutSuffix(c.Name, "-"+hash); ok {
-			return "Deployment", name
-		}
-	}
-	return c.Kind, c.Name
 }
 
 // Copies returns the Secrets whose data contains one of the values, sorted. skip reports whether to ignore a key of a

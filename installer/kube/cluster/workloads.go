@@ -4,7 +4,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -134,12 +136,42 @@ func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 // shellScript matches the flag of a shell whose value is a script.
 var shellScript = regexp.MustCompile("^-[a-z]*c$")
 
-// Arguments returns the command line of a container. The script of a shell is split into words, because a program may
-// be started as sh -c "exec PROGRAM --flag=value".
+// variable matches a reference to an environment variable in a command line, or an escaped reference: $$(NAME).
+var variable = regexp.MustCompile(`\$?\$\(([\w.-]+)\)`)
+
+// Arguments returns the command line of a container, with the values of environment variables that its manifest has.
+// The script of a shell is split into words, because a program may be started as sh -c "exec PROGRAM --flag=value".
 func Arguments(c *corev1.Container) []string {
+	env := map[string]string{}
+	expand := func(text string) string {
+		return variable.ReplaceAllStringFunc(text, func(reference string) string {
+			if escaped, ok := strings.CutPrefix(reference, "$$"); ok {
+				return "$" + escaped
+			}
+			if value, set := env[reference[2:len(reference)-1]]; set {
+				return value
+			}
+			return reference
+		})
+	}
+
+	for _, v := range c.Env {
+		if v.ValueFrom == nil {
+			env[v.Name] = expand(v.Value)
+		}
+	}
+
 	words := slices.Concat(c.Command, c.Args)
+	for i := range words {
+		words[i] = expand(words[i])
+	}
+
 	if i := slices.IndexFunc(words, shellScript.MatchString); i >= 0 {
-		words = append(words[:i], strings.Fields(strings.Join(words[i:], " "))...)
+		script := os.Expand(strings.Join(words[i:], " "), func(name string) string {
+			name, fallback, _ := strings.Cut(name, ":-")
+			return cmp.Or(env[name], fallback)
+		})
+		words = append(words[:i], strings.Fields(script)...)
 	}
 	return words
 }
@@ -153,7 +185,7 @@ func Argument(args []string, name string) (value string, found bool) {
 		case !isFlag || key != name:
 			continue
 		case joined:
-			value = strings.Trim(v, `"`)
+			value = strings.Trim(v, `"'`)
 		case i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
 			value = args[i+1]
 		default:
@@ -162,6 +194,22 @@ func Argument(args []string, name string) (value string, found bool) {
 		found = true
 	}
 	return value, found
+}
+
+// OwnerOf returns the object that created a Pod, and would create it again. It is the Pod itself if there is none, and
+// for a static Pod.
+func OwnerOf(p *corev1.Pod) (kind, name string) {
+	c := metav1.GetControllerOf(p)
+	if c == nil || c.Kind == "Node" {
+		return "Pod", p.Name
+	}
+	// A Deployment names its ReplicaSets by its own name and the hash of the template.
+	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; c.Kind == "ReplicaSet" && hash != "" {
+		if name, ok := strings.CutSuffix(c.Name, "-"+hash); ok {
+			return "Deployment", name
+		}
+	}
+	return c.Kind, c.Name
 }
 
 // PodReady reports whether a Pod is ready.

@@ -219,12 +219,16 @@ func nodePort(pod *corev1.PodSpec, c *corev1.Container) string {
 // "" if there is none.
 func (f *Controllers) OnPort(port string) string {
 	for _, p := range f.Pods {
-		if whose, _ := OfPod(&p.Spec, &p.ObjectMeta); !p.Spec.HostNetwork || whose != "" {
+		if whose, _ := OfPod(&p.Spec, &p.ObjectMeta); whose != "" {
 			continue
 		}
 		for _, c := range p.Spec.Containers {
 			if slices.ContainsFunc(c.Ports, func(x corev1.ContainerPort) bool {
-				return strconv.Itoa(int(x.ContainerPort)) == port
+				of := x.HostPort
+				if p.Spec.HostNetwork {
+					of = x.ContainerPort
+				}
+				return strconv.Itoa(int(of)) == port
 			}) {
 				return p.Namespace + "/" + p.Name
 			}

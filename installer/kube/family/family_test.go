@@ -18,43 +18,31 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/installer/testenv/leftby"
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
-func TestRecognise(t *testing.T) {
-	t.Parallel()
-	held := func(name string) *lease.Name { return &lease.Name{Namespace: "kube-system", Name: name} }
-	usual := held("cloud-controller-manager")
+type controllerCase struct {
+	Deployment string            `json:"deployment"`
+	Labels     map[string]string `json:"labels"`
+	Container  corev1.Container  `json:"container"`
+	Family     Family            `json:"family"`
+	Lease      string            `json:"lease"`
+}
 
-	for name, tt := range map[string]struct {
-		d      *appsv1.Deployment
-		family Family
-		lease  *lease.Name
-	}{
-		"apache": {leftby.Controller("cloud-controller-manager",
-			"apache/cloudstack-kubernetes-provider:v1.2.0", nil, "--leader-elect=true",
-			"--cloud-provider=external-cloudstack"), Apache, usual},
-		"mirrored image": {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider",
-			"external-cloudstack", "--leader-elect-resource-name=x"), Apache, held("x")},
-		"behind a shell": {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "sh", "-c",
-			"exec /app/ccm --leader-elect-resource-name=x --cloud-provider=external-cloudstack"), Apache, held("x")},
-		"leaseweb, one replica": {leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", nil,
-			"--cloud-provider=cloudstack", "--leader-elect=false"), Leaseweb, nil},
-		"leaseweb, in capitals": {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack",
-			"--leader-elect=FALSE"), Leaseweb, nil},
-		"leaseweb, two": {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack"), Leaseweb, usual},
-		"another cloud": {leftby.Controller("hcloud-cloud-controller-manager", "x", nil,
-			"--cloud-provider=hcloud"), Other, usual},
-		"ours": {leftby.Controller("ccm", "x", map[string]string{cluster.NameLabel: cluster.ChartName},
-			"--cloud-provider=cloudstack"), Chart, usual},
-		"something else": {leftby.Controller("web", "nginx", nil), "", nil},
-		"something like it": {leftby.Controller("cloud-controller-manager-exporter", "exporter", nil, "--port=1"),
-			Other, usual},
-	} {
-		w := cluster.DeploymentOf(tt.d)
+func TestRecognise(t *testing.T) {
+	cases.Run(t, "testdata/recognise.yaml", func(t *testing.T, _ string, c controllerCase) {
+		t.Helper()
+		d := leftby.Controller(c.Deployment, c.Container.Image, c.Labels, c.Container.Args...)
+		d.Spec.Template.Spec.Containers[0].Env = c.Container.Env
+		w := cluster.DeploymentOf(d)
 		p := of(&w)
-		require.Equal(t, tt.family, p.Family, name)
-		require.Equal(t, tt.lease, p.Lease, name)
-	}
+		require.Equal(t, c.Family, p.Family)
+		if c.Lease == "" {
+			require.Nil(t, p.Lease)
+		} else {
+			require.Equal(t, &lease.Name{Namespace: "kube-system", Name: c.Lease}, p.Lease)
+		}
+	})
 }
 
 // The lease is read from every kind of workload in the chart: it decides which controller stops first.
@@ -102,11 +90,17 @@ func TestRivals(t *testing.T) {
 		"--cloud-provider=external-cloudstack")
 	stopped := mirrored.DeepCopy()
 	stopped.Spec.Replicas = ptr.To(int32(0))
+	ownedBy := func(kind, name string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr.To(true)}}
+		}
+	}
 	static := func(change ...func(*corev1.Pod)) func(*Evidence) {
 		p := corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "p-node1"},
 			Spec:       corev1.PodSpec{Containers: mirrored.Spec.Template.Spec.Containers},
 		}
+		ownedBy("Node", "node1")(&p)
 		for _, f := range change {
 			f(&p)
 		}
@@ -175,9 +169,18 @@ func TestRivals(t *testing.T) {
 			"Deployment kube-system/two-ccm: release two of csccm's chart runs all controllers"},
 		"a static Pod": {is{static()}, "Pod kube-system/p-node1: a static Pod"},
 		"a Pod of a Deployment": {
-			is{static(func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet"}} })},
+			is{deployments(stopped), static(ownedBy("ReplicaSet", "cs-provider-5d4f8"), func(p *corev1.Pod) {
+				p.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "5d4f8"}
+			})},
 			"",
 		},
+		"a StatefulSet": {is{static(ownedBy("StatefulSet", "ccm")), static(ownedBy("StatefulSet", "ccm"))},
+			"StatefulSet kube-system/ccm: another cloud controller manager, image registry"},
+		"a Job": {is{static(ownedBy("Job", "ccm"))}, "Job kube-system/ccm: another cloud controller manager"},
+		"a ReplicaSet without a Deployment": {is{static(ownedBy("ReplicaSet", "ccm-5d4f8"))},
+			"ReplicaSet kube-system/ccm-5d4f8: another cloud controller manager"},
+		"a Pod of its own": {is{static(func(p *corev1.Pod) { p.OwnerReferences = nil })},
+			"Pod kube-system/p-node1: another cloud controller manager"},
 		"a Pod that has ended": {
 			is{static(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })},
 			"",

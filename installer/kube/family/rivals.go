@@ -126,24 +126,34 @@ func (e *Evidence) Rivals() (out []Rival) {
 	}
 
 	for _, p := range e.Pods {
-		owned := slices.ContainsFunc(p.OwnerReferences,
-			func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
+		kind, name := cluster.OwnerOf(&p)
+		listed := slices.ContainsFunc(e.Workloads, func(w cluster.Workload) bool {
+			return w.Kind == kind && w.Meta.Namespace == p.Namespace && w.Meta.Name == name
+		})
 		ended := p.DeletionTimestamp != nil ||
 			p.Status.Phase == corev1.PodSucceeded ||
 			p.Status.Phase == corev1.PodFailed
 		whose, c := OfPod(&p.Spec, &p.ObjectMeta)
-		if owned || ended || c == nil || whose == Chart || beside && whose == Balancer {
+		if listed || ended || c == nil || whose == Chart || beside && whose == Balancer {
 			continue
 		}
 
-		if whose.Replaceable() { // a takeover cannot replace a static Pod
+		if whose.Replaceable() { // a takeover replaces only Deployments and DaemonSets
 			whose = Other
 		}
 		if l := LeaseOf(cluster.Arguments(c)); l != nil {
 			elections = append(elections, *l)
 		}
-		out = append(out,
-			Rival{whose, "Pod", p.Namespace, p.Name, "a static Pod, which no Deployment makes", fixStatic})
+
+		stop := Predecessor{Kind: kind, Namespace: p.Namespace, Name: name}
+		r := Rival{whose, kind, p.Namespace, name, "another cloud controller manager, image " + c.Image,
+			"if it is not needed: `" + stop.Deletion() + "`"}
+		if kind == "Pod" && len(p.OwnerReferences) > 0 {
+			r.What, r.Fix = "a static Pod, which no Deployment makes", fixStatic
+		}
+		if !slices.Contains(out, r) {
+			out = append(out, r)
+		}
 	}
 
 	for _, n := range e.Nodes {
