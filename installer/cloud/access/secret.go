@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/report"
@@ -97,6 +98,15 @@ func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace, name,
 	return s, nil
 }
 
+// Changeable returns an error if Kubernetes refuses to change the content of the Secret.
+func (s *Secret) Changeable() error {
+	if s.Object == nil || !ptr.Deref(s.Object.Immutable, false) {
+		return nil
+	}
+	return report.Usage("delete it and create it again without `immutable: true`",
+		"Secret %s is immutable: nothing was changed", s)
+}
+
 // SecretAction is what an installation does with the Secret.
 type SecretAction string
 
@@ -145,6 +155,10 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 		if p.Differences = s.Config.Differences(&inPod); len(p.Differences) == 0 {
 			return &SecretPlan{Action: SecretKeep}, nil
 		}
+	}
+
+	if err := s.Changeable(); err != nil {
+		return nil, err
 	}
 
 	if p.object.Labels[managedByLabel] == "" {

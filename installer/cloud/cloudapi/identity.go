@@ -123,6 +123,9 @@ func (c *Client) ListRoles(ctx context.Context, name string) ([]Role, error) {
 		func(r *Role) string { return r.ID })
 }
 
+// Disabled reports whether the user is disabled or locked, so that its keys do not work.
+func (u *User) Disabled() bool { return u.State != "" && !strings.EqualFold(u.State, "enabled") }
+
 // CreateRole creates a role of type User.
 func (c *Client) CreateRole(ctx context.Context, name, description string) (Role, error) {
 	f := cloudstack.Params{"name": name, "type": "User", "description": description}

@@ -353,7 +353,7 @@ func NotMine(user string) string {
 // planKeys re-uses the keys of an existing user. Registering new keys would revoke the old ones at once for everyone
 // who uses them, so it is done only for a user without keys, or one that csccm created for this cluster.
 func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
-	if user.State != "" && !strings.EqualFold(user.State, "enabled") {
+	if user.Disabled() {
 		return report.Errorf(
 			"enable the user, or choose another with --controller-user",
 			"user %q of account %q is %s", user.Username, user.Account, strings.ToLower(user.State),

@@ -112,11 +112,7 @@ func (r *run) newPlan(ctx context.Context) error {
 		p.switched, p.From, p.To, p.ends = true, record.From, holder.Username, []cloudapi.User{from}
 
 	default:
-		mine := func(name string) bool {
-			u := named(name)
-			return u.Account == holder.Account && p.created.Mine(&u)
-		}
-		p.From, p.To, p.ends = holder.Username, next(holder.Username, users, mine, record), []cloudapi.User{holder}
+		p.From, p.To, p.ends = holder.Username, next(&holder, users, p.created, record), []cloudapi.User{holder}
 		p.toID = named(p.To).ID
 	}
 
@@ -125,14 +121,20 @@ func (r *run) newPlan(ctx context.Context) error {
 
 // next returns the name of the user who gets the new keys: the user of an unfinished rotation, the spare user of the
 // last rotation, or a new user. It never returns a user that csccm did not make, because new keys would revoke the keys
-// that somebody else may use.
-func next(holder string, users []cloudapi.User, mine func(name string) bool, record access.Rotation) string {
+// that somebody else may use, and none that is disabled, because its new keys would not work.
+func next(holder *cloudapi.User, users []cloudapi.User, created *credentials.Created, record access.Rotation) string {
 	for _, name := range []string{record.To, record.Spare} {
-		if mine(name) {
+		if slices.ContainsFunc(users, func(u cloudapi.User) bool {
+			return u.Username == name &&
+				u.ID != holder.ID &&
+				u.Account == holder.Account &&
+				!u.Disabled() &&
+				created.Mine(&u)
+		}) {
 			return name
 		}
 	}
-	return credentials.FreeName(holder, users)
+	return credentials.FreeName(holder.Username, users)
 }
 
 // shown returns the plan of the steps, for output.

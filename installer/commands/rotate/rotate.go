@@ -80,6 +80,12 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	}
 	defer cs.Close()
 
+	if !o.Finish {
+		if err := cs.Secret.Changeable(); err != nil {
+			return err
+		}
+	}
+
 	r := &run{Env: e, Options: o, Cloud: cs, hide: []string{cs.Config.APIKey, cs.Config.SecretKey}}
 	e.Scrub = func(text string) string { return report.Mask(text, r.hide...) }
 

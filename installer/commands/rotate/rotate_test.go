@@ -34,6 +34,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/testenv/cases"
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
@@ -155,7 +156,6 @@ func (env *testEnv) run(ctx context.Context, change func(*engine.Env, *Options))
 		Yes:      true,
 		Progress: report.NewProgress(&env.err, report.Style{}, env.clock),
 		Out:      &env.out,
-		ErrOut:   &env.err,
 		Journal:  journal,
 		PodLogs: func(_ context.Context, p *corev1.Pod, _ int64) (string, error) {
 			return env.logs(p.Name, env.changes.Load()), nil
@@ -348,6 +348,20 @@ func TestRotateContinues(t *testing.T) {
 	require.Equal(t, second.APIKey, now.APIKey)
 	require.False(t, env.works(first))
 	require.Equal(t, 1, env.sim.Ledger().Count("createUser"))
+}
+
+// The user of the new keys is one that csccm made for this cluster, in the holder's account, and that may log in.
+func TestUserOfTheNewKeys(t *testing.T) {
+	holder := cloudapi.User{ID: "1", Username: "kubeadmin", Account: "k8s"}
+	cases.Run(t, "testdata/spare-users.yaml", func(t *testing.T, _ string, c struct {
+		User cloudapi.User `json:"user"`
+		Want string        `json:"want"`
+	}) {
+		t.Helper()
+		c.User.ID, c.User.Username = "2", "kubeadmin-2"
+		created, record := &credentials.Created{Cluster: "c3b7"}, access.Rotation{Spare: c.User.Username}
+		require.Equal(t, c.Want, next(&holder, []cloudapi.User{holder, c.User}, created, record))
+	})
 }
 
 func TestRotateDryRunAndKeysOfNobody(t *testing.T) {
