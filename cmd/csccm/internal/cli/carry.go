@@ -76,15 +76,17 @@ func Carry(text string, running *cobra.Command, connected func() []string) strin
 	return b.String() + text[end:]
 }
 
-// repeated returns the flags of the running command that a command line of target repeats and does not have yet. The
-// context is included even if it is the current one. CKS commands need a cluster only if its Secret has the credentials.
+// repeated returns the flags of the running command that a command line of target repeats and does not have yet. line
+// is the rest of that command line. The context is included even if it is the current one. CKS commands need a cluster
+// only if its Secret has the credentials.
 func repeated(running, target *cobra.Command, connection []string, line string) []string {
 	var args []string
 	ofCKS := strings.HasPrefix(running.CommandPath(), running.Root().Name()+" cks ")
-	if (!ofCKS || !slices.ContainsFunc(ownCredentials, running.Flags().Changed)) &&
-		!strings.Contains(line, report.ShellLine(connection...)) {
+	needsCluster := !ofCKS || !slices.ContainsFunc(ownCredentials, running.Flags().Changed)
+	if needsCluster && !strings.Contains(line, report.ShellLine(connection...)) {
 		args = append(args, connection...)
 	}
+
 	for _, name := range carried {
 		f, has := running.Flags().Lookup(name), target.Flags().Lookup(name) != nil ||
 			target.InheritedFlags().Lookup(name) != nil
