@@ -105,10 +105,10 @@ type run struct {
 	taints    *taint.Plan
 	// order is the plan of the takeover; nil if there is no other provider. It contains no Services until there are
 	// credentials.
-	order  *takeover.Plan
-	taker  *takeover.Taker // carries out order; nil until there are credentials
-	warned map[string]bool // warnings of checks that were already shown
-	invalid  error           // why the plan cannot be carried out
+	order   *takeover.Plan
+	taker   *takeover.Taker // carries out order; nil until there are credentials
+	warned  map[string]bool // warnings of checks that were already shown
+	invalid error           // why the plan cannot be carried out
 
 	release *helm.Release // the release after the install
 }
