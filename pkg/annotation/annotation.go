@@ -76,13 +76,13 @@ const (
 )
 
 // Writer is who sets an annotation.
-type Writer string
+type Writer int
 
-// Writers.
+// Writers. ByOthers are other providers.
 const (
-	ByUser       Writer = "user"
-	ByController Writer = "controller"
-	ByOthers     Writer = "other providers"
+	ByUser Writer = iota
+	ByController
+	ByOthers
 )
 
 // Definition describes one annotation: a row of the table.
@@ -93,7 +93,7 @@ type Definition struct {
 	Type    string // description of the values, for docs
 	Allowed string // allowed values, as an error message names them
 	Default string
-	Since   string // first release with it
+	Since   string // first release with it; empty for the first release of csccm
 	Impact  Impact // of a change on a live Service
 	Doc     string
 	Example string

@@ -39,15 +39,12 @@ const maxName = 255
 // word reads the name of a CloudStack resource. An empty one is refused: it is more likely an error in a template than
 // intended. Characters beyond the basic plane are refused because CloudStack's database may not store them.
 func (p *parser) word(name string) string {
-	value, set := p.svc.Annotations[name]
-	if !set {
-		return ""
-	}
-
-	value = strings.TrimSpace(value)
+	value, set := p.value(name)
 	odd := func(r rune) bool { return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar }
 	var problem string
 	switch {
+	case !set:
+		return ""
 	case value == "":
 		problem = "it is empty"
 	case utf8.RuneCountInString(value) > maxName:
@@ -65,7 +62,7 @@ func (p *parser) word(name string) string {
 // predecessorAddress reads the id that Leaseweb's provider wrote. The id is sent to CloudStack, so a value that is not
 // an id is ignored.
 func (p *parser) predecessorAddress() string {
-	id := strings.TrimSpace(p.svc.Annotations[LeasewebID])
+	id, _ := p.value(LeasewebID)
 	if id != "" && !uuid.MatchString(strings.ToLower(id)) {
 		p.warnings = append(p.warnings,
 			fmt.Sprintf("annotation %s is not the id of an address and is ignored", LeasewebID))

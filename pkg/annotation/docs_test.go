@@ -80,7 +80,7 @@ func section(b *strings.Builder, title string, w annotation.Writer) {
 			fmt.Fprintf(b, "- Example: `%s`\n", d.Example)
 		}
 
-		if d.Since != "v0.1.0" { // the first release
+		if d.Since != "" {
 			fmt.Fprintf(b, "- Since: %s\n", d.Since)
 		}
 	}

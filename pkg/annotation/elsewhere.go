@@ -37,16 +37,6 @@ var otherClouds = strings.Fields(`
 // elsewhere warns about settings that have no effect: labels with the name of an annotation, and annotations of other
 // clouds.
 func (p *parser) elsewhere() {
-	named := func(names map[string]string, prefixes ...string) (out []string) {
-		for name := range names {
-			if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-				out = append(out, name)
-			}
-		}
-		slices.Sort(out)
-		return out
-	}
-
 	warn := func(names []string, format string) {
 		if len(names) > 0 {
 			p.warnings = append(p.warnings, fmt.Sprintf(format, names[0]+andMore(names)))
@@ -56,6 +46,17 @@ func (p *parser) elsewhere() {
 	warn(named(p.svc.Labels, family), "label %s has no effect: make it an annotation")
 	warn(named(p.svc.Annotations, otherClouds...),
 		"annotation %s is another controller's and has no effect; those of csccm begin with "+Prefix)
+}
+
+// named returns the names that have one of the prefixes, sorted.
+func named(names map[string]string, prefixes ...string) (out []string) {
+	for name := range names {
+		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // andMore returns a text with the number of names after the first one.

@@ -6,7 +6,6 @@ package annotation
 import (
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // DefaultSpread is the value of DirectSpread if the annotation is not set.
@@ -14,27 +13,10 @@ const DefaultSpread = 8
 
 const maxSpread = 32
 
-func (p *parser) mode() string {
-	value, set := p.svc.Annotations[Mode]
-	if !set {
-		return ""
-	}
-	mode := strings.ToLower(strings.TrimSpace(value))
-	if !slices.Contains(Modes(), mode) {
-		p.wrong(Mode, "")
-		return ""
-	}
-	return mode
-}
-
 func (p *parser) directSpread() int {
-	value, set := p.svc.Annotations[DirectSpread]
-	if !set {
-		return 0
-	}
-	text := strings.TrimSpace(value)
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxSpread || strconv.Itoa(n) != text {
+	text, set := p.value(DirectSpread)
+	n, _ := strconv.Atoi(text) // 0 for what is no number
+	if set && (n < 1 || n > maxSpread || strconv.Itoa(n) != text) {
 		p.wrong(DirectSpread, "")
 		return 0
 	}

@@ -54,8 +54,6 @@ type Spec struct {
 	ShareWith []string
 	// Records is what the controller wrote earlier.
 	Records Records
-	// AllocatedByPredecessor is upstream's record that it acquired the address.
-	AllocatedByPredecessor bool
 	// PredecessorAddress is Leaseweb's record of the id of the address.
 	PredecessorAddress string
 	// Warnings are settings that have no effect, one sentence each.
@@ -108,7 +106,7 @@ func Parse(svc *corev1.Service) (Spec, error) {
 		Address:       p.address(),
 		KeepIP:        p.keepIP(),
 		Algorithm:     p.algorithm(),
-		Mode:          p.mode(),
+		Mode:          p.oneOf(Mode, "", Modes()...),
 		DirectSpread:  p.directSpread(),
 		Internal:      p.boolean(Internal),
 		Network:       p.word(Network),
@@ -125,7 +123,6 @@ func Parse(svc *corev1.Service) (Spec, error) {
 	_, spec.AlgorithmSet = svc.Annotations[Algorithm]
 	p.direct(spec)
 	p.affinity()
-	spec.AllocatedByPredecessor, _ = Bool(svc.Annotations[AssociatedByController])
 	spec.PredecessorAddress = p.predecessorAddress()
 	p.elsewhere()
 	p.unknown()
@@ -160,13 +157,30 @@ func (p *parser) wrong(name, problem string) {
 	p.refuse(name, p.svc.Annotations[name], problem, allowed(name))
 }
 
+// value returns the value of an annotation without blanks around it.
+func (p *parser) value(name string) (value string, set bool) {
+	value, set = p.svc.Annotations[name]
+	return strings.TrimSpace(value), set
+}
+
+// oneOf reads an annotation whose value is one of some words, in any case; otherwise is for one that is not set.
+func (p *parser) oneOf(name, otherwise string, words ...string) string {
+	value, set := p.value(name)
+	word := strings.ToLower(value)
+	switch {
+	case !set:
+		return otherwise
+	case slices.Contains(words, word):
+		return word
+	}
+	p.wrong(name, "")
+	return otherwise
+}
+
 func (p *parser) boolean(name string) bool {
 	value, set := p.svc.Annotations[name]
-	if !set {
-		return false
-	}
 	b, ok := Bool(value)
-	if !ok {
+	if set && !ok {
 		p.wrong(name, "")
 	}
 	return b
@@ -183,14 +197,10 @@ func (p *parser) keepIP() bool {
 const emptyValue = "it is empty; remove the annotation if it is not meant"
 
 func (p *parser) hostname() string {
-	value, set := p.svc.Annotations[Hostname]
-	if !set {
-		return ""
-	}
-	value = strings.TrimSpace(value)
+	value, set := p.value(Hostname)
 	_, noAddress := netip.ParseAddr(value)
-
 	switch {
+	case !set:
 	case value == "":
 		p.wrong(Hostname, emptyValue)
 	case noAddress == nil:
@@ -204,8 +214,8 @@ func (p *parser) hostname() string {
 }
 
 func (p *parser) nodeSelector() labels.Selector {
-	value, set := p.svc.Annotations[NodeSelector]
-	if !set || strings.TrimSpace(value) == "" {
+	value, _ := p.value(NodeSelector)
+	if value == "" {
 		return nil
 	}
 	selector, err := labels.Parse(value)
@@ -233,28 +243,20 @@ func (p *parser) affinity() {
 
 func (p *parser) algorithm() string {
 	affinity := p.svc.Spec.SessionAffinity == corev1.ServiceAffinityClientIP
-	value, set := p.svc.Annotations[Algorithm]
-	if !set {
-		if affinity {
-			return Source
-		}
-		return RoundRobin
+	usual := RoundRobin
+	if affinity {
+		usual = Source
 	}
-	algorithm := strings.ToLower(strings.TrimSpace(value))
-	if !slices.Contains([]string{RoundRobin, LeastConn, Source}, algorithm) {
-		p.wrong(Algorithm, "")
-		return RoundRobin
-	}
+	algorithm := p.oneOf(Algorithm, usual, RoundRobin, LeastConn, Source)
 	if affinity && algorithm != Source {
-		p.refuse(Algorithm, value, "spec.sessionAffinity is ClientIP", "source, or spec.sessionAffinity None")
+		p.refuse(Algorithm, algorithm, "spec.sessionAffinity is ClientIP", "source, or spec.sessionAffinity None")
 	}
 	return algorithm
 }
 
 func (p *parser) address() string {
 	fromSpec := strings.TrimSpace(p.svc.Spec.LoadBalancerIP)
-	value, set := p.svc.Annotations[Address]
-	fromAnnotation := strings.TrimSpace(value)
+	fromAnnotation, set := p.value(Address)
 	if set && fromAnnotation == "" {
 		p.wrong(Address, emptyValue)
 	}
@@ -328,7 +330,7 @@ func (p *parser) sourceRanges() []string {
 
 // shareWith reads a list of namespaces; an empty value means none.
 func (p *parser) shareWith() []string {
-	value := strings.TrimSpace(p.svc.Annotations[ShareWith])
+	value, _ := p.value(ShareWith)
 	if value == "" {
 		return nil
 	}
@@ -350,14 +352,10 @@ const family = "service.beta.kubernetes.io/cloudstack-"
 
 // unknown warns about annotations that are not in the table: most are typos.
 func (p *parser) unknown() {
-	var names []string
-	for name := range p.svc.Annotations {
-		if _, known := byName[name]; !known && strings.HasPrefix(name, family) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-
+	names := slices.DeleteFunc(named(p.svc.Annotations, family), func(name string) bool {
+		_, known := byName[name]
+		return known
+	})
 	for i, name := range names {
 		if i == maxWarnings {
 			p.warnings = append(p.warnings,

@@ -47,18 +47,15 @@ func (p *parser) ports(name, value string) Ports {
 // proxyProtocol reads a boolean or a list of ports. A port whose name is a boolean can only be listed by its number.
 func (p *parser) proxyProtocol() Ports {
 	value, set := p.svc.Annotations[ProxyProtocol]
-	if !set {
-		return Ports{}
-	}
-	if all, ok := Bool(value); ok {
+	if all, ok := Bool(value); ok || !set {
 		return Ports{All: all}
 	}
 	return p.ports(ProxyProtocol, value)
 }
 
 func (p *parser) ssl() (certificate string, ports Ports) {
-	value, set := p.svc.Annotations[SSLCertificate]
-	certificate = strings.ToLower(strings.TrimSpace(value))
+	value, set := p.value(SSLCertificate)
+	certificate = strings.ToLower(value)
 	if set && !uuid.MatchString(certificate) {
 		p.wrong(SSLCertificate, "")
 		certificate = ""

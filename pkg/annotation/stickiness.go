@@ -78,17 +78,6 @@ var stickinessMethods = []stickinessMethod{
 	{"source", SourceBased, []stickinessOption{optionExpire, optionTableSize}, nil},
 }
 
-// stickinessPatterns holds the compiled patterns of the options, by pattern.
-var stickinessPatterns = func() map[string]*regexp.Regexp {
-	out := map[string]*regexp.Regexp{}
-	for _, m := range stickinessMethods {
-		for _, o := range m.options {
-			out[o.pattern] = regexp.MustCompile(`\A(?:` + o.pattern + `)\z`)
-		}
-	}
-	return out
-}()
-
 func withinTimer(value string) bool {
 	last := len(value) - 1
 	n, err := strconv.Atoi(value[:last])
@@ -129,12 +118,11 @@ func stickinessAllowed() string {
 }
 
 func (p *parser) stickiness() *Stickiness {
-	options, haveOptions := p.svc.Annotations[StickinessOptions]
-	haveOptions = haveOptions && strings.TrimSpace(options) != ""
-	value, set := p.svc.Annotations[StickinessMethod]
-	word := strings.ToLower(strings.TrimSpace(value))
+	options, _ := p.value(StickinessOptions)
+	value, set := p.value(StickinessMethod)
+	word := strings.ToLower(value)
 	if !set || word == "none" {
-		if haveOptions {
+		if options != "" {
 			p.warnings = append(p.warnings, StickinessOptions+" has no effect without "+StickinessMethod)
 			p.stickinessOptions(options, stickinessMethods...)
 		}
@@ -148,7 +136,7 @@ func (p *parser) stickiness() *Stickiness {
 	}
 
 	m := stickinessMethods[at]
-	if !haveOptions {
+	if options == "" {
 		return &Stickiness{Method: m.method, Params: map[string]string{}}
 	}
 
@@ -190,11 +178,13 @@ func (m *stickinessMethod) takes(name, value string, hasValue bool) bool {
 	if slices.Contains(m.flags, name) {
 		return value == "true"
 	}
-	return hasValue && slices.ContainsFunc(m.options, func(o stickinessOption) bool {
-		return o.name == name &&
-			stickinessPatterns[o.pattern].MatchString(value) &&
-			(o.accepts == nil || o.accepts(value))
-	})
+	at := slices.IndexFunc(m.options, func(o stickinessOption) bool { return o.name == name })
+	if at < 0 || !hasValue {
+		return false
+	}
+	o := m.options[at]
+	fits, _ := regexp.MatchString(`\A(?:`+o.pattern+`)\z`, value) // the pattern is valid
+	return fits && (o.accepts == nil || o.accepts(value))
 }
 
 func methodWords(methods []stickinessMethod) string {

@@ -64,9 +64,8 @@ func UserNames() []string {
 
 var table = []Definition{
 	{
-		Name: Address, Aliases: []string{"spec.loadBalancerIP"}, Writer: ByUser,
+		Name: Address, Aliases: []string{"spec.loadBalancerIP"},
 		Type: "IPv4 address", Allowed: "one IPv4 address", Default: "a new address of the network",
-		Since:    "v0.1.0",
 		Impact:   ImpactNewAddress,
 		Example:  "203.0.113.20",
 		CEL:      celIPv4,
@@ -80,49 +79,49 @@ var table = []Definition{
 			"change it, name another one, or delete and recreate the Service.",
 	},
 	{
-		Name: Algorithm, Writer: ByUser,
+		Name: Algorithm,
 		Type: "word", Allowed: "roundrobin, leastconn, source",
 		Default: "`roundrobin`, or `source` with spec.sessionAffinity ClientIP",
-		Since:   "v0.1.0", Impact: ImpactNone, Example: "leastconn", CEL: celOneOf(RoundRobin, LeastConn, Source),
+		Impact:  ImpactNone, Example: "leastconn", CEL: celOneOf(RoundRobin, LeastConn, Source),
 		Doc: "How connections are spread over the nodes. On an internal load balancer, a change recreates the rules " +
 			"([changes without a gap](loadbalancers.md#changes-without-a-gap)). With spec.sessionAffinity ClientIP " +
 			"only `source` is allowed.",
 	},
 	{
-		Name: DirectSpread, Writer: ByUser,
+		Name: DirectSpread,
 		Type: "number", Allowed: "a number from 1 to 32", Default: fmt.Sprintf("`%d`", DefaultSpread),
-		Since: "v0.1.0", Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
+		Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
 		Doc: "In a VPC, into how many parts the clients of a forwarded port are divided, rounded up to a power of " +
 			"two. Each part has one node, through a port forwarding of its own ([modes](loadbalancers.md#modes)). It " +
 			"has no effect in an isolated network, where all clients of a forwarded port use one node.",
 	},
 	{
-		Name: Hostname, Writer: ByUser,
+		Name: Hostname,
 		Type: "DNS name", Allowed: "a DNS name in lower case", Default: "none",
-		Since: "v0.1.0", Impact: ImpactNone, Example: "lb.example.org", CEL: celDNS,
+		Impact: ImpactNone, Example: "lb.example.org", CEL: celDNS,
 		Doc: "Published as the Service's ingress hostname in place of the address, so that traffic from inside the " +
 			"cluster goes through the load balancer too. The condition `csccm.io/LoadBalancerAddress` names the " +
 			"address. An empty value is refused: remove the annotation instead.",
 	},
 	{
-		Name: Internal, Writer: ByUser,
+		Name: Internal,
 		Type: "boolean", Allowed: booleans, Default: "`false`",
-		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "true", CEL: celBoolean,
+		Impact: ImpactNewAddress, Example: "true", CEL: celBoolean,
 		Doc: "Creates an internal load balancer, which has an address of the VPC tier in place of a public one. The " +
 			"tier's offering must have internal load balancing (provider InternalLbVm). PROXY protocol, TLS and " +
 			"stickiness are not available, and only the tier's network ACL list enforces source ranges.",
 	},
 	{
-		Name: KeepIP, Writer: ByUser,
+		Name: KeepIP,
 		Type: "boolean", Allowed: booleans, Default: "`false`",
-		Since: "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celBoolean,
+		Impact: ImpactNone, Example: "true", CEL: celBoolean,
 		Doc: "Keeps the address in the account when the Service is deleted, even if the controller acquired it. The " +
 			"rules are deleted.",
 	},
 	{
-		Name: Mode, Writer: ByUser,
+		Name: Mode,
 		Type: "word", Allowed: strings.Join(Modes(), ", "), Default: "`lb-mode` of the cloud-config, else `auto`",
-		Since: "v0.1.0", Impact: ImpactBriefInterruption, Example: "direct", CEL: celOneOf(Modes()...),
+		Impact: ImpactBriefInterruption, Example: "direct", CEL: celOneOf(Modes()...),
 		Excludes: &Exclusion{Value: Direct, Names: map[string]string{
 			ProxyProtocol:    celOff,
 			SSLCertificate:   "",
@@ -139,54 +138,54 @@ var table = []Definition{
 			"same number.",
 	},
 	{
-		Name: Network, Writer: ByUser,
+		Name:    Network,
 		Type:    "name or id",
 		Allowed: "the name or id of a guest network, at most 255 characters",
 		Default: "the network that all nodes share; if there is none, the one that already serves the Service",
-		Since:   "v0.1.0", Impact: ImpactNewAddress, Example: "k8s-net", CEL: celName,
+		Impact:  ImpactNewAddress, Example: "k8s-net", CEL: celName,
 		Doc: "The guest network through which traffic reaches the nodes. Needed if the nodes have several networks " +
 			"in common. A node without a NIC in this network does not serve.",
 	},
 	{
-		Name: NodeSelector, Writer: ByUser,
+		Name: NodeSelector,
 		Type: "label selector", Allowed: "a label selector like pool=edge,tier!=db", Default: "all nodes",
-		Since: "v0.1.0", Impact: ImpactNone, Example: "pool=edge", CEL: celSelector,
+		Impact: ImpactNone, Example: "pool=edge", CEL: celSelector,
 		Doc: "Only nodes whose labels match serve the Service.",
 	},
 	{
-		Name: Project, Writer: ByUser,
+		Name:    Project,
 		Type:    "name or id",
 		Allowed: "the name or id of a CloudStack project, at most 255 characters",
 		Default: "`project-id` of the cloud-config",
-		Since:   "v0.1.0", Impact: ImpactNewAddress, Example: "shop", CEL: celName,
+		Impact:  ImpactNewAddress, Example: "shop", CEL: celName,
 		Doc: "The CloudStack project of the Service's nodes and of its address. It cannot be changed while the " +
 			"Service has an address: delete and recreate the Service.",
 	},
 	{
-		Name: ProxyProtocol, Writer: ByUser,
+		Name:    ProxyProtocol,
 		Type:    "boolean, or ports",
 		Allowed: booleans + ", or ports of the Service by name or number, comma separated",
 		Default: "`false`",
-		Since:   "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celPorts,
+		Impact:  ImpactNone, Example: "true", CEL: celPorts,
 		Doc: "Sends the PROXY protocol (version 1) to the nodes, on all ports or on the named ones. Rules are " +
 			"changed in place. Change the backends at the same time.",
 	},
 	{
-		Name: ShareWith, Writer: ByUser,
+		Name:    ShareWith,
 		Type:    "list of namespaces, comma separated, or *",
 		Allowed: "names of namespaces, comma separated, or * for all",
 		Default: "none: only the Service's own namespace",
-		Since:   "v0.1.0", Impact: ImpactNone, Example: "shop,blog", CEL: celShare,
+		Impact:  ImpactNone, Example: "shop,blog", CEL: celShare,
 		Doc: "Other namespaces whose Services may use this Service's address, on ports that this Service does not " +
 			"use. Set it on the Service that has the address; the others name the address in `address`. Without it " +
 			"they keep the ports that they have, and get no more.",
 	},
 	{
-		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta}, Writer: ByUser,
+		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta},
 		Type:    "list of CIDRs, separated by commas or blanks",
 		Allowed: "CIDRs like 10.0.0.0/8, separated by commas or blanks; an empty value denies all",
 		Default: "`0.0.0.0/0`",
-		Since:   "v0.1.0", Impact: ImpactBriefInterruption, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
+		Impact:  ImpactBriefInterruption, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
 		Doc: "Who may connect. Rules and firewall enforce this list, for internal load balancers and forwarded ports " +
 			"of a VPC its network ACL. An **empty** value denies everybody. If more than one of this annotation, " +
 			"Kubernetes' own annotation and the spec field is set, a client must be in each of them. IPv6 ranges are " +
@@ -194,25 +193,24 @@ var table = []Definition{
 			"refused, except with `mode: direct` and for internal load balancers.",
 	},
 	{
-		Name: SSLCertificate, Writer: ByUser,
+		Name: SSLCertificate,
 		Type: "UUID", Allowed: "the id (UUID) of a certificate that was uploaded to CloudStack", Default: "none",
-		Since: "v0.1.0", Impact: ImpactNone, Example: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", CEL: celUUID,
+		Impact: ImpactNone, Example: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", CEL: celUUID,
 		Doc: "The certificate with which the router terminates TLS (CloudStack 4.22). The router then speaks plain " +
 			"HTTP to the nodes, one request per connection. Another certificate is assigned in place. The status has " +
 			"`ipMode: Proxy`, so that clients inside the cluster go through the router, too.",
 	},
 	{
-		Name: SSLPorts, Writer: ByUser,
+		Name:    SSLPorts,
 		Type:    "ports",
 		Allowed: "ports of the Service by name or number, comma separated",
 		Default: "all ports, if there is a certificate",
-		Since:   "v0.1.0", Impact: ImpactNone, Example: "443", CEL: celPorts, Needs: SSLCertificate,
+		Impact:  ImpactNone, Example: "443", CEL: celPorts, Needs: SSLCertificate,
 		Doc: "The ports on which the router terminates TLS. Needs `ssl-certificate`.",
 	},
 	{
-		Name: StickinessMethod, Writer: ByUser,
+		Name: StickinessMethod,
 		Type: "word", Allowed: "none, lb-cookie, app-cookie, source", Default: "`none`",
-		Since:   "v0.1.0",
 		Impact:  ImpactNone,
 		Example: "lb-cookie",
 		CEL:     celOneOf("none", "lb-cookie", "app-cookie", "source"),
@@ -222,33 +220,33 @@ var table = []Definition{
 			"the network. spec.sessionAffinity ClientIP does not need this annotation: it uses the algorithm `source`.",
 	},
 	{
-		Name: StickinessOptions, Writer: ByUser,
+		Name: StickinessOptions,
 		Type: "list of name=value, comma separated", Allowed: stickinessAllowed(), Default: "the router's defaults",
-		Since: "v0.1.0", Impact: ImpactNone, Example: "cookie-name=SRV,nocache", CEL: celOptions(),
+		Impact: ImpactNone, Example: "cookie-name=SRV,nocache", CEL: celOptions(),
 		Doc: "Options of the stickiness method. A name without a value is a flag. Needs `stickiness`.",
 	},
 	{
-		Name: Zone, Writer: ByUser,
+		Name: Zone,
 		Type: "name or id", Allowed: "the name or id of a zone, at most 255 characters", Default: "any",
-		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "zone-1", CEL: celName,
+		Impact: ImpactNewAddress, Example: "zone-1", CEL: celName,
 		Doc: "Only nodes in this zone serve the Service, and its address is in this zone.",
 	},
 	{
 		Name: Addresses, Writer: ByController,
-		Type: "JSON", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
+		Type: "JSON", Default: "absent", Impact: ImpactNone,
 		Example: `[{"id":"…","ip":"203.0.113.20","network":"…","allocated":true,"tagged":true}]`,
 		Doc: "The addresses that the Service uses, and whether the controller acquired them. Do not edit it: if the " +
 			"role may not set tags, it is the only proof of ownership.",
 	},
 	{
 		Name: Allocation, Writer: ByController,
-		Type: "JSON", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
+		Type: "JSON", Default: "absent", Impact: ImpactNone,
 		Example: `[{"job":"…","network":"…","since":"2026-11-21T12:00:00Z"}]`,
 		Doc: "Acquisitions of an address whose result is not known yet. Written before the call, so that a crash " +
 			"loses no address. Do not edit it.",
 	},
 	{
-		Name: LeasewebID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
+		Name: LeasewebID, Writer: ByOthers, Type: "UUID", Default: "absent", Impact: ImpactNone,
 		Doc: "Leaseweb's record of the address. A takeover uses it to find the Service's rules.",
 	},
 	{
@@ -256,13 +254,12 @@ var table = []Definition{
 		Writer:  ByOthers,
 		Type:    "boolean",
 		Default: "absent",
-		Since:   "v0.1.0",
 		Impact:  ImpactNone,
 		Doc: "The record of Apache's provider v1.2 that it acquired the address. It proves nothing. `csccm adopt` " +
 			"without arguments offers to adopt the addresses of these Services.",
 	},
 	{
-		Name: LeasewebNetworkID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
+		Name: LeasewebNetworkID, Writer: ByOthers, Type: "UUID", Default: "absent", Impact: ImpactNone,
 		Doc: "Leaseweb's record of the network. Not used.",
 	},
 }

@@ -101,9 +101,7 @@ func parseRange(text string) (p netip.Prefix, ok bool) {
 // Normalise sorts prefixes and removes duplicates.
 func Normalise(in []netip.Prefix) []netip.Prefix {
 	out := slices.Clone(in)
-	slices.SortFunc(out, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-	})
+	slices.SortFunc(out, netip.Prefix.Compare)
 	return slices.Compact(out)
 }
 
@@ -151,15 +149,16 @@ func Aggregate(in []netip.Prefix) (out []netip.Prefix) {
 
 func parent(p netip.Prefix) netip.Prefix { return netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked() }
 
-// Halves returns the two halves of a prefix; ok is false for a single address.
-func Halves(p netip.Prefix) (low, high netip.Prefix, ok bool) {
-	if !p.Addr().Is4() || p.Bits() >= 32 {
-		return low, high, false
+// Halves returns the two halves of an IPv4 prefix; none of a single address.
+func Halves(p netip.Prefix) []netip.Prefix {
+	if p.IsSingleIP() {
+		return nil
 	}
-	a := p.Masked().Addr().As4()
-	low = netip.PrefixFrom(netip.AddrFrom4(a), p.Bits()+1)
-	a[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
-	return low, netip.PrefixFrom(netip.AddrFrom4(a), p.Bits()+1), true
+	low, high := p.Masked().Addr().As4(), p.Masked().Addr().As4()
+	high[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
+	return []netip.Prefix{
+		netip.PrefixFrom(netip.AddrFrom4(low), p.Bits()+1), netip.PrefixFrom(netip.AddrFrom4(high), p.Bits()+1),
+	}
 }
 
 // Strings formats prefixes.

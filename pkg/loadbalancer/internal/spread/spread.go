@@ -32,8 +32,7 @@ func Cut(ranges []string, buckets int) [][]string {
 		for len(pieces) < buckets && pieces[0].Bits() < 32 {
 			var halves []netip.Prefix
 			for _, p := range pieces {
-				low, high, _ := annotation.Halves(p)
-				halves = append(halves, low, high)
+				halves = append(halves, annotation.Halves(p)...)
 			}
 			pieces = halves
 		}

@@ -285,11 +285,11 @@ func freeForm(r string, taken map[string]bool) ([]string, bool) {
 		}
 		var next []netip.Prefix
 		for _, p := range form {
-			low, high, ok := annotation.Halves(p)
-			if !ok {
+			halves := annotation.Halves(p)
+			if halves == nil {
 				return []string{r}, false
 			}
-			next = append(next, low, high)
+			next = append(next, halves...)
 		}
 		form = next
 	}
