@@ -62,7 +62,6 @@ func (p *Provider) contact(ctx context.Context) {
 // outage logs when CloudStack answers again after an outage: the errors in a log do not show when an outage ended.
 type outage struct {
 	clock clock.PassiveClock
-	over  func(after time.Duration)
 	begun chan struct{} // buffered, for one signal
 
 	mu    sync.Mutex
@@ -84,7 +83,7 @@ func (o *outage) observe(x cloudstack.Observation) {
 		default:
 		}
 	case !x.Silent && !o.since.IsZero():
-		o.over(o.clock.Since(o.since))
+		klog.InfoS("CloudStack answers again", "after", o.clock.Since(o.since).Round(time.Second))
 		o.since = time.Time{}
 	}
 }
@@ -96,11 +95,7 @@ func (o *outage) silent() bool {
 	return !o.since.IsZero()
 }
 
-func logOutage(after time.Duration) {
-	klog.InfoS("CloudStack answers again", "after", after.Round(time.Second))
-}
-
-// tryContact also reads the data that the Node controllers need; the inventory caches the results.
+// tryContact reads what the Node controllers need as well; the inventory caches the results.
 func (p *Provider) tryContact(ctx context.Context) (*inventory.VMSnapshot, error) {
 	vms, err := p.inventory.VMs(ctx, node.VMAge)
 	if err == nil {

@@ -85,72 +85,76 @@ func DefaultOptions() Options {
 
 // AddFlags adds a flag for each setting of cloudstack-ccm; the current values of o are the defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.ProviderIDFormat, "provider-id-format", o.ProviderIDFormat,
+	text := func(value *string, name, usage string) { fs.StringVar(value, name, *value, usage) }
+	boolean := func(value *bool, name, usage string) { fs.BoolVar(value, name, *value, usage) }
+	duration := func(value *time.Duration, name, usage string) { fs.DurationVar(value, name, *value, usage) }
+
+	text(&o.ProviderIDFormat, "provider-id-format",
 		"How the provider ID of a Node that has none is written: external-cloudstack (external-cloudstack://ID) or "+
 			"cloudstack (cloudstack:///ID, as Cluster API does). All forms are understood.")
-	fs.StringVar(&o.InstanceTypeFormat, "instance-type-format", o.InstanceTypeFormat,
+	text(&o.InstanceTypeFormat, "instance-type-format",
 		"How a service offering's name becomes the instance type label: keep-separators (Small_Instance) or upstream "+
 			"(SmallInstance).")
-	fs.DurationVar(&o.DriftPeriod, "drift-period", o.DriftPeriod,
+	duration(&o.DriftPeriod, "drift-period",
 		"How often load balancers are compared with CloudStack, and what others changed is repaired. 0 trusts what "+
 			"was read until the controller restarts.")
-	fs.StringVar(&o.Policy, "load-balancer-policy", o.Policy,
+	text(&o.Policy, "load-balancer-policy",
 		"What the controller changes in CloudStack for Services: apply (everything), no-delete (it deletes "+
 			"nothing), dry-run (nothing; "+
 			"Events name the planned changes).")
-	fs.BoolVar(&o.ManageNetworkACLs, "manage-network-acls", o.ManageNetworkACLs,
+	boolean(&o.ManageNetworkACLs, "manage-network-acls",
 		"Add items for the clients of Services to the network ACL lists of VPC tiers.")
-	fs.StringVar(&o.LBMode, "load-balancer-mode", o.LBMode,
+	text(&o.LBMode, "load-balancer-mode",
 		"How Services without the annotation "+annotation.Mode+
 			" are served: proxy (load balancer rules), direct (port forwardings) or auto. Default: lb-mode of the "+
 			"cloud-config, then auto.")
 
-	fs.StringVar(&o.LBClasses.Own, "load-balancer-class", o.LBClasses.Own,
+	text(&o.LBClasses.Own, "load-balancer-class",
 		"Serve the Services whose spec.loadBalancerClass is this, such as example.com/cloudstack. Empty: those "+
 			"without a class.")
-	fs.BoolVar(&o.LBClasses.Classless, "load-balancer-classless", o.LBClasses.Classless,
+	boolean(&o.LBClasses.Classless, "load-balancer-classless",
 		"Serve Services without a class as well as those of --load-balancer-class.")
-	fs.BoolVar(&o.CleanOrphans, "clean-orphans", o.CleanOrphans,
+	boolean(&o.CleanOrphans, "clean-orphans",
 		"Delete what this cluster created in CloudStack for Services that no longer exist. Otherwise only report it. "+
 			"Needs a cluster-id.")
-	fs.DurationVar(&o.DirectSuspectAfter, "direct-suspect-after", o.DirectSuspectAfter,
+	duration(&o.DirectSuspectAfter, "direct-suspect-after",
 		"Give a node no direct traffic (port forwarding) while its kubelet's lease is older than this and the "+
 			"kubelet's port does not answer the controller; never to more than a fifth of the nodes. At least 11s: "+
 			"kubelets renew leases each 10 s. 0: wait until Kubernetes says that the node is not Ready.")
 
-	fs.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
+	text(&o.ClusterID, "cluster-id",
 		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or "+
 			"project. Default: cluster-id of the cloud-config, then --cluster-name.")
-	fs.StringVar(&o.Tenancy, "tenancy", o.Tenancy,
+	text(&o.Tenancy, "tenancy",
 		"What the Services of a namespace may ask for, as JSON with the fields of the chart's value tenancy. "+
 			"Default: that value's default.")
-	fs.BoolVar(&o.AdoptNodes, "adopt-nodes", o.AdoptNodes,
+	boolean(&o.AdoptNodes, "adopt-nodes",
 		"Also initialise Nodes whose kubelets run without --cloud-provider=external, such as those of CloudStack "+
 			"Kubernetes Service: the controller sets the taint that other kubelets set, if the Node is Ready, has "+
 			"one VM and keeps its addresses and labels.")
 
-	fs.StringVar(&o.OutOfService, "out-of-service-taint", o.OutOfService,
+	text(&o.OutOfService, "out-of-service-taint",
 		"Which Nodes get the taint node.kubernetes.io/out-of-service when they are not Ready and their VMs are "+
 			"proven to be stopped or gone, so that Pods with volumes start elsewhere at once: workers, all or off. "+
 			"Never more than --node-deletion-limit of the Nodes. Needs Kubernetes 1.28.")
 
-	fs.StringVar(&o.RegisterCluster, "register-cluster", o.RegisterCluster,
+	text(&o.RegisterCluster, "register-cluster",
 		"Show the cluster in CloudStack's UI under this name, as an ExternalManaged cluster with the VMs of its "+
 			"nodes. Empty: it is not shown.")
 	fs.IntVar(&o.DeletionGuard.Percent, "node-deletion-limit", o.DeletionGuard.Percent,
 		"Delete no Node when more than this percentage of the Nodes (and at least 3) have lost their VMs within "+
 			"--node-deletion-window: the credentials or the project are more likely wrong. 100 turns this off.")
-	fs.DurationVar(&o.DeletionGuard.Window, "node-deletion-window", o.DeletionGuard.Window,
+	duration(&o.DeletionGuard.Window, "node-deletion-window",
 		"See --node-deletion-limit.")
-	fs.StringVar(&o.CABundle, "ca-bundle", o.CABundle,
+	text(&o.CABundle, "ca-bundle",
 		"File with CA certificates (PEM) to trust for CloudStack's API, besides the system's. It is read again when "+
 			"it changes, as the cloud-config is.")
-	fs.StringVar(&o.Nodes.InternalCIDRs, "node-internal-cidrs", o.Nodes.InternalCIDRs,
+	text(&o.Nodes.InternalCIDRs, "node-internal-cidrs",
 		"Networks, separated by commas, of the addresses that become a Node's InternalIP, in their order; a Node's "+
 			"annotation "+node.AnnotationInternalCIDRs+
 			" has precedence. Default: the addresses of all NICs, the default NIC first.")
 
-	fs.StringVar(&o.Nodes.ExternalCIDRs, "node-external-cidrs", o.Nodes.ExternalCIDRs,
+	text(&o.Nodes.ExternalCIDRs, "node-external-cidrs",
 		"Networks, separated by commas, of the addresses that become a Node's ExternalIP; a Node's annotation "+
 			node.AnnotationExternalCIDRs+
 			" has precedence. Default: static NAT addresses, and public addresses of further NICs on shared networks.")
@@ -158,7 +162,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Nodes.Labels, "node-labels", o.Nodes.Labels,
 		"Labels that Nodes get beyond Kubernetes' own, separated by commas: "+
 			strings.Join(node.ExtraLabelWords(), ", ")+" (host needs the keys of a root admin).")
-	fs.StringVar(&o.Nodes.LabelTagPrefix, "node-label-tag-prefix", o.Nodes.LabelTagPrefix,
+	text(&o.Nodes.LabelTagPrefix, "node-label-tag-prefix",
 		"VM tags whose key begins with this prefix become labels "+node.LabelTagPrefix+"KEY, where KEY is the rest "+
 			"of the key. Empty: no tags.")
 }

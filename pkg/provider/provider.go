@@ -18,14 +18,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
@@ -73,9 +70,9 @@ type Provider struct {
 	state         atomic.Pointer[State]
 
 	initialize   sync.Once
-	kube         kubernetes.Interface                       // set by Initialize
-	nodeCache    atomic.Pointer[coreinformers.NodeInformer] // the framework's informer
-	serviceCache atomic.Pointer[cache.SharedIndexInformer]  // the framework's informer
+	kube         kubernetes.Interface                      // set by Initialize
+	nodeCache    atomic.Pointer[cache.SharedIndexInformer] // the framework's informer
+	serviceCache atomic.Pointer[cache.SharedIndexInformer] // the framework's informer
 }
 
 var _ cloudprovider.InformerUser = (*Provider)(nil)
@@ -111,7 +108,7 @@ func Register(o *Options) {
 func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) (*Provider, error) {
 	cfg.CABundle = o.CABundle
 	clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
-	silence := &outage{over: logOutage, begun: make(chan struct{}, 1)}
+	silence := &outage{begun: make(chan struct{}, 1)}
 	watched := append(slices.Clip(clientOptions),
 		cloudstack.WithObserver(silence.observe),
 		cloudstack.WithRateLimitLog(func(limit string) { klog.InfoS("The rate limit of API calls", "limit", limit) }),
@@ -230,14 +227,27 @@ func (p *Provider) StartServices(ctx context.Context, factory informers.SharedIn
 	return nil
 }
 
-// allServices lists the cluster's Services from the informer's cache.
-func (p *Provider) allServices() ([]*corev1.Service, error) {
-	informer := p.serviceCache.Load()
-	if informer == nil || !(*informer).HasSynced() {
-		return nil, errors.New("the list of Services is not loaded yet")
+// cached lists the objects in the cache of one of the framework's informers; kind is for the error.
+func cached[T any](informer *atomic.Pointer[cache.SharedIndexInformer], kind string) ([]*T, error) {
+	c := informer.Load()
+	if c == nil || !(*c).HasSynced() {
+		return nil, errors.New("the list of " + kind + " is not loaded yet")
 	}
-	return corelisters.NewServiceLister((*informer).GetIndexer()).List(labels.Everything())
+	objects := (*c).GetStore().List()
+	out := make([]*T, 0, len(objects))
+	for _, object := range objects {
+		out = append(out, object.(*T)) //nolint:forcetypeassert // the informer has no others
+	}
+	return out, nil
 }
+
+// allServices lists the cluster's Services.
+func (p *Provider) allServices() ([]*corev1.Service, error) {
+	return cached[corev1.Service](&p.serviceCache, "Services")
+}
+
+// nodes lists the cluster's Nodes.
+func (p *Provider) nodes() ([]*corev1.Node, error) { return cached[corev1.Node](&p.nodeCache, "Nodes") }
 
 // registration returns the controller of the cluster's entry in CloudStack's UI.
 func (p *Provider) registration() *registration.Controller {
@@ -340,21 +350,11 @@ func newRecorder(ctx context.Context, kube kubernetes.Interface, component strin
 
 // SetInformers implements cloudprovider.InformerUser. The framework calls it before it starts the informers.
 func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
-	var nodes coreinformers.NodeInformer = factory.Core().V1().Nodes()
-	// Calling Informer also makes the factory start the informer.
-	if err := nodes.Informer().SetTransform(service.Cached); err != nil {
+	nodes := factory.Core().V1().Nodes().Informer()
+	if err := nodes.SetTransform(service.Cached); err != nil {
 		klog.ErrorS(err, "Nodes are cached whole, which needs more memory")
 	}
 	p.nodeCache.Store(&nodes)
-}
-
-// nodes lists the cluster's Nodes from the framework's cache.
-func (p *Provider) nodes() ([]*corev1.Node, error) {
-	c := p.nodeCache.Load()
-	if c == nil || !(*c).Informer().HasSynced() {
-		return nil, errors.New("the list of Nodes is not loaded yet")
-	}
-	return (*c).Lister().List(labels.Everything())
 }
 
 // LoadBalancer is not supported: the controller of Services is our own, see StartServices.

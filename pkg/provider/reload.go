@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -35,10 +36,8 @@ const (
 // become leader with a key that is no longer valid.
 type reloader struct {
 	provider *Provider
-	inUse    digest // of the files that the client uses
-	refused  digest // of the files that were tried last and did not work
-	retryAt  time.Time
-	pause    time.Duration
+	inUse    digest               // of the files that the client uses
+	failed   *flowcontrol.Backoff // by digest of files that do not work
 
 	results *prometheus.CounterVec
 	pending prometheus.Gauge
@@ -56,6 +55,7 @@ const (
 func newReloader(p *Provider, configText []byte) *reloader {
 	r := &reloader{
 		provider: p,
+		failed:   flowcontrol.NewBackOff(reloadPeriod, reloadLastPause),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cloudstack_config_reloads_total",
 			Help: "Number of times changed credentials or CA certificates were tried, by result: ok, refused (kept " +
@@ -69,6 +69,7 @@ func newReloader(p *Provider, configText []byte) *reloader {
 	for _, result := range []string{reloadOK, reloadInvalid, reloadRefused} {
 		r.results.WithLabelValues(result)
 	}
+	r.failed.Clock = p.options.Clock
 	r.inUse, _ = r.digestOf(configText, p.config)
 	return r
 }
@@ -112,40 +113,35 @@ func (r *reloader) look(ctx context.Context) {
 	case err != nil:
 		r.fail(now, reloadInvalid, err)
 	case now == r.inUse:
-		r.settle(now)
-	case now == r.refused && r.provider.options.Clock.Now().Before(r.retryAt):
+		r.pending.Set(0)
+	case r.waits(now):
 	default:
 		if err := r.try(ctx, cfg); err != nil {
 			r.fail(now, reloadRefused, err)
 			return
 		}
 		r.results.WithLabelValues(reloadOK).Inc()
-		r.settle(now)
+		r.pending.Set(0)
+		r.inUse = now
 		klog.InfoS("Changed credentials or CA certificates are in use", "endpoint", r.provider.client.Endpoint())
 	}
 }
 
-func (r *reloader) settle(now digest) {
-	r.inUse, r.refused, r.pause = now, digest{}, 0
-	r.pending.Set(0)
+// waits reports whether files that did not work are not to be tried again yet.
+func (r *reloader) waits(now digest) bool {
+	return r.failed.IsInBackOffSinceUpdate(string(now[:]), r.failed.Clock.Now())
 }
 
 // fail logs and counts, once for each attempt, that a changed configuration does not work and the old one stays in use.
 func (r *reloader) fail(now digest, result string, err error) {
-	clock := r.provider.options.Clock
-	if now == r.refused && clock.Now().Before(r.retryAt) {
+	if r.waits(now) {
 		return
 	}
-	if now != r.refused {
-		r.pause = 0
-	}
-	r.refused = now
-	r.pause = min(max(2*r.pause, reloadPeriod), reloadLastPause)
-	r.retryAt = clock.Now().Add(r.pause)
+	r.failed.Next(string(now[:]), r.failed.Clock.Now())
 	r.pending.Set(1)
 	r.results.WithLabelValues(result).Inc()
 	klog.ErrorS(err, "Changed credentials or CA certificates do not work; those in use are kept", "remedy",
-		selftest.Remedy(err), "retryIn", r.pause)
+		selftest.Remedy(err), "retryIn", r.failed.Get(string(now[:])))
 }
 
 // try makes a client with the new configuration and reads with it what the controller depends on. Only if that
@@ -206,25 +202,20 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 // digestOf returns a digest of everything that a client is made from, so that no secret has to be kept for the
 // comparison.
 func (r *reloader) digestOf(configText []byte, cfg *cloudstack.Config) (digest, error) {
-	h := sha256.New()
+	digests := sha256.Sum256(configText)
+	all := digests[:]
 	var errs []error
-	add := func(b []byte) {
-		fmt.Fprintf(h, "%d:", len(b)) //nolint:errcheck // a hash takes everything
-		h.Write(b)
-	}
-
-	add(configText)
 	for _, name := range []string{cfg.CAFile, r.provider.config.CABundle} {
-		if name == "" {
-			add(nil)
-			continue
+		var text []byte
+		if name != "" {
+			var err error
+			if text, err = os.ReadFile(name); err != nil { // #nosec G703 -- the operator's own configuration names it
+				errs = append(errs, fmt.Errorf("CA certificates: %w", err))
+			}
 		}
-		b, err := os.ReadFile(name) // #nosec G703 -- the operator's own configuration names it
-		if err != nil {
-			errs = append(errs, fmt.Errorf("CA certificates: %w", err))
-		}
-		add(b)
+		sum := sha256.Sum256(text)
+		all = append(all, sum[:]...)
 	}
 
-	return digest(h.Sum(nil)), errors.Join(errs...)
+	return sha256.Sum256(all), errors.Join(errs...)
 }
