@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 const (
@@ -88,9 +89,6 @@ func (j *jobJSON) state(jobID string, secrets []string) *Job {
 	return s
 }
 
-// ended reports whether the job will not change any more.
-func (s *Job) ended() bool { return s.Status != JobPending }
-
 // err returns the failure of a job that has ended, or nil if it succeeded.
 func (s *Job) err(command string) error {
 	e := &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, MayHaveHappened: true}
@@ -123,7 +121,7 @@ func (c *Client) QueryJob(ctx context.Context, jobID string) (*Job, error) {
 
 // runningJobs returns the IDs of the caller's running jobs; the server lists no others. If a job ends while the server
 // counts and lists, the count is larger than the list. There is a next page only if this one is full.
-func (c *Client) runningJobs(ctx context.Context) (map[string]struct{}, error) {
+func (c *Client) runningJobs(ctx context.Context) (sets.Set[string], error) {
 	size := c.currentPageSize()
 	first := Params{"page": "1", "pagesize": strconv.Itoa(size)}
 	jobs, count, err := listPage[jobJSON](ctx, c, commandListJobs, "asyncjobs", first, newRoom())
@@ -133,10 +131,10 @@ func (c *Client) runningJobs(ctx context.Context) (map[string]struct{}, error) {
 	if err != nil {
 		return nil, err
 	}
-	running := make(map[string]struct{}, len(jobs))
+	running := make(sets.Set[string], len(jobs))
 	for i := range jobs {
 		if JobStatus(jobs[i].Status) == JobPending {
-			running[jobs[i].ID] = struct{}{}
+			running.Insert(jobs[i].ID)
 		}
 	}
 	return running, nil

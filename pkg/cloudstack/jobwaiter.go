@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 )
 
@@ -37,9 +38,9 @@ func longestPoll(age time.Duration) time.Duration {
 // continues until the waiter's time is up.
 type JobWaiter struct {
 	query   func(ctx context.Context, jobID string) (*Job, error)
-	running func(ctx context.Context) (map[string]struct{}, error)
+	running func(ctx context.Context) (sets.Set[string], error)
 	clock   clock.Clock
-	timeout time.Duration // for one job, from the start of Await
+	timeout time.Duration // for one job, from the beginning of the wait
 	role    *Role         // of the client; used to know whether jobs may be listed
 
 	mu       sync.Mutex
@@ -56,17 +57,12 @@ type JobWaiter struct {
 // waitedJob is a job that somebody waits for.
 type waitedJob struct {
 	id      string
+	command string // that made the job
 	seq     int
 	since   time.Time // when it was submitted
-	waiters map[chan outcome]struct{}
+	waiters sets.Set[*Followed]
 	read    bool // somebody needs the result
 	asked   int  // how many queries have found it running
-}
-
-// outcome is the end of a wait. It is empty for a job that has ended but whose result was not read.
-type outcome struct {
-	state *Job
-	lost  error // why the job's state cannot be read
 }
 
 // Await describes how to wait for a job.
@@ -81,7 +77,7 @@ type Await struct {
 }
 
 func newJobWaiter(
-	query func(context.Context, string) (*Job, error), running func(context.Context) (map[string]struct{}, error),
+	query func(context.Context, string) (*Job, error), running func(context.Context) (sets.Set[string], error),
 	cl clock.Clock, timeout time.Duration,
 ) *JobWaiter {
 	registerMetrics() // before anything is counted, because registering resets the metrics
@@ -104,80 +100,63 @@ func newJobWaiter(
 //
 // command is the API command that made the job; it is used in texts and metrics.
 func (w *JobWaiter) Wait(ctx context.Context, command, jobID string) (*Job, error) {
-	return w.Await(ctx, Await{Command: command, JobID: jobID})
+	f := w.Follow(Await{Command: command, JobID: jobID}) //nolint:contextcheck // polls serve all callers
+	defer f.Stop()
+
+	timer := w.clock.NewTimer(w.timeout)
+	defer timer.Stop()
+	select {
+	case <-f.Done():
+		return f.Result()
+	case <-timer.C():
+		return nil, f.unfinished(ErrJobTimeout)
+	case <-ctx.Done():
+		return nil, f.unfinished(ctx.Err())
+	}
 }
 
 // Result is like Wait for a job that is known to have ended: it reads the result at once.
 func (w *JobWaiter) Result(ctx context.Context, command, jobID string) (*Job, error) {
 	state, err := w.query(ctx, jobID)
-	if err != nil || !state.ended() {
+	if err != nil || state.Status == JobPending {
 		return w.Wait(ctx, command, jobID)
 	}
 	return state, state.err(command)
 }
 
-// Await is like Wait, with options. It returns nil and no error for a job that has ended but whose result was not read.
-func (w *JobWaiter) Await(ctx context.Context, a Await) (*Job, error) {
-	if a.JobID == "" {
-		return nil, &Error{Kind: KindInvalid, Command: a.Command, Text: "there is no job to wait for"}
-	}
-
-	start := w.clock.Now().Add(-a.Age)
-	jobsWaiting.Inc()
-	defer jobsWaiting.Dec()
-	out := w.join(a) //nolint:contextcheck // the polling goroutine serves all callers and outlives this one
-	defer w.leave(a.JobID, out)
-
-	timer := w.clock.NewTimer(w.timeout)
-	defer timer.Stop()
-
-	failed := &Error{Kind: KindTransient, Command: a.Command, JobID: a.JobID, MayHaveHappened: true}
-	select {
-	case o := <-out:
-		if lost, ok := errors.AsType[*Error](o.lost); ok {
-			*failed = *lost // lost is shared by the waiters of the job
-			failed.Text = "the state of the job of " + a.Command + " cannot be read: " + lost.Text
-			failed.JobID, failed.MayHaveHappened = a.JobID, true
-			return nil, failed
-		}
-		jobDuration.WithLabelValues(a.Command).Observe(w.clock.Since(start).Seconds())
-		if o.state == nil {
-			return nil, nil //nolint:nilnil // the third outcome, which callers request with Unread
-		}
-		job := *o.state // shared by all waiters of the job
-		return &job, job.err(a.Command)
-	case <-timer.C():
-		failed.Err, failed.Text = ErrJobTimeout, fmt.Sprintf("the job has not ended within %s and may still run",
-			w.timeout)
-	case <-ctx.Done():
-		failed.Err, failed.Text = ctx.Err(), "stopped waiting for the job, which may still run"
-	}
-
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.lastErr != nil {
-		failed.Text += "; the last poll failed: " + w.lastErr.Error()
-	}
-
-	return nil, failed
+// Followed is a job that a caller waits for. Its context is done when the job has ended.
+type Followed struct {
+	context.Context
+	Await
+	end    context.CancelFunc
+	waiter *JobWaiter
+	begun  time.Time // when the wait began
+	job    *Job
+	err    error
 }
 
-// join registers a waiter, and starts the polling goroutine if there is none.
-func (w *JobWaiter) join(a Await) chan outcome {
-	out := make(chan outcome, 1)
+// Follow begins to wait for a job, until it has ended or Stop is called. It starts the polling goroutine if there is
+// none.
+func (w *JobWaiter) Follow(a Await) *Followed {
+	f := &Followed{Await: a, waiter: w, begun: w.clock.Now()}
+	f.Context, f.end = context.WithCancel(context.Background())
+	jobsWaiting.Inc()
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	j, known := w.jobs[a.JobID]
 	if !known {
 		w.seq++
-		j = &waitedJob{id: a.JobID, seq: w.seq, since: w.clock.Now().Add(-a.Age), waiters: map[chan outcome]struct{}{}}
+		j = &waitedJob{
+			id: a.JobID, command: a.Command, seq: w.seq, since: f.begun.Add(-a.Age), waiters: sets.Set[*Followed]{},
+		}
 		w.jobs[a.JobID] = j
 	}
 
-	j.waiters[out] = struct{}{}
+	j.waiters.Insert(f)
 	j.read = j.read || !a.Unread
 	if known {
-		return out
+		return f
 	}
 
 	switch {
@@ -187,41 +166,66 @@ func (w *JobWaiter) join(a Await) chan outcome {
 		w.interval = longestPoll(a.Age)
 	}
 
-	soon := w.clock.Now().Add(*cmp.Or(a.Due, new(minPoll)))
+	soon := f.begun.Add(*cmp.Or(a.Due, new(minPoll)))
 	if earliest := w.lastPoll.Add(minPoll); soon.Before(earliest) {
 		soon = earliest
 	}
 
-	if w.stop == nil {
+	switch {
+	case w.stop == nil:
 		w.nextPoll = soon
 		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), singleTry{}, true))
 		w.stop, w.wake = cancel, make(chan struct{}, 1)
 		go w.poll(ctx, w.wake)
-		return out
-	}
-
-	if soon.Before(w.nextPoll) {
+	case soon.Before(w.nextPoll):
 		w.nextPoll = soon
 		select {
 		case w.wake <- struct{}{}:
 		default:
 		}
 	}
-
-	return out
+	return f
 }
 
-// leave removes a waiter. Polling ends with the last one.
-func (w *JobWaiter) leave(id string, out chan outcome) {
+// Stop ends the wait. Polling ends with the last one. Stop does nothing if the job has ended.
+func (f *Followed) Stop() {
+	w := f.waiter
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if j := w.jobs[id]; j != nil {
-		delete(j.waiters, out)
-		if len(j.waiters) == 0 {
-			delete(w.jobs, id)
-		}
+	if f.Err() != nil {
+		return
 	}
-	w.stopLocked()
+	jobsWaiting.Dec()
+	waiters := w.jobs[f.JobID].waiters
+	if waiters.Delete(f); len(waiters) == 0 {
+		delete(w.jobs, f.JobID)
+		w.stopLocked()
+	}
+}
+
+// Result returns what Wait returns for a job that has ended; nothing if its result was not read.
+func (f *Followed) Result() (*Job, error) { return f.job, f.err }
+
+// Late returns an error if the job runs for longer than the configuration's job-timeout; otherwise nil.
+func (f *Followed) Late() error {
+	if f.Err() != nil || f.waiter.clock.Since(f.begun) < f.waiter.timeout {
+		return nil
+	}
+	return f.unfinished(ErrJobTimeout)
+}
+
+// unfinished returns the error of a wait that ends before the job.
+func (f *Followed) unfinished(cause error) error {
+	w := f.waiter
+	text := fmt.Sprintf("the job has not ended within %s and may still run", min(w.timeout, w.clock.Since(f.begun)))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lastErr != nil {
+		text += "; the last poll failed: " + w.lastErr.Error()
+	}
+	return &Error{
+		Kind: KindTransient, Command: f.Command, JobID: f.JobID, MayHaveHappened: true, Err: cause, Text: text,
+	}
 }
 
 // stopLocked ends polling if nobody waits. The caller holds w.mu.
@@ -283,7 +287,7 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // nobody waits any more, or another goroutine polls for those who do
 	}
-	if !ended && len(jobs) > 0 {
+	if !ended {
 		youngest := slices.MaxFunc(jobs, func(a, b *waitedJob) int { return a.since.Compare(b.since) })
 		w.interval = min(time.Duration(float64(w.interval)*pollGrowth), longestPoll(begun.Sub(youngest.since)))
 	}
@@ -295,7 +299,7 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 
 // ask polls the jobs and reports whether one of them has ended.
 func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
-	var running map[string]struct{}
+	var running sets.Set[string]
 	list := len(jobs) > 1 && !w.role.Denied("", commandListJobs, time.Time{})
 	if list {
 		var err error
@@ -307,7 +311,7 @@ func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 	}
 
 	for _, j := range jobs {
-		if _, runs := running[j.id]; runs {
+		if running.Has(j.id) {
 			continue
 		}
 
@@ -315,7 +319,7 @@ func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 		unread := list && !j.read
 		w.mu.Unlock()
 		if unread {
-			w.finish(j.id, outcome{})
+			w.finish(j, nil, nil)
 			ended = true
 			continue
 		}
@@ -335,19 +339,21 @@ func (w *JobWaiter) ask(ctx context.Context, jobs []*waitedJob) (ended bool) {
 	return ended
 }
 
-// read queries one job. If the job has ended or cannot be queried, read sends the outcome to its waiters and returns
-// true.
+// read queries one job. If the job has ended or cannot be queried, read tells its waiters and returns true.
 func (w *JobWaiter) read(ctx context.Context, j *waitedJob) (over bool, err error) {
 	state, err := w.query(ctx, j.id)
-	for _, final := range []Kind{KindNotFound, KindNotPermitted, KindAuth, KindInvalid} {
-		if IsKind(err, final) {
-			w.finish(j.id, outcome{lost: err})
-			return true, nil
-		}
+	final := []Kind{KindNotFound, KindNotPermitted, KindAuth, KindInvalid}
+	if e, ok := errors.AsType[*Error](err); ok && slices.Contains(final, e.Kind) {
+		lost := *e
+		lost.Text = "the state of the job of " + j.command + " cannot be read: " + e.Text
+		lost.JobID, lost.MayHaveHappened = j.id, true
+		w.finish(j, nil, &lost)
+		return true, nil
 	}
+
 	w.failed(ctx, err)
-	if err == nil && state.ended() {
-		w.finish(j.id, outcome{state: state})
+	if err == nil && state.Status != JobPending {
+		w.finish(j, state, state.err(j.command))
 		return true, nil
 	}
 	w.mu.Lock()
@@ -365,17 +371,21 @@ func (w *JobWaiter) failed(ctx context.Context, err error) {
 	}
 }
 
-// finish sends the outcome of a job to its waiters and removes the job.
-func (w *JobWaiter) finish(id string, o outcome) {
+// finish removes a job that has ended, or whose state cannot be read, and tells its waiters.
+func (w *JobWaiter) finish(j *waitedJob, state *Job, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	j := w.jobs[id]
-	if j == nil {
-		return
+	if w.jobs[j.id] != j {
+		return // nobody waits any more
 	}
-	delete(w.jobs, id)
-	for out := range j.waiters {
-		out <- o // capacity 1, and a waiter gets one outcome
+	delete(w.jobs, j.id)
+	if state != nil || err == nil {
+		jobDuration.WithLabelValues(j.command).Observe(w.clock.Since(j.since).Seconds())
+	}
+	for f := range j.waiters {
+		f.job, f.err = state, err
+		f.end()
+		jobsWaiting.Dec()
 	}
 	w.stopLocked()
 }

@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -26,36 +24,6 @@ func (r *Reconciler) Orphans(
 	ctx context.Context, project string, since time.Time, unfinished bool,
 ) ([]observe.Orphan, error) {
 	return r.Observer.Orphans(ctx, project, r.ClusterIDs(), since, unfinished, r.Book)
-}
-
-// RemovalOf returns the request that removes everything of a Service that no longer exists, with the same proofs as its
-// deletion would have needed. found is what was found of the Service.
-func RemovalOf(found []observe.Orphan) Request {
-	first, none := found[0], func(context.Context, annotation.Records, bool) error { return nil }
-	namespace, name, _ := strings.Cut(first.Service, "/")
-	req := Request{
-		Facts: plan.Facts{
-			Service: plan.Service{UID: first.UID, Namespace: namespace, Name: name, LB: plan.LBName(first.UID)},
-		},
-		Absent: true, Records: none, Project: first.Project, OwnProject: first.Project, AllACLs: true,
-	}
-
-	if first.UID == "" {
-		req.Service.UID = "unused " + first.ID // the Services that used the address have left it
-	}
-
-	known := map[string]bool{"": true}
-	for _, o := range found {
-		req.Spec.KeepIP = req.Spec.KeepIP || o.Keep
-		if !known[o.AddressID] {
-			known[o.AddressID] = true
-			r := annotation.AddressRecord{ID: o.AddressID, IP: o.IP, ProjectID: first.Project}
-			r.NetworkID, r.Internal = plan.ParseInternalID(o.AddressID)
-			req.Spec.Records.Addresses = append(req.Spec.Records.Addresses, r)
-		}
-	}
-
-	return req
 }
 
 // CloudStack keeps the tags of a load balancer rule after the rule is deleted, or its address released. A sweep deletes

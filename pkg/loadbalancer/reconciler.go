@@ -76,7 +76,7 @@ func New(o Options) *Reconciler {
 
 // Metrics returns the metrics of the Reconciler.
 func (r *Reconciler) Metrics() []prometheus.Collector {
-	return []prometheus.Collector{r.metrics.actions, r.metrics.kinds, r.metrics.drifted, r.metrics.addresses}
+	return []prometheus.Collector{r.metrics.actions, r.metrics.kinds, r.metrics.drifted, r.metrics.addresses, r.metrics.moves}
 }
 
 // applies reports whether the policy allows all steps.
@@ -89,6 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 	t := r.newTask(req)
 	result, err = r.work(ctx, t)
 	result.Notices = t.Notices
+	r.metrics.moved(t.Subject, t.work.Done)
 	t.release()
 	t.mem.actual = t.Actual
 	return result, err
@@ -332,10 +333,11 @@ type metrics struct {
 	kinds     *prometheus.CounterVec
 	drifted   prometheus.Counter
 	addresses prometheus.Gauge
+	moves     *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
-	return &metrics{
+	m := &metrics{
 		actions: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "cloudstack_load_balancer_plan_actions",
 			Help:    "Number of actions in the plans of Services; a Service with nothing to do has 0.",
@@ -356,6 +358,25 @@ func newMetrics() *metrics {
 			Name: "cloudstack_load_balancer_addresses",
 			Help: "Public addresses that Services use.",
 		}),
+
+		moves: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cloudstack_forward_moves_total",
+			Help: "Port forwardings that were moved to another node, by reason.",
+		}, []string{"reason"}),
+	}
+
+	for _, cause := range plan.Causes() {
+		m.moves.WithLabelValues(string(cause)) // present from the start
+	}
+	return m
+}
+
+// moved counts the port forwardings that steps have moved.
+func (m *metrics) moved(subject *plan.Subject, done []plan.Step) {
+	for _, s := range done {
+		if s.Moves() {
+			m.moves.WithLabelValues(string(subject.WhyMoved(s.From).Cause)).Inc()
+		}
 	}
 }
 

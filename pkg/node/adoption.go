@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/node/failover"
 )
 
 // The taint that makes Kubernetes' cloud-node-controller initialise an existing Node. It initialises only Nodes with
@@ -140,7 +141,7 @@ func KubeletWritesAddresses(n *corev1.Node) bool {
 }
 
 // HasTaint reports whether a Node waits to be initialised.
-func HasTaint(n *corev1.Node) bool { return hasTaint(n, TaintKey) }
+func HasTaint(n *corev1.Node) bool { return failover.Tainted(n, TaintKey) }
 
 // Evicts reports whether a taint is TaintKey with the effect NoExecute, which evicts the Node's Pods.
 func Evicts(t corev1.Taint) bool { return t.Key == TaintKey && t.Effect == corev1.TaintEffectNoExecute }

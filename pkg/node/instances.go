@@ -239,38 +239,33 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 	return evidence.Present()
 }
 
-// down reports whether the Node's VM is stopped or gone. It needs two proofs: the server's answer for the VM's ID, and
+// down returns the state of a Node's VM that is stopped or gone; otherwise it is empty. It needs two proofs: the server's answer for the VM's ID, and
 // a complete list that was read after it. A VM that is missing from both is down only while the guard allows Nodes to
 // be deleted.
-func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, down bool, err error) {
+func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, err error) {
 	id, kind, err := ParseProviderID(n.Spec.ProviderID)
 	if err != nil || !kind.IsCloudStack() {
-		return "", false, err
+		return "", err
 	}
 
 	vm, found, err := m.VMs.VM(ctx, id)
 	if err != nil || found && !Off(vm.State) && !IsGone(vm.State) {
-		return "", false, err
+		return "", err
 	}
 
 	s, err := m.VMs.VMs(ctx, 0)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 
 	listed, ok := s.ByID(id)
 	switch {
 	case ok && Off(listed.State):
-		return string(listed.State), true, nil
+		return string(listed.State), nil
 	case ok && !IsGone(listed.State):
-		return "", false, nil
+		return "", nil
 	}
-
-	if err := m.guard.check(s, m.List); err != nil {
-		return "", false, err
-	}
-
-	return "gone", true, nil
+	return "gone", m.guard.check(s, m.List)
 }
 
 func foreign(k Kind) bool { return k != KindNone && !k.IsCloudStack() }

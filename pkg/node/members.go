@@ -24,7 +24,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/node/failover"
 )
 
 // Members finds the VMs of Nodes for load balancers. It caches the results for all Services, because each of them needs
@@ -160,7 +159,7 @@ func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
 
 // Key returns a key for a set of Nodes. It changes with everything that affects their members, and with the set of
 // unhealthy Nodes.
-func (m *Members) Key(nodes []*corev1.Node, unhealthy map[string]failover.Problem) string {
+func (m *Members) Key(nodes []*corev1.Node, unhealthy map[string]plan.Problem) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	digests := m.digests.get(nodes, nodeDigest)

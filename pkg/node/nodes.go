@@ -195,7 +195,3 @@ func setTaints(
 
 	return err == nil
 }
-
-func hasTaint(n *corev1.Node, key string) bool {
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
-}

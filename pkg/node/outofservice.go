@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/node/failover"
 )
 
 // OutOfService selects the Nodes that may get the taint node.kubernetes.io/out-of-service.
@@ -103,7 +104,7 @@ func (o *outOfService) look(ctx context.Context) {
 func judgeOutOfService(nodes []*corev1.Node, scope OutOfService, percent int) (down, back []*corev1.Node, room int) {
 	tainted := 0
 	for _, n := range nodes {
-		if hasTaint(n, corev1.TaintNodeOutOfService) {
+		if failover.Tainted(n, corev1.TaintNodeOutOfService) {
 			tainted++
 			if isOutOfService(n) && Ready(n) {
 				back = append(back, n)
@@ -125,18 +126,18 @@ func maybeOutOfService(n *corev1.Node, scope OutOfService) bool {
 
 // isOutOfService reports whether a Node has the taint from csccm.
 func isOutOfService(n *corev1.Node) bool {
-	return hasTaint(n, corev1.TaintNodeOutOfService) && n.Annotations[AnnotationOutOfServiceSince] != ""
+	return failover.Tainted(n, corev1.TaintNodeOutOfService) && n.Annotations[AnnotationOutOfServiceSince] != ""
 }
 
 // add sets the taint on a Node whose VM is proven to be down.
 func (o *outOfService) add(ctx context.Context, n *corev1.Node) bool {
-	state, down, err := o.down(ctx, n)
+	state, err := o.down(ctx, n)
 	if err != nil {
 		klog.V(2).InfoS("Cannot find out whether a node that is not Ready is down; trying again", "node", n.Name,
 			"err", err)
 	}
 
-	if err != nil || !down {
+	if err != nil || state == "" {
 		return false
 	}
 

@@ -24,7 +24,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
-	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/node/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -75,7 +74,6 @@ type Controller struct {
 
 	orphanCount prometheus.Gauge
 	rounds      prometheus.Histogram
-	moves       *prometheus.CounterVec
 	tagged      []string  // projects with tags of this cluster; used by drift rounds only
 	swept       time.Time // the last sweep of tags of deleted rules; used by drift rounds only
 
@@ -85,8 +83,8 @@ type Controller struct {
 	freedAt time.Time // when an address or port last became available
 }
 
-// state is what the controller remembers about a Service. Losing it costs calls, but affects no result. Only the worker
-// of the Service uses memory and ready; the controller's lock protects the other fields.
+// state is everything that is remembered about a Service. Losing it costs calls, but affects no result. Only the worker
+// of the Service uses memory, ready and lacksVM; the controller's lock protects the rest.
 type state struct {
 	memory loadbalancer.Memory
 	// ready is when each node first had a ready endpoint, with externalTrafficPolicy Local; nil before the first sync.
@@ -100,14 +98,12 @@ type state struct {
 	touched   bool
 	served    bool   // the last sync succeeded
 	unhealthy bool   // no node can serve its forwarded ports
-	lacksVM   bool   // a node has no VM
+	lacksVM   bool   // a node had no VM when the last sync succeeded
 	asked     string // content.asked of the version that was synced last
 	// version is the newest version that the informer has shown or this process has written. It is kept until the
 	// clean-up of a deleted Service ends.
 	*version
 	deleted bool
-	// jobEnded is closed when a job ends that the last sync left running.
-	jobEnded <-chan struct{}
 	// budgetAt is when the budget of the namespace allows the sync of a change by the owner; zero if no change waits.
 	budgetAt time.Time
 	// admitted is when another namespace last started to share an address that the Service waits for.
@@ -116,7 +112,6 @@ type state struct {
 	// have made to it since the last drift round.
 	wrote      *corev1.LoadBalancerStatus
 	overwrites int
-	orphans    []observe.Orphan // objects in CloudStack of a Service that does not exist
 }
 
 // forwarding reports whether the Service may have port forwardings.
@@ -260,8 +255,7 @@ func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
 		is = was
 	default:
 		is.inherit(was)
-		s := c.stateOf(k)
-		s.version, s.orphans = is, nil
+		c.stateOf(k).version = is
 		if ours {
 			admits = c.admit(is, c.book.set(is))
 		} else {

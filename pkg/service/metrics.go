@@ -3,46 +3,10 @@
 
 package service
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/node/failover"
-)
-
-// countMoves counts the port forwardings that a sync moved.
-func (c *Controller) countMoves(w *work, err error) {
-	if err != nil || c.Policy == plan.PolicyDryRun {
-		return
-	}
-	causes := map[string]failover.Cause{} // by VM
-	for _, m := range slices.Concat(w.request.Reach, w.request.Leaving) {
-		causes[m.VMID] = w.unhealthy[m.Node].Cause
-	}
-	for _, m := range w.request.Members {
-		causes[m.VMID] = cmp.Or(w.unhealthy[m.Node].Cause, failover.Spread)
-	}
-	for _, s := range w.Plan {
-		if s.From != "" && s.Member != "" {
-			vm, _ := plan.SplitMember(s.From)
-			c.moves.WithLabelValues(string(cmp.Or(causes[vm], failover.Ineligible))).Inc()
-		}
-	}
-}
+import "github.com/prometheus/client_golang/prometheus"
 
 // initMetrics creates the metrics.
 func (c *Controller) initMetrics() {
-	c.moves = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "cloudstack_forward_moves_total",
-		Help: "Port forwardings that were moved to another node, by reason.",
-	}, []string{"reason"})
-	for _, cause := range failover.Causes {
-		c.moves.WithLabelValues(string(cause)) // present from the start
-	}
-
 	c.orphanCount = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "cloudstack_orphans",
 		Help: "Addresses, rules and network ACL items in CloudStack that were made for Services which are gone.",
@@ -76,7 +40,7 @@ func (c *Controller) Metrics() []prometheus.Collector {
 	}
 
 	return append(c.reconciler.Metrics(),
-		c.orphanCount, c.rounds, c.moves,
+		c.orphanCount, c.rounds,
 		count("served", func(s *state) bool { return s.served && !s.unhealthy }),
 		count("failed", func(s *state) bool { return !s.served }),
 		count("unhealthy", func(s *state) bool { return s.served && s.unhealthy }),

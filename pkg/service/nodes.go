@@ -61,17 +61,12 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 		w.state.ready = since
 	}
 
-	w.unhealthy = c.unhealthy(w, w.serving)
+	w.request.Ineligible = c.ineligible(w, w.serving)
 	if w.forwards {
-		for _, name := range justReady(since, w.unhealthy, c.Clock.Now()) {
-			w.unhealthy[name] = failover.Problem{Text: "its endpoints have just become ready"}
+		for _, name := range justReady(since, w.request.Ineligible, c.Clock.Now()) {
+			w.request.Ineligible[name] = plan.Problem{Cause: plan.NotReady, Text: "its endpoints have just become ready"}
 			c.queue.AddAfter(w.key, endpointSettle)
 		}
-	}
-
-	w.request.Ineligible = map[string]string{}
-	for name, why := range w.unhealthy {
-		w.request.Ineligible[name] = why.Text
 	}
 
 	if err := c.find(ctx, w); err != nil || none == "" {
@@ -95,10 +90,9 @@ func readySince(was map[string]time.Time, nodes []*corev1.Node, now time.Time) m
 	return since
 }
 
-// justReady returns the nodes to which no port should be moved yet, because kube-proxy there may not have programmed
-// the new endpoints. It never returns the healthy nodes that have been ready for the longest time, so that some node
-// can serve.
-func justReady(since map[string]time.Time, unhealthy map[string]failover.Problem, now time.Time) (nodes []string) {
+// justReady returns the nodes to which no port should be moved yet, because kube-proxy there may not know the
+// endpoints. It does not return the healthy nodes that have been ready for the longest time.
+func justReady(since map[string]time.Time, unhealthy map[string]plan.Problem, now time.Time) (nodes []string) {
 	longest := now
 	for name, at := range since {
 		if unhealthy[name].Text == "" && at.Before(longest) {
@@ -126,8 +120,8 @@ func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.N
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !want(n) })
 }
 
-// unhealthy returns the nodes that must not serve forwarded ports of the Service now; none if it has no such ports.
-func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failover.Problem {
+// ineligible returns the nodes that must not serve forwarded ports of the Service now; none if it has no such ports.
+func (c *Controller) ineligible(w *work, nodes []*corev1.Node) map[string]plan.Problem {
 	if !w.forwards {
 		return nil
 	}
@@ -141,25 +135,24 @@ func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failove
 
 // find finds the VMs of the nodes that serve. If not all nodes serve, it also finds those of the others, so that the
 // network of the Service does not depend on which nodes serve at the moment.
-func (c *Controller) find(ctx context.Context, w *work) (err error) {
-	w.lacksVM = false
-	if w.request.Members, err = c.membersOf(ctx, w, w.serving); err != nil {
-		return err
+func (c *Controller) find(ctx context.Context, w *work) error {
+	nodes, found := w.serving, &w.request.Members
+	if len(nodes) == 0 {
+		// The other nodes show in which network the address will be. A record alone does not show that, because it may
+		// be forged.
+		nodes, found = w.nodes, &w.request.Reach
 	}
 
-	if len(w.serving) == 0 {
-		// No node serves, so the other nodes determine the network of the address. A record alone does not, because it
-		// may be forged. If there is a record, problems with these nodes matter only to a sync that needs them.
-		recorded, said := w.svc.Annotations[annotation.Addresses] != "", w.events
-		if recorded {
-			w.events = events{}
-		}
-		w.request.Reach, err = c.membersOf(ctx, w, w.nodes)
-		w.events = said
-		if err != nil && !recorded {
-			return err
-		}
+	// If there is a record, problems with nodes that do not serve matter only to a sync that needs them.
+	said, quiet := w.events, len(w.serving) == 0 && w.svc.Annotations[annotation.Addresses] != ""
+	if quiet {
+		w.events = events{}
 	}
+	members, err := c.membersOf(ctx, w, nodes)
+	if w.events = said; err != nil && !quiet {
+		return err
+	}
+	*found = members
 
 	vms := w.request.Inventory.LastVMs()
 	if vms != nil && len(w.serving) > 0 && len(w.serving) < len(w.nodes) {
@@ -219,7 +212,7 @@ func (c *Controller) membersOf(
 		members, failed = c.members.Match(vms, nodes)
 	}
 
-	w.lacksVM = w.lacksVM || len(failed) > 0
+	w.lacksVM = len(failed) > 0
 	problems := map[plan.Reason][]string{}
 	for _, f := range failed {
 		reason := node.ReasonWithoutVM

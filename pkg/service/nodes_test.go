@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/pkg/node/failover"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // TestNodesThatHaveJustBecomeReady simulates syncs, one second apart, each with the nodes that have ready endpoints.
@@ -43,7 +43,7 @@ func TestNodesThatHaveJustBecomeReady(t *testing.T) {
 				since = readySince(since, nodes, now)
 			}
 
-			got := justReady(since, map[string]failover.Problem{tc.unhealthy: {Text: "not ready"}}, now)
+			got := justReady(since, map[string]plan.Problem{tc.unhealthy: {Text: "not ready"}}, now)
 			slices.Sort(got)
 			assert.Equal(t, tc.want, strings.Join(got, " "))
 		})

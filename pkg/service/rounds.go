@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -100,9 +99,9 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 				continue
 			}
 			total++
-			ref := c.reportOrphan(o)
-			k := Key{ref.Namespace, cmp.Or(ref.UID, types.UID("unused "+o.ID))}
-			found[k] = append(found[k], o)
+			svc := formerService(o)
+			c.reportOrphan(svc, o)
+			found[KeyOf(svc)] = append(found[KeyOf(svc)], o)
 		}
 	}
 
@@ -114,13 +113,11 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time, atStar
 		return keys
 	}
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for k, list := range found {
-		c.stateOf(k).orphans = list
-		keys = append(keys, k)
+		if c.remember(ctx, list) {
+			keys = append(keys, k)
+		}
 	}
-
 	return keys
 }
 
@@ -135,62 +132,60 @@ func (c *Controller) adopt(svc *corev1.Service) Key {
 	return k
 }
 
-// orphanObject returns a reference to the Service that had the orphan, for Events.
-func orphanObject(o observe.Orphan) *corev1.ObjectReference {
-	namespace, name, ok := strings.Cut(o.Service, "/")
-	if !ok {
-		namespace, name = metav1.NamespaceSystem, "unknown"
+// formerService returns the Service that had an orphan, as far as the orphan shows it. An address that was left to
+// Services which have left it as well has a Service of its own.
+func formerService(o observe.Orphan) *corev1.Service {
+	svc := &corev1.Service{}
+	svc.UID = types.UID(cmp.Or(o.UID, "unused "+o.ID))
+	svc.Namespace, svc.Name = metav1.NamespaceSystem, "unknown"
+	if namespace, name, ok := strings.Cut(o.Service, "/"); ok {
+		svc.Namespace, svc.Name = namespace, name
 	}
-	return &corev1.ObjectReference{
-		APIVersion: "v1",
-		Kind:       "Service",
-		Namespace:  namespace,
-		Name:       name,
-		UID:        types.UID(o.UID),
-	}
+	return svc
 }
 
-// reportOrphan writes an Event about an orphan, and returns the reference to its Service.
-func (c *Controller) reportOrphan(o observe.Orphan) *corev1.ObjectReference {
+// reportOrphan writes an Event about an orphan.
+func (c *Controller) reportOrphan(of *corev1.Service, o observe.Orphan) {
 	what := o.Kind + " " + o.ID
 	if o.IP != "" {
 		what += " (" + o.IP + ")"
 	}
-	ref := orphanObject(o)
-	c.Recorder.Event(ref, corev1.EventTypeWarning, string(Orphan),
+	c.Recorder.Event(of, corev1.EventTypeWarning, string(Orphan),
 		what+
 			" in CloudStack was made for this Service, which is gone; delete it, or let the controller do so "+
 			"(--clean-orphans)")
-	return ref
 }
 
-// cleanOrphans removes what was found in CloudStack of a deleted Service.
-func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Orphan) error {
-	defer c.deleteState(k)
-	ref := orphanObject(found[0])
-	if found[0].UID != "" && !c.isDeleted(ctx, ref.Namespace, ref.Name, ref.UID) {
-		return nil
+// remember makes the controller clean up after a Service that no longer exists, as if its deletion had just been seen.
+// found is what CloudStack has of it. It returns false if the Service exists after all.
+func (c *Controller) remember(ctx context.Context, found []observe.Orphan) bool {
+	svc := formerService(found[0])
+	if found[0].UID != "" && !c.isDeleted(ctx, svc.Namespace, svc.Name, svc.UID) {
+		return false
 	}
 
-	ns, err := c.namespace(ctx, ref.Namespace)
-	if err != nil {
-		return err
+	svc.Annotations = map[string]string{annotation.Project: found[0].Project}
+	var records annotation.Records
+	known := sets.New("")
+	for _, o := range found {
+		if o.Keep {
+			svc.Annotations[annotation.KeepIP] = "true"
+		}
+		if !known.Has(o.AddressID) {
+			known.Insert(o.AddressID)
+			r := annotation.AddressRecord{ID: o.AddressID, IP: o.IP, ProjectID: o.Project}
+			r.NetworkID, r.Internal = plan.ParseInternalID(o.AddressID)
+			records.Addresses = append(records.Addresses, r)
+		}
 	}
 
-	req := loadbalancer.RemovalOf(found)
-	req.Grants, req.Inventory = grantsOf(c.Tenancy, ns, ""), c.inventoryByID(ctx, req.Project)
-	req.NodeVMs = c.nodeVMs(ctx, req.Inventory)
-	result, err := c.reconciler.Reconcile(ctx, req)
-	for _, n := range result.Notices {
-		c.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.stateOf(KeyOf(svc)); s.version == nil {
+		s.version, s.deleted = c.Classes.version(svc), true
+		s.records = records
 	}
-
-	c.tryNext(result.Freed)
-	if err != nil {
-		klog.ErrorS(err, "An orphan could not be removed; trying again", "orphan", found[0].Kind+" "+found[0].ID)
-	}
-
-	return err
+	return true
 }
 
 // sweepTags deletes the tags of deleted load balancer rules, which CloudStack keeps, if the last sweep was long enough

@@ -38,18 +38,16 @@ const ConditionUntagged = "csccm.io/LoadBalancerUntagged"
 // maxConditionMessage is the API server's limit for a condition's message.
 const maxConditionMessage = 32768
 
-// patch patches a Service, and makes the result its newest version. The UID in the patch prevents a change of another
-// Service with the same name. It is an error if the Service no longer exists.
-func (c *Controller) patch(
-	ctx context.Context, w *work, kind types.PatchType, change any, subresources ...string,
-) error {
+// patch patches a Service, and makes the result its newest version. The UID in the patch protects another Service of
+// the same name. It is an error if the Service no longer exists.
+func (c *Controller) patch(ctx context.Context, w *work, change any, subresources ...string) error {
 	text, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
 
-	after, err := c.Kube.CoreV1().Services(w.latest.Namespace).Patch(ctx, w.latest.Name, kind, text,
-		metav1.PatchOptions{}, subresources...)
+	after, err := c.Kube.CoreV1().Services(w.latest.Namespace).Patch(ctx, w.latest.Name,
+		types.StrategicMergePatchType, text, metav1.PatchOptions{}, subresources...)
 	if err == nil {
 		c.wrote(w.key, after)
 		w.latest = after
@@ -62,7 +60,7 @@ func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
 	if servicehelpers.HasLBFinalizer(w.latest) {
 		return nil
 	}
-	return c.change(ctx, w, func(svc *corev1.Service) {
+	return c.change(ctx, w, false, func(svc *corev1.Service) {
 		svc.Finalizers = append(svc.Finalizers, servicehelpers.LoadBalancerCleanupFinalizer)
 	})
 }
@@ -96,11 +94,11 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 
 	var err error
 	if len(status) > 0 {
-		err = c.patch(ctx, w, types.StrategicMergePatchType,
+		err = c.patch(ctx, w,
 			map[string]any{"metadata": map[string]any{"uid": w.latest.UID}, "status": status}, "status")
 	}
 	if err == nil && len(metadata) > 1 {
-		err = c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"metadata": metadata})
+		err = c.patch(ctx, w, map[string]any{"metadata": metadata})
 	}
 
 	if apierrors.IsNotFound(err) ||
@@ -144,8 +142,10 @@ func statusOf(w *work) *corev1.LoadBalancerStatus {
 }
 
 // change changes a copy of the Service, and patches the difference. It does not compare the spec, which the owner may
-// make large and the controller never changes.
-func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Service), subresources ...string) error {
+// make large and the controller never changes. With unchanged, it fails if anybody has changed the Service meanwhile.
+func (c *Controller) change(
+	ctx context.Context, w *work, unchanged bool, do func(*corev1.Service), subresources ...string,
+) error {
 	before := *w.latest
 	before.Spec = corev1.ServiceSpec{}
 	after := before.DeepCopy()
@@ -159,13 +159,17 @@ func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Servic
 	}
 
 	before.UID = "" // so that the patch contains the UID
+	if unchanged {
+		before.ResourceVersion = ""
+	}
+
 	was, err := json.Marshal(&before)
 	is, ierr := json.Marshal(after)
 	text, perr := strategicpatch.CreateTwoWayMergePatch(was, is, &before)
 	if err := errors.Join(err, ierr, perr); err != nil {
 		return err
 	}
-	return c.patch(ctx, w, types.StrategicMergePatchType, json.RawMessage(text), subresources...)
+	return c.patch(ctx, w, json.RawMessage(text), subresources...)
 }
 
 // writeStatus writes the status and conditions of a sync that ended with err, if they have changed. A nil status leaves
@@ -192,7 +196,7 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 		all = append(all, naming(ConditionAddress, w.IP, w.spec.Hostname != ""))
 	}
 
-	err = c.change(ctx, w, func(svc *corev1.Service) {
+	err = c.change(ctx, w, false, func(svc *corev1.Service) {
 		for _, cond := range all {
 			if cond.Type != ConditionReady &&
 				cond.Status == metav1.ConditionFalse &&
@@ -282,19 +286,13 @@ func (c *Controller) records(w *work) apply.Store {
 			return nil
 		}
 
-		annotations := map[string]any{}
-		for name, value := range r.Values() {
-			if annotations[name] = value; value == "" {
-				annotations[name] = nil
+		err := c.change(ctx, w, unchanged, func(svc *corev1.Service) {
+			for name, value := range r.Values() {
+				if metav1.SetMetaDataAnnotation(&svc.ObjectMeta, name, value); value == "" {
+					delete(svc.Annotations, name)
+				}
 			}
-		}
-
-		metadata := map[string]any{"annotations": annotations, "uid": w.latest.UID}
-		if unchanged {
-			metadata["resourceVersion"] = w.latest.ResourceVersion
-		}
-
-		err := c.patch(ctx, w, types.MergePatchType, map[string]any{"metadata": metadata})
+		})
 		switch {
 		case apierrors.IsNotFound(err) && r.Empty():
 			return nil

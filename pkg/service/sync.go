@@ -18,7 +18,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/node/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -28,12 +27,9 @@ import (
 func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err error) {
 	c.mu.Lock()
 	s := c.stateOf(k)
-	v, deleted, touched, orphans := s.version, s.deleted, s.touched, s.orphans
+	v, deleted, touched := s.version, s.deleted, s.touched
 	c.mu.Unlock()
-	switch {
-	case len(orphans) > 0 && (v == nil || deleted):
-		return 0, c.cleanOrphans(ctx, k, orphans)
-	case v == nil || !deleted && !touched && !v.handled:
+	if v == nil || !deleted && !touched && !v.handled {
 		c.deleteState(k)
 		return 0, nil
 	}
@@ -44,7 +40,7 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 
 	nodes, err := c.Nodes()
 	w := newWork(v, s, nodes, c.Recorder)
-	w.absent = w.absent || deleted
+	w.deleted, w.absent = deleted, w.absent || deleted
 	switch {
 	case w.absent:
 		c.book.leave(k.UID) // a concurrent write may have added it again
@@ -73,6 +69,7 @@ type work struct {
 	*version                   // the desired state; writes of this sync change only latest
 	latest     *corev1.Service // the Service as this sync has written it last
 	absent     bool            // the Service no longer wants a load balancer
+	deleted    bool            // the Service no longer exists
 	project    string          // the project that the Service names, by name or id
 	key        Key
 	state      *state
@@ -80,17 +77,15 @@ type work struct {
 	events     events
 	attempt    attempt
 	began      time.Time // start of the attempt
-	first      bool      // the first sync of the owner's current request
-	lacked     bool      // the last sync reported a node without a VM
+	first      bool      // the first sync of this request of the owner
 	lacksVM    bool      // a node has no VM
 	overBudget bool      // the sync waits for the budget of its namespace
 	fresh      bool      // VMs are read again if the list is older than some seconds
 	preview    bool      // nothing is written
 
-	serving   []*corev1.Node              // the nodes that serve
-	unhealthy map[string]failover.Problem // nodes that must not serve forwarded ports now
-	unserved  *plan.Notice                // why no node serves; nil if some do
-	request   loadbalancer.Request
+	serving  []*corev1.Node // the nodes that serve
+	unserved *plan.Notice   // why no node serves; nil if some do
+	request  loadbalancer.Request
 	loadbalancer.Result
 }
 
@@ -110,7 +105,7 @@ func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 		chosen := selected(w.spec, w.nodes)
 		w.attempt = attempt{
 			fingerprint: w.asked,
-			nodes:       c.members.Key(chosen, c.unhealthy(w, chosen)),
+			nodes:       c.members.Key(chosen, c.ineligible(w, chosen)),
 			project:     w.spec.Project,
 		}
 	}
@@ -145,10 +140,8 @@ func (c *Controller) announce(ctx context.Context, w *work) error {
 	}
 
 	c.mu.Lock()
-	s := w.state
 	w.first = w.changed() && c.applies() && !w.foreign
-	w.lacked = s.served && s.lacksVM
-	s.asked, s.touched = w.asked, true
+	w.state.asked, w.state.touched = w.asked, true
 	c.mu.Unlock()
 
 	if w.first {
@@ -242,6 +235,7 @@ func (c *Controller) ask(w *work, ns tenancy.Namespace) {
 	w.request = loadbalancer.Request{
 		Facts:   plan.Facts{Service: w.id, Spec: w.spec},
 		Absent:  w.absent,
+		AllACLs: w.deleted,
 		Fresh:   w.fresh,
 		Preview: w.preview,
 		Grants:  grantsOf(c.Tenancy, ns, w.spec.Address),
@@ -262,7 +256,6 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 		return c.reportRemoval(ctx, w, err)
 	}
 
-	c.countMoves(w, err)
 	status := w.svc.Status.LoadBalancer.DeepCopy()
 	switch {
 	case err != nil:
@@ -290,7 +283,7 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 	switch {
 	case w.first:
 		w.events.note(EnsuredLoadBalancer, "Ensured load balancer")
-	case (w.Done > 0 || w.lacked && !w.lacksVM) && len(w.nodes) > 0:
+	case (w.Done > 0 || w.state.lacksVM && !w.lacksVM) && len(w.nodes) > 0:
 		w.events.note(UpdatedLoadBalancer, "Updated load balancer with new hosts")
 	}
 
@@ -326,7 +319,7 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 		c.with(w.key, func(s *state) { s.asked = "" }) // the next sync is the first one of the owner's new request
 		c.queue.Add(w.key)
 	case running != nil:
-		again = c.awaitJob(ctx, w, running)
+		again = c.awaitJobs(w, running)
 		if errors.Is(err, cloudstack.ErrJobTimeout) {
 			again = max(again, c.failed(w, err))
 		}
@@ -358,7 +351,7 @@ func (c *Controller) maintain(ctx context.Context, w *work, wait time.Duration) 
 	result, err := c.applyMaintenance(ctx, w)
 	c.tryNext(result.Done > 0)
 	if running := plan.Running(err); running != nil {
-		return min(wait, c.awaitJob(ctx, w, running))
+		return min(wait, c.awaitJobs(w, running))
 	}
 
 	c.mu.Lock()
@@ -398,22 +391,10 @@ func (c *Controller) applyMaintenance(ctx context.Context, w *work) (loadbalance
 	return c.balance(ctx, w)
 }
 
-// awaitJob adds a Service to the queue when one of its jobs has ended. It returns when the Service has to be synced
-// again without that.
-func (c *Controller) awaitJob(ctx context.Context, w *work, wait *plan.WaitError) time.Duration {
-	c.mu.Lock()
-	known := w.state.jobEnded == wait.Ended
-	w.state.jobEnded = wait.Ended
-	c.mu.Unlock()
-	if !known {
-		go func() {
-			select {
-			case <-wait.Ended:
-				c.queue.Add(w.key)
-			case <-ctx.Done():
-			}
-		}()
-	}
+// awaitJobs makes the end of the jobs that a sync waits for add the Service to the queue. It returns when the Service
+// has to be synced again without that.
+func (c *Controller) awaitJobs(w *work, wait *plan.WaitError) time.Duration {
+	wait.Notify(func() { c.queue.Add(w.key) })
 	return wait.After
 }
 

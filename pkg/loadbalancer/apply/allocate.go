@@ -264,7 +264,7 @@ func (w *Work) unrecorded(
 func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 	for _, p := range slices.Clone(w.Records.Pending) {
 		given := w.Desired.Absent && w.Clock.Since(p.Since) >= allocationGrace
-		if j := w.extraJobs[p.JobID]; j != nil && j.over.Err() == nil && !given {
+		if j := w.extraJobs[p.JobID]; j != nil && !j.ended() && !given {
 			return changed, w.waiting(lookAgain)
 		}
 

@@ -263,7 +263,7 @@ func (w *Work) wave(ctx context.Context, steps []plan.Step) error {
 	}
 
 	if err == nil && w.retryAfter > 0 {
-		return w.waiting(w.retryAfter)
+		return cmp.Or(ctx.Err(), w.waiting(w.retryAfter))
 	}
 
 	return err
@@ -302,7 +302,7 @@ func (w *Work) start(ctx context.Context, s plan.Step) error {
 
 	// Another Service may have a port of the same address, with a job that is still running.
 	known, _ := w.internal.Load(w.on(s).ID)
-	if other, ok := known.(*job); ok && other.over.Err() == nil && w.Clock.Since(other.submitted) < deletionGrace {
+	if other, ok := known.(*job); ok && !other.ended() && w.Clock.Since(other.submitted) < deletionGrace {
 		w.retryAfter = deletionPause
 		return nil
 	}
@@ -324,7 +324,7 @@ func (w *Work) finish(ctx context.Context, which func(*job) bool) error {
 
 	var errs []error
 	for _, j := range these {
-		j.stop()
+		j.detach()
 		w.touch(j.step)
 		err := w.complete(ctx, j)
 		if plan.Running(err) != nil {
@@ -387,7 +387,7 @@ func (w *Work) watch(ctx context.Context, jobs []*job) {
 	}
 
 	for _, j := range jobs {
-		if j.over == nil {
+		if j.followed == nil {
 			w.follow(ctx, j, cloudstack.Await{Due: &due, Unread: true})
 		}
 	}
@@ -402,13 +402,14 @@ func (w *Work) await(ctx context.Context, jobs []*job) []*job {
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return !j.ready() })
 
 	active := w.active(ctx, jobs)
-	var waits sync.WaitGroup
+	var reads sync.WaitGroup
 	for _, j := range jobs {
-		if j.err == nil && j.result == nil && !slices.Contains(active, j.rule) {
-			waits.Go(func() { _, j.err = w.API.Client.Jobs().Result(ctx, j.command, j.id) })
+		result, err := j.followed.Result()
+		if j.err = err; err == nil && result == nil && !slices.Contains(active, j.rule) {
+			reads.Go(func() { _, j.err = w.API.Client.Jobs().Result(ctx, j.command, j.id) })
 		}
 	}
-	waits.Wait()
+	reads.Wait()
 	return jobs
 }
 

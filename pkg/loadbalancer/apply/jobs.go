@@ -4,14 +4,13 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -40,19 +39,19 @@ type job struct {
 	submitted time.Time
 	outcome   plan.Outcome
 
-	after  *job            // the job that creates the rule, which must take effect first; nil if there is none
-	over   context.Context // done when the job has ended; nil until a sync waits for it
-	stop   context.CancelFunc
-	result *cloudstack.Job // nil if it was not read
-	err    error
-	parked bool                  // a sync has waited for the job, and has ended
-	late   atomic.Pointer[error] // the error of a job that has not ended within job-timeout
+	after    *job                 // the job that creates the rule, which must take effect first; nil if there is none
+	followed *cloudstack.Followed // nil until a sync waits for it
+	detach   func() bool          // separates the wait from the end of the process
+	err      error                // why the job failed
+	parked   bool                 // a sync has waited for the job, and has ended
+	notifies bool                 // the end of the job wakes its Service
 }
 
+// ended reports whether the job has ended.
+func (j *job) ended() bool { return j.followed.Err() != nil }
+
 // ready reports whether the job has ended and its action may take effect.
-func (j *job) ready() bool {
-	return j.over.Err() != nil && (j.after == nil || j.after.over.Err() != nil)
-}
+func (j *job) ready() bool { return j.ended() && (j.after == nil || j.after.ended()) }
 
 // Memory is what has to be remembered about the changes of a Service until its next sync.
 type Memory struct {
@@ -65,16 +64,13 @@ type Memory struct {
 	rules     map[int]string  // by port, the ids of rules created since jobs was last empty
 	extraJobs map[string]*job // jobs of additional calls that actions make, see alone
 	acquired  string          // id of the last acquired address
-
-	mu   sync.Mutex
-	news context.Context // done when a job has ended since the context was created
-	tell context.CancelFunc
 }
 
 // Reset stops waiting for all jobs, because nothing of the Service is left in CloudStack.
 func (m *Memory) Reset() {
 	for _, j := range m.followed() {
-		j.stop()
+		j.detach()
+		j.followed.Stop()
 	}
 	m.jobs, m.extraJobs = nil, nil
 }
@@ -82,71 +78,41 @@ func (m *Memory) Reset() {
 // followed returns the jobs that a sync waits for.
 func (m *Memory) followed() []*job {
 	all := slices.AppendSeq(slices.Clone(m.jobs), maps.Values(m.extraJobs))
-	return slices.DeleteFunc(all, func(j *job) bool { return j.over == nil })
+	return slices.DeleteFunc(all, func(j *job) bool { return j.followed == nil })
 }
 
 // waiting returns the error of a sync that stops waiting for running jobs.
 func (m *Memory) waiting(after time.Duration) error {
-	m.mu.Lock()
-	if m.news == nil || m.news.Err() != nil {
-		m.news, m.tell = context.WithCancel(context.Background())
-	}
-	wait := &plan.WaitError{After: after, Ended: m.news.Done()}
-	m.mu.Unlock()
-
 	var names []string
 	var late error
-	for _, j := range m.followed() {
-		if j.ready() {
-			m.end() // the job ended meanwhile
-		}
-		if err := j.late.Load(); err != nil {
-			late = errors.Join(late, *err)
-		}
+	running := m.followed()
+	for _, j := range running {
+		late = errors.Join(late, j.followed.Late())
 		names = append(names, fmt.Sprintf("%s (job %s)", j.command, j.id))
 	}
 
 	slices.Sort(names)
-	wait.Message = "waiting for CloudStack to end " + plan.Some(names, 3)
+	message := "waiting for CloudStack to end " + plan.Some(names, 3)
 	if len(names) == 0 {
-		wait.Message = "waiting for a job of another Service on the same address"
+		message = "waiting for a job of another Service on the same address"
 	}
 
-	if late != nil {
-		return errors.Join(late, wait)
+	notify := func(wake func()) {
+		for _, j := range running {
+			if !j.notifies {
+				j.notifies = true
+				context.AfterFunc(j.followed, wake)
+			}
+		}
 	}
-	return wait
+	return errors.Join(late, &plan.WaitError{Message: message, After: after, Notify: notify})
 }
 
-// end signals that a job has ended.
-func (m *Memory) end() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.tell != nil {
-		m.tell()
-	}
-}
-
-// follow waits in the background for a job to end, however long that takes.
+// follow starts to wait for a job to end, however long that takes, until the process ends.
 func (w *Work) follow(ctx context.Context, j *job, await cloudstack.Await) {
 	await.Command, await.JobID, await.Age = j.command, j.id, w.Clock.Since(j.submitted)
-	ctx, j.stop = context.WithCancel(ctx)
-	over, ended := context.WithCancel(context.Background())
-	j.over = over
-
-	go func() {
-		defer w.end()
-		defer ended()
-		for {
-			j.result, j.err = w.API.Client.Jobs().Await(ctx, await)
-			if !errors.Is(j.err, cloudstack.ErrJobTimeout) {
-				return
-			}
-			err := j.err
-			j.late.Store(&err)
-			await.Age = w.Clock.Since(j.submitted)
-		}
-	}()
+	j.followed = w.API.Client.Jobs().Follow(await)
+	j.detach = context.AfterFunc(ctx, j.followed.Stop)
 }
 
 // waitFor waits for jobs as long as the sync still may.
@@ -157,7 +123,7 @@ func (w *Work) waitFor(ctx context.Context, jobs []*job) {
 	for _, j := range jobs {
 		if !j.parked {
 			select {
-			case <-j.over.Done():
+			case <-j.followed.Done():
 			case <-ctx.Done():
 			}
 		}
@@ -185,14 +151,14 @@ func (w *Work) alone(
 	}
 
 	w.waitFor(ctx, []*job{j})
-	if j.over.Err() == nil {
+	if !j.ended() {
 		j.parked = true
-		return nil, w.waiting(lookAgain)
+		return nil, cmp.Or(ctx.Err(), w.waiting(lookAgain))
 	}
 
-	j.stop()
+	j.detach()
 	delete(w.extraJobs, key)
-	return j.result, j.err
+	return j.followed.Result()
 }
 
 // wait is like alone for a call on items whose result does not matter.

@@ -253,6 +253,9 @@ func (s Step) Makes() string {
 // OnRule reports whether the action works on a load balancer rule.
 func (s Step) OnRule() bool { return s.Port != 0 && s.Protocol == "" }
 
+// Moves reports whether the action moves a port forwarding to another member.
+func (s Step) Moves() bool { return s.From != "" && s.Member != "" }
+
 // OnForward reports whether the action works on a port forwarding.
 func (s Step) OnForward() bool { return s.Protocol != "" }
 

@@ -385,7 +385,7 @@ func TestModesAndRefusals(t *testing.T) {
 func TestIneligibleNodes(t *testing.T) {
 	t.Parallel()
 	members := []Member{member("a", "vm1"), member("b", "vm2")}
-	desire := func(ineligible map[string]string) Desired {
+	desire := func(ineligible map[string]Problem) Desired {
 		d, refusal := Desire(Facts{
 			Service:    aService(tcp(80), udp(53)),
 			Spec:       openSpec(),
@@ -397,11 +397,11 @@ func TestIneligibleNodes(t *testing.T) {
 		assert.Equal(t, []string{"vm1", "vm2"}, d.Members)
 		return d
 	}
-	state := built(desire(map[string]string{"b": "not ready"}))
+	state := built(desire(map[string]Problem{"b": {Text: "not ready"}}))
 	at := func() string { return state.Addresses[0].OwnForwards()[0].Member }
 	require.Equal(t, "vm1", at())
 
-	ineligible := map[string]string{"a": "not ready"}
+	ineligible := map[string]Problem{"a": {Text: "not ready"}}
 	steps := planOf(desire(ineligible), state, Limits{})
 	require.Equal(t, []string{"update-forward 53"}, lines(steps))
 	state = run(state, steps)
@@ -410,7 +410,7 @@ func TestIneligibleNodes(t *testing.T) {
 	require.Len(t, moves, 1)
 	assert.Equal(t, "moved port 53/udp from node a to b: not ready", moves[0].Message)
 
-	none := map[string]string{"a": "not ready", "b": "no ready endpoint"}
+	none := map[string]Problem{"a": {Text: "not ready"}, "b": {Text: "no ready endpoint"}}
 	assert.Empty(t, planOf(desire(none), state, Limits{}))
 	assert.Contains(t, NoneEligible(Facts{Members: members, Ineligible: none}, desire(none)).Message,
 		"a (not ready), b (no ready endpoint)")

@@ -243,9 +243,9 @@ type Facts struct {
 	// Members are the nodes that serve now. Reach, if set, are all nodes that may serve. Leaving are nodes that are
 	// about to be deleted and to which ports may still be forwarded; they do not influence the choice of the network.
 	Members, Reach, Leaving []Member
-	// Ineligible has the names of nodes to which no port may be forwarded now, with the reason, such as "not ready".
-	// They remain members of load balancer rules.
-	Ineligible map[string]string
+	// Ineligible are the nodes to which no port may be forwarded now, by name. They remain members of load balancer
+	// rules.
+	Ineligible map[string]Problem
 	// Network is the network of the nodes; nil if there are no nodes and the network is not known.
 	Network *Network
 	// LeaveACLs means that network ACL lists are not to be changed.

@@ -125,16 +125,16 @@ type EventRow struct {
 type WaitError struct {
 	Message string
 	After   time.Duration
-	// Ended is closed when a job ends that the sync waits for; nil if it does not wait for a job. Waiting for a job is
-	// no failure.
-	Ended <-chan struct{}
+	// Notify makes the end of each job that the sync waits for call wake; nil if it does not wait for a job. Waiting for
+	// a job is no failure.
+	Notify func(wake func())
 }
 
 func (e *WaitError) Error() string { return e.Message }
 
 // Running returns the WaitError of a sync that left a job running; nil for any other error.
 func Running(err error) *WaitError {
-	if wait := WaitOf(err); wait != nil && wait.Ended != nil {
+	if wait := WaitOf(err); wait != nil && wait.Notify != nil {
 		return wait
 	}
 	return nil
@@ -156,8 +156,8 @@ func RefusalOf(err error) *RefusalError {
 func NoneEligible(f Facts, d Desired) *Notice {
 	var why []string
 	for _, m := range f.Members {
-		if reason, ok := f.Ineligible[m.Node]; ok {
-			why = append(why, m.Node+" ("+reason+")")
+		if problem, ok := f.Ineligible[m.Node]; ok {
+			why = append(why, m.Node+" ("+problem.Text+")")
 		}
 	}
 	if len(d.Forwards) == 0 || len(d.Members) == 0 || len(why) < len(f.Members) {
@@ -183,7 +183,7 @@ func Moves(done []Step, subject *Subject) []Notice {
 	var ways []way
 	ports := map[way][]string{}
 	for i := range done {
-		if u := &done[i]; u.From != "" && u.Member != "" {
+		if u := &done[i]; u.Moves() {
 			w := way{u.From, u.Member}
 			if ports[w] == nil {
 				ways = append(ways, w)
@@ -196,34 +196,16 @@ func Moves(done []Step, subject *Subject) []Notice {
 
 	var out []Notice
 	for _, w := range ways {
-		from, why := subject.node(w.from), "so that the nodes share the clients"
-		switch reason, ineligible := subject.Ineligible[from]; {
-		case ineligible:
-			why = reason
-		case !slices.Contains(subject.Desired.Members, w.from):
-			why = "no longer a node that serves the Service"
-		}
 		out = append(out,
 			Notice{
 				Reason: ReasonPortMoved,
 				Message: fmt.Sprintf("moved %s %s from node %s to %s: %s",
-					english.PluralWord(len(ports[w]), "port", ""), strings.Join(ports[w], ", "), from,
-					subject.node(w.to), why),
+					english.PluralWord(len(ports[w]), "port", ""), strings.Join(ports[w], ", "),
+					subject.node(w.from), subject.node(w.to), subject.WhyMoved(w.from).Text),
 			})
 	}
 
 	return out
-}
-
-// node returns the name of the node behind a member; the id of the VM if the node is not known.
-func (s *Subject) node(member string) string {
-	vm, _ := SplitMember(member)
-	for _, m := range s.Nodes() {
-		if m.VMID == vm {
-			return m.Node
-		}
-	}
-	return vm
 }
 
 // unmanagedACL returns a notice about forwarded ports that the tier's network ACL list may not allow, because the

@@ -15,40 +15,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	cpapi "k8s.io/cloud-provider/api"
+
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
-
-// Cause is the reason why a node must not serve. It is a label value of a metric.
-type Cause string
-
-// Causes.
-const (
-	Deleted    Cause = "deleted"
-	Excluded   Cause = "excluded"
-	Stopped    Cause = "stopped"
-	OutOfOrder Cause = "out-of-service"
-	NotReady   Cause = "not-ready"
-	Suspected  Cause = "suspected"
-	// Ineligible and Spread are never a Problem. They only explain why traffic moves: the node no longer serves the
-	// Service, or another node has joined and gets its share.
-	Ineligible Cause = "left"
-	Spread     Cause = "spread"
-)
-
-// Causes lists every Cause.
-var Causes = []Cause{Deleted, Excluded, Stopped, OutOfOrder, NotReady, Suspected, Ineligible, Spread}
-
-// Problem is why a node must not serve direct traffic now.
-type Problem struct {
-	Cause Cause
-	Text  string // for Events
-}
 
 // TaintBeingDeleted is the cluster autoscaler's mark on a node that it is about to delete. Kubernetes' service
 // controller leaves such nodes out, but does not sync Services when a node gets the taint.
 const TaintBeingDeleted = "ToBeDeletedByClusterAutoscaler"
 
 // Leaving reports whether a node is about to be deleted.
-func Leaving(n *corev1.Node) bool { return n.DeletionTimestamp != nil || tainted(n, TaintBeingDeleted) }
+func Leaving(n *corev1.Node) bool { return n.DeletionTimestamp != nil || Tainted(n, TaintBeingDeleted) }
 
 // ExcludedByLabel reports whether a node has the label that excludes it from load balancers.
 func ExcludedByLabel(n *corev1.Node) bool {
@@ -60,16 +36,16 @@ func ExcludedByLabel(n *corev1.Node) bool {
 // ProblemOf returns why a node must not serve direct traffic according to its Node object. The zero value means that it
 // may. A cordoned node keeps serving, as it does behind Kubernetes' own load balancers: its Pods run, and kube-proxy
 // forwards traffic.
-func ProblemOf(n *corev1.Node) Problem {
+func ProblemOf(n *corev1.Node) plan.Problem {
 	switch {
 	case Leaving(n):
-		return Problem{Deleted, "about to be deleted"}
+		return plan.Problem{Cause: plan.Deleted, Text: "about to be deleted"}
 	case ExcludedByLabel(n):
-		return Problem{Excluded, "label " + corev1.LabelNodeExcludeBalancers}
-	case tainted(n, cpapi.TaintNodeShutdown):
-		return Problem{Stopped, "its VM is stopped"}
-	case tainted(n, corev1.TaintNodeOutOfService):
-		return Problem{OutOfOrder, "taint " + corev1.TaintNodeOutOfService}
+		return plan.Problem{Cause: plan.Excluded, Text: "label " + corev1.LabelNodeExcludeBalancers}
+	case Tainted(n, cpapi.TaintNodeShutdown):
+		return plan.Problem{Cause: plan.Stopped, Text: "its VM is stopped"}
+	case Tainted(n, corev1.TaintNodeOutOfService):
+		return plan.Problem{Cause: plan.OutOfOrder, Text: "taint " + corev1.TaintNodeOutOfService}
 	}
 
 	for _, c := range n.Status.Conditions {
@@ -78,29 +54,30 @@ func ProblemOf(n *corev1.Node) Problem {
 		}
 		switch {
 		case c.Status == corev1.ConditionTrue:
-			return Problem{}
+			return plan.Problem{}
 		case c.Reason == "":
-			return Problem{NotReady, "not Ready"}
+			return plan.Problem{Cause: plan.NotReady, Text: "not Ready"}
 		}
-		return Problem{NotReady, fmt.Sprintf("not Ready (%s)", c.Reason)}
+		return plan.Problem{Cause: plan.NotReady, Text: fmt.Sprintf("not Ready (%s)", c.Reason)}
 	}
 
-	return Problem{NotReady, "not Ready yet"}
+	return plan.Problem{Cause: plan.NotReady, Text: "not Ready yet"}
 }
 
-func tainted(n *corev1.Node, key string) bool {
+// Tainted reports whether a node has a taint with a key.
+func Tainted(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
 // Problems returns the nodes that must not serve direct traffic now, by name. suspected holds the nodes whose kubelets
 // are silent, with the reason.
-func Problems(nodes []*corev1.Node, suspected map[string]string) map[string]Problem {
-	out := map[string]Problem{}
+func Problems(nodes []*corev1.Node, suspected map[string]string) map[string]plan.Problem {
+	out := map[string]plan.Problem{}
 	for _, n := range nodes {
 		if why := ProblemOf(n); why.Cause != "" {
 			out[n.Name] = why
 		} else if text, silent := suspected[n.Name]; silent {
-			out[n.Name] = Problem{Suspected, text}
+			out[n.Name] = plan.Problem{Cause: plan.Suspected, Text: text}
 		}
 	}
 	return out

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cpapi "k8s.io/cloud-provider/api"
+
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // plant is a cluster whose kubelets renew their leases every 10 s, observed by a Suspicion.
@@ -250,25 +252,25 @@ func TestProblems(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*corev1.Node)
-		want   Problem
+		want   plan.Problem
 	}{
-		"ready":         {func(*corev1.Node) {}, Problem{}},
-		"cordoned":      {func(n *corev1.Node) { n.Spec.Unschedulable = true }, Problem{}},
-		"another taint": {taint("node.kubernetes.io/memory-pressure"), Problem{}},
+		"ready":         {func(*corev1.Node) {}, plan.Problem{}},
+		"cordoned":      {func(n *corev1.Node) { n.Spec.Unschedulable = true }, plan.Problem{}},
+		"another taint": {taint("node.kubernetes.io/memory-pressure"), plan.Problem{}},
 		"kubelet stopped": {ready(corev1.ConditionFalse, "KubeletNotReady"),
-			Problem{NotReady, "not Ready (KubeletNotReady)"}},
-		"kubelet silent": {ready(corev1.ConditionUnknown, ""), Problem{NotReady, "not Ready"}},
-		"new":            {func(n *corev1.Node) { n.Status.Conditions = nil }, Problem{NotReady, "not Ready yet"}},
-		"VM stopped":     {taint(cpapi.TaintNodeShutdown), Problem{Stopped, "its VM is stopped"}},
+			plan.Problem{Cause: plan.NotReady, Text: "not Ready (KubeletNotReady)"}},
+		"kubelet silent": {ready(corev1.ConditionUnknown, ""), plan.Problem{Cause: plan.NotReady, Text: "not Ready"}},
+		"new":            {func(n *corev1.Node) { n.Status.Conditions = nil }, plan.Problem{Cause: plan.NotReady, Text: "not Ready yet"}},
+		"VM stopped":     {taint(cpapi.TaintNodeShutdown), plan.Problem{Cause: plan.Stopped, Text: "its VM is stopped"}},
 		"out of service": {taint(corev1.TaintNodeOutOfService),
-			Problem{OutOfOrder, "taint " + corev1.TaintNodeOutOfService}},
-		"excluded":          {label(""), Problem{Excluded, "label " + corev1.LabelNodeExcludeBalancers}},
-		"excluded by false": {label("false"), Problem{}},
+			plan.Problem{Cause: plan.OutOfOrder, Text: "taint " + corev1.TaintNodeOutOfService}},
+		"excluded":          {label(""), plan.Problem{Cause: plan.Excluded, Text: "label " + corev1.LabelNodeExcludeBalancers}},
+		"excluded by false": {label("false"), plan.Problem{}},
 		"being deleted": {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
-			Problem{Deleted, "about to be deleted"}},
-		"autoscaler": {taint(TaintBeingDeleted), Problem{Deleted, "about to be deleted"}},
+			plan.Problem{Cause: plan.Deleted, Text: "about to be deleted"}},
+		"autoscaler": {taint(TaintBeingDeleted), plan.Problem{Cause: plan.Deleted, Text: "about to be deleted"}},
 	} {
-		want := map[string]Problem{}
+		want := map[string]plan.Problem{}
 		if c.want.Cause != "" {
 			want["a"] = c.want
 		}
@@ -277,7 +279,9 @@ func TestProblems(t *testing.T) {
 
 	nodes := []*corev1.Node{readyNode("a"), readyNode("b", ready(corev1.ConditionUnknown, "NodeStatusUnknown")),
 		readyNode("c")}
-	assert.Equal(t, map[string]Problem{"a": {Suspected, "silent"}, "b": {NotReady, "not Ready (NodeStatusUnknown)"}},
+	assert.Equal(t, map[string]plan.Problem{
+		"a": {Cause: plan.Suspected, Text: "silent"}, "b": {Cause: plan.NotReady, Text: "not Ready (NodeStatusUnknown)"},
+	},
 		Problems(nodes, map[string]string{"a": "silent", "b": "silent", "gone": "silent"}),
 		"what Kubernetes knows comes first")
 }
