@@ -252,27 +252,28 @@ func TestProblems(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*corev1.Node)
-		want   plan.Problem
+		cause  plan.Cause
+		text   string
 	}{
-		"ready":         {func(*corev1.Node) {}, plan.Problem{}},
-		"cordoned":      {func(n *corev1.Node) { n.Spec.Unschedulable = true }, plan.Problem{}},
-		"another taint": {taint("node.kubernetes.io/memory-pressure"), plan.Problem{}},
+		"ready":         {func(*corev1.Node) {}, "", ""},
+		"cordoned":      {func(n *corev1.Node) { n.Spec.Unschedulable = true }, "", ""},
+		"another taint": {taint("node.kubernetes.io/memory-pressure"), "", ""},
 		"kubelet stopped": {ready(corev1.ConditionFalse, "KubeletNotReady"),
-			plan.Problem{Cause: plan.NotReady, Text: "not Ready (KubeletNotReady)"}},
-		"kubelet silent": {ready(corev1.ConditionUnknown, ""), plan.Problem{Cause: plan.NotReady, Text: "not Ready"}},
-		"new":            {func(n *corev1.Node) { n.Status.Conditions = nil }, plan.Problem{Cause: plan.NotReady, Text: "not Ready yet"}},
-		"VM stopped":     {taint(cpapi.TaintNodeShutdown), plan.Problem{Cause: plan.Stopped, Text: "its VM is stopped"}},
+			plan.NotReady, "not Ready (KubeletNotReady)"},
+		"kubelet silent": {ready(corev1.ConditionUnknown, ""), plan.NotReady, "not Ready"},
+		"new":            {func(n *corev1.Node) { n.Status.Conditions = nil }, plan.NotReady, "not Ready yet"},
+		"VM stopped":     {taint(cpapi.TaintNodeShutdown), plan.Stopped, "its VM is stopped"},
 		"out of service": {taint(corev1.TaintNodeOutOfService),
-			plan.Problem{Cause: plan.OutOfOrder, Text: "taint " + corev1.TaintNodeOutOfService}},
-		"excluded":          {label(""), plan.Problem{Cause: plan.Excluded, Text: "label " + corev1.LabelNodeExcludeBalancers}},
-		"excluded by false": {label("false"), plan.Problem{}},
+			plan.OutOfOrder, "taint " + corev1.TaintNodeOutOfService},
+		"excluded":          {label(""), plan.Excluded, "label " + corev1.LabelNodeExcludeBalancers},
+		"excluded by false": {label("false"), "", ""},
 		"being deleted": {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
-			plan.Problem{Cause: plan.Deleted, Text: "about to be deleted"}},
-		"autoscaler": {taint(TaintBeingDeleted), plan.Problem{Cause: plan.Deleted, Text: "about to be deleted"}},
+			plan.Deleted, "about to be deleted"},
+		"autoscaler": {taint(TaintBeingDeleted), plan.Deleted, "about to be deleted"},
 	} {
 		want := map[string]plan.Problem{}
-		if c.want.Cause != "" {
-			want["a"] = c.want
+		if c.cause != "" {
+			want["a"] = plan.Problem{Cause: c.cause, Text: c.text}
 		}
 		assert.Equal(t, want, Problems([]*corev1.Node{readyNode("a", c.change)}, nil), name)
 	}
