@@ -22,7 +22,7 @@ ARG COMMIT=unknown
 ARG DATE=unknown
 ENV CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH}
 RUN for binary in cloudstack-ccm csccm cloudstack-sim; do \
-      go build -trimpath -buildvcs=false -ldflags "-s -w -buildid= \
+      go build -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags "-s -w -buildid= \
         -X github.com/csccm/csccm/pkg/version.Version=${VERSION} \
         -X github.com/csccm/csccm/pkg/version.Commit=${COMMIT} \
         -X github.com/csccm/csccm/pkg/version.Date=${DATE}" \

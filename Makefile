@@ -20,9 +20,11 @@ export BIN
 
 VERSION_PKG := github.com/csccm/csccm/pkg/version
 LDFLAGS := -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Commit=$(COMMIT) -X $(VERSION_PKG).Date=$(DATE)
-# One set of flags for the products, the demo and all tests: with any other, Go compiles Kubernetes' libraries again.
+# One set of flags for the products, the demo and all tests: with any other, Go compiles Kubernetes' libraries again. The linker
+# leaves out DWARF (-s -w), so the compiler need not write it, which saves an eighth of its time. Debuggers build for themselves.
+FLAGS := -trimpath -gcflags=all=-dwarf=false
 export CGO_ENABLED := 0
-export GOFLAGS := $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath
+export GOFLAGS := $(filter-out $(FLAGS),$(shell go env GOFLAGS)) $(FLAGS)
 GOBUILD := go build -buildvcs=false -ldflags '$(LDFLAGS)'
 
 # The program that runs tests. CI sets one that runs failed tests a second time and reports them.

@@ -215,8 +215,8 @@ func TestDockerfileIsPinned(t *testing.T) {
 	require.Regexp(t, `^golang:1\.\d+\.\d+@sha256:[0-9a-f]{64}$`, outside[0][1])
 	release, err := os.ReadFile(filepath.Join(root, "release", "goreleaser.yaml"))
 	require.NoError(t, err)
-	for _, both := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-s -w -buildid=",
-		"version.Version=", "version.Commit=", "version.Date=", "65532:65532"} {
+	for _, both := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false",
+		"-s -w -buildid=", "version.Version=", "version.Commit=", "version.Date=", "65532:65532"} {
 		require.True(t, bytes.Contains(raw, []byte(both)) && bytes.Contains(release, []byte(both)), "%s is not in both",
 			both)
 	}

@@ -1,6 +1,6 @@
-# compiler-env.sh is sourced by what builds: it sets how the compiler uses this machine's memory. Kubernetes' and CloudStack's
-# libraries have packages that take 1.7 GB to compile when garbage is collected half as often as by default, which saves a tenth of
-# the time, and 1.1 GB when it is collected twice as often.
+# compiler-env.sh is sourced by what builds: it sets how often the compiler collects garbage, by this machine's memory. The largest
+# package, of CloudStack's library, takes 1.1 GB to compile with GOGC=50, 1.4 GB with 200 and 2 GB with 400. Compared with Go's
+# default of 100, 200 saves a tenth of the time, and 400 some more.
 memory_mb() {
   local file limit least
   least=$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo 2>/dev/null || true)
@@ -21,7 +21,9 @@ if [ -z "${GOGC:-}" ]; then
   elif [ "$memory" -lt 5000 ]; then
     export GOGC=50 GOFLAGS="${GOFLAGS:-} -p=1"
     echo "This machine has $memory MB of memory: one compiler runs at a time, which takes about twice as long." >&2
-  else
+  elif [ "$memory" -lt 10000 ]; then
     export GOGC=200
+  else
+    export GOGC=400
   fi
 fi

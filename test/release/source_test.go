@@ -57,7 +57,7 @@ func newSource(t *testing.T) *source {
 			"crane":  filepath.Join(bin, "crane"),
 		},
 		// Without cgo, like the product, so that both use the same entries of the build cache.
-		env: append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath",
+		env: append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath -gcflags=all=-dwarf=false",
 			"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "COSIGN_PASSWORD="+password,
 			"PATH="+filepath.Dir(program)+":"+bin+":"+os.Getenv("PATH"),
 			"CHART_SIGN=--sign --key release --keyring "+secret+" --passphrase-file "+passphrase),
