@@ -35,14 +35,16 @@ var ErrStale = errors.New("the nodes have to be read again")
 // desire decides what the Service should have. It calls CloudStack only for a network not seen before, and for a
 // request that is Fresh.
 func (r *Reconciler) desire(ctx context.Context, t *task) error {
-	err := r.desireNow(ctx, t)
-	outside := plan.Outside(t.Members, t.Desired.NetworkID)
-	unserved := plan.RefusalOf(err) != nil || err == nil && len(outside) > 0
-	switch {
-	case unserved && !t.req.Fresh:
+	refusal, outside, err := r.desireNow(ctx, t)
+	if err == nil && !t.req.Fresh && (refusal != nil || len(outside) > 0) {
 		return ErrStale
+	}
+
+	switch {
 	case err != nil:
 		return err
+	case refusal != nil:
+		return refusal
 	}
 
 	if n := plan.NoneEligible(t.Facts, t.Desired); n != nil {
@@ -58,8 +60,8 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 }
 
 // desireNow is like desire, for one description of the network. That may be some minutes old, or a few seconds if the
-// request is Fresh.
-func (r *Reconciler) desireNow(ctx context.Context, t *task) error {
+// request is Fresh. outside are the nodes without a NIC in the network.
+func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.RefusalError, outside []string, err error) {
 	maxAge := time.Duration(0)
 	if t.req.Fresh {
 		maxAge = freshAge
@@ -82,7 +84,7 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) error {
 		id, refusal = plan.ServingNetwork(t.Members, t.Spec.Network, current)
 	}
 	if refusal != nil {
-		return refusal
+		return refusal, nil, nil
 	}
 
 	if id == "" {
@@ -95,7 +97,7 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) error {
 			read, err = t.Inventory.Network(ctx, id, min(t.tierAge, networkAge))
 		}
 		if err != nil {
-			return fmt.Errorf("look up the nodes' network: %w", err)
+			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
 		}
 		n := NetworkOf(&read)
 		t.Network, t.LeaveACLs = &n, r.skipsACL(t, n.ACLID)
@@ -114,11 +116,12 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) error {
 		}
 	}
 
-	if refusal != nil {
-		return refusal
+	if refusal == nil {
+		t.Desired.Members = r.oneCopy(t.Desired.Members)
+		outside = plan.Outside(t.Members, id)
 	}
-	t.Desired.Members = r.oneCopy(t.Desired.Members)
-	return nil
+
+	return refusal, outside, nil
 }
 
 // Commands that some roles do not allow.

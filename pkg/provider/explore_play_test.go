@@ -166,6 +166,7 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 		}
 	}
 
+	e.setup.ReuseAnswers = true
 	cloud := testenv.New(t, e.setup.world, e.setup.Options)
 	e.account = account{
 		Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"),

@@ -25,6 +25,7 @@ type outcome struct {
 	err    *wire.Error
 	caller string
 	cut    bool // close the connection without an answer
+	reuse  reuse
 }
 
 // serve answers one HTTP request.
@@ -188,8 +189,8 @@ func (s *Simulator) dispatch(
 		return o
 	}
 
-	o.body, o.err = s.execute(ctx, c)
-	o.cut = errors.Is(ctx.Err(), context.Canceled) && o.body == nil && o.err == nil
+	o.body, o.err = s.execute(ctx, c, &o.reuse)
+	o.cut = errors.Is(ctx.Err(), context.Canceled) && o.body == nil && o.err == nil && o.reuse.text == nil
 	return o
 }
 
@@ -201,8 +202,17 @@ func callerName(c *wire.Call) string {
 }
 
 // execute processes the parameters and runs the command.
-func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error) {
+func (s *Simulator) execute(ctx context.Context, c *wire.Call, reuse *reuse) (any, *wire.Error) {
 	cmd := c.Cmd
+	if s.answers != nil && cmd.Run != nil && !cmd.Write {
+		s.mu.RLock()
+		*reuse = s.answers.find(c, s.mu.changes)
+		s.mu.RUnlock()
+		if reuse.text != nil {
+			return nil, nil
+		}
+	}
+
 	c.Args = make(map[string]string, len(c.Req.Values))
 	for k, v := range c.Req.Values {
 		c.Args[k] = v
@@ -343,6 +353,12 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *wire.Req
 		return
 	}
 
+	h.Set("Content-Type", "application/json;charset=utf-8")
+	if o.reuse.text != nil {
+		write(w, r, status, o.reuse.text)
+		return
+	}
+
 	buf, ok := bufs.Get().(*bytes.Buffer)
 	if !ok {
 		buf = new(bytes.Buffer)
@@ -361,7 +377,9 @@ func (s *Simulator) answer(w http.ResponseWriter, r *http.Request, req *wire.Req
 		return
 	}
 
-	h.Set("Content-Type", "application/json;charset=utf-8")
+	if o.err == nil {
+		s.answers.keep(o.reuse, buf.Bytes())
+	}
 	write(w, r, status, buf.Bytes())
 }
 

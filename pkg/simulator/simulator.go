@@ -31,6 +31,9 @@ type Options struct {
 	// Inside simulates what happens inside the VMs of Kubernetes clusters; nil: whatever CloudStack waits for
 	// succeeds.
 	Inside ClusterInside
+	// ReuseAnswers makes the simulator send the answer of an earlier read again as long as nothing has changed. Only the
+	// statistics of VMs, which depend on the time, may then be old.
+	ReuseAnswers bool
 }
 
 // Simulator is an in-memory CloudStack management server. Its handlers are safe for concurrent use.
@@ -49,8 +52,21 @@ type Simulator struct {
 
 	awayUntil atomic.Int64 // end of the downtime of a restart, in Unix nanoseconds; 0: none
 
-	mu sync.RWMutex
-	st *store.State
+	mu      stateLock
+	st      *store.State
+	answers *answers // nil if none are reused
+}
+
+// stateLock guards the state, and counts its possible changes.
+type stateLock struct {
+	sync.RWMutex
+	changes int
+}
+
+// Lock locks the state for a change.
+func (l *stateLock) Lock() {
+	l.RWMutex.Lock()
+	l.changes++
 }
 
 // New builds the world and returns its server.
@@ -99,6 +115,10 @@ func New(o Options) (*Simulator, error) {
 
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.faults.Seed(o.Seed)
+	if o.ReuseAnswers {
+		s.answers = &answers{known: map[string]knownAnswer{}}
+	}
+
 	s.ledger.jobs = s.jobOutcomes
 	for _, text := range o.World.Faults {
 		f, err := ParseFault(text) // validated with the world

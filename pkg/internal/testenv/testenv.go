@@ -130,8 +130,8 @@ func serve(h http.Handler, r *http.Request, body string) (resp *http.Response, e
 		}
 	}()
 
-	in := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.RequestURI(), strings.NewReader(body))
-	in.Header = r.Header
+	in := r.WithContext(r.Context())
+	in.Body, in.RequestURI = io.NopCloser(strings.NewReader(body)), r.URL.RequestURI()
 	out := httptest.NewRecorder()
 	h.ServeHTTP(out, in)
 	if err := r.Context().Err(); err != nil {

@@ -69,7 +69,7 @@ func (w *Work) releaseAddress(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return err
 	}
-	w.note(s, submitted)
+	w.note(s, cmdDisassociate, submitted)
 	return nil
 }
 
