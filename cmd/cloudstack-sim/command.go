@@ -217,8 +217,8 @@ virtual routers: signatures, sessions, roles, jobs, states, error texts; in memo
          -d '{"fault":"createLoadBalancerRule:job-fails:nth=3"}'
 
      COMMAND:KIND:OPTION=VALUE,... with the kinds error, cut-before, cut-after, delay, job-fails,
-     job-never-ends, restart, throttled, maintenance, quota, capacity, router-refuses, nodes-not-ready,
-     api-unreachable; the options nth, count, p, caller, and by kind delay, code, cserrorcode, text.
+     job-never-ends, restart, throttled, maintenance, quota, capacity, router-refuses, router-loses,
+     nodes-not-ready, api-unreachable; the options nth, count, p, caller, and by kind delay, code, cserrorcode, text.
 
   4. List the recorded calls:
 

@@ -70,8 +70,8 @@ func newDoctorCommand(g *cli.Globals) *cobra.Command {
 	flags.StringVar(&f.explain, "explain", "",
 		"explain a check's code, an alert, or the reason of an Event or a condition, and check nothing")
 	cli.CompleteFlag(cmd, "explain", cli.OneOf(explain.Names()...))
-	cli.CompleteFlag(cmd, "only", cli.OneOf(check.Codes()...))
-	cli.CompleteFlag(cmd, "skip", cli.OneOf(check.Codes()...))
+	cli.CompleteFlag(cmd, "only", cli.OneOf(checkCodes()...))
+	cli.CompleteFlag(cmd, "skip", cli.OneOf(checkCodes()...))
 	cli.CompleteFlag(cmd, "phase", cli.OneOf(phases...))
 	return cmd
 }
@@ -165,7 +165,7 @@ func (f *doctorFlags) once(
 	}
 
 	var r check.Report
-	checking(g, func(step func(check.Result)) { r = inspect.Run(ctx, env, sel, step) })
+	checking(g, func(step func(check.Result)) { r, _ = inspect.Run(ctx, env, sel, step) })
 	open, failOn := openChecks(r.Checks), check.Severity(g.FailOn)
 	if g.Format == "json" || g.Format == "yaml" {
 		err = report.Encode(out, g.Format, r)
@@ -244,7 +244,7 @@ func newStatusCommand(g *cli.Globals) *cobra.Command {
 			defer closeEnv()
 			var s *status.Status
 			checking(g, func(step func(check.Result)) {
-				s = status.New(inspect.Facts(ctx, env, check.Selection{Phase: check.PhaseInstalled}, step))
+				s = status.New(inspect.Run(ctx, env, check.Selection{Phase: check.PhaseInstalled}, step))
 			})
 			open := openChecks(s.Checks.Problems)
 			if err := writeStatus(g, &watch, out, s); err != nil {
@@ -267,4 +267,12 @@ func writeStatus(g *cli.Globals, watch *cli.WatchFlags, out io.Writer, s *status
 	}
 	style := g.Style(g.Out)
 	return s.WriteText(out, style, g.Verbosity > 0 || !style.TTY && !watch.On) // a pipe gets all of it
+}
+
+// checkCodes returns the codes of all checks, each with its title, for shell completion.
+func checkCodes() (out []string) {
+	for _, c := range check.All() {
+		out = append(out, c.Code+"\t"+c.Title)
+	}
+	return out
 }

@@ -145,7 +145,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
 	flags.BoolVar(&f.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
 	addLimitFlags(flags, &f.Limits)
-	cli.CompleteFlag(cmd, "skip-check", cli.OneOf(check.Codes()...))
+	cli.CompleteFlag(cmd, "skip-check", cli.OneOf(checkCodes()...))
 }
 
 // run reads files, environment and stdin, checks what needs no connection, and installs.

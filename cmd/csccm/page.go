@@ -129,7 +129,7 @@ func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool
 	var r check.Report
 	var facts *check.Facts
 	checking(g, func(step func(check.Result)) {
-		r, facts = inspect.Facts(ctx, env, check.Selection{Phase: phase, AllMembers: true}, step)
+		r, facts = inspect.Run(ctx, env, check.Selection{Phase: phase, AllMembers: true}, step)
 	})
 	if ctx.Err() != nil {
 		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))

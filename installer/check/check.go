@@ -43,8 +43,8 @@ type Check struct {
 	// Code names the check; it never changes.
 	Code     string
 	Title    string
-	Severity Severity
-	Phase    Phase // "" for both
+	Severity Severity // "" for SeverityError
+	Phase    Phase    // "" for both
 	// Needs are the codes of earlier checks that must pass before this one can run. complete adds those that follow
 	// from Reads.
 	Needs []string
@@ -80,9 +80,10 @@ var All = sync.OnceValue(func() []Check {
 	return all
 })
 
-// complete adds the needs that follow from the sources, and removes line breaks from the texts. Sources in Kubernetes
-// need an API server that answers; CloudStack's need the right project and zone.
+// complete sets the default severity, adds the needs that follow from the sources, and removes line breaks from the
+// texts. Sources in Kubernetes need an API server that answers; CloudStack's need the right project and zone.
 func (c *Check) complete() {
+	c.Severity = cmp.Or(c.Severity, SeverityError)
 	for _, need := range []struct {
 		code string
 		of   map[Source]Sources
@@ -172,19 +173,5 @@ func (s Selection) Plan(catalogue []Check) (out []Check) {
 	return out
 }
 
-// HintBase is the URL of the documentation of the checks.
-const HintBase = version.Pages + "docs/checks.md"
-
 // Hint returns the URL of a check's documentation.
-func (c *Check) Hint() string { return HintBase + "#" + Anchor(c.Code) }
-
-// Anchor returns the fragment for a code in the URL of the documentation.
-func Anchor(code string) string { return strings.ToLower(code) }
-
-// Codes returns the codes of all checks, each with its title, for shell completion.
-func Codes() (out []string) {
-	for _, c := range All() {
-		out = append(out, c.Code+"\t"+c.Title)
-	}
-	return out
-}
+func (c *Check) Hint() string { return version.Pages + "docs/checks.md#" + strings.ToLower(c.Code) }

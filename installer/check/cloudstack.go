@@ -112,15 +112,14 @@ func keys(f *Facts) Finding {
 }
 
 var cs003 = Check{
-	Code:     "CS-003",
-	Title:    "Role allows what the controller calls",
-	Severity: SeverityError,
-	Needs:    []string{"CS-002"},
-	Tries:    Sources{APIs},
-	Judge:    commands,
-	What:     `Every API command that the controller calls is allowed to the role of the keys.`,
-	Why:      `Otherwise a missing command is noticed only when a Service or node needs it.`,
-	Remedy:   `add the named commands to the role, or give the user the default role User`,
+	Code:   "CS-003",
+	Title:  "Role allows what the controller calls",
+	Needs:  []string{"CS-002"},
+	Tries:  Sources{APIs},
+	Judge:  commands,
+	What:   `Every API command that the controller calls is allowed to the role of the keys.`,
+	Why:    `Otherwise a missing command is noticed only when a Service or node needs it.`,
+	Remedy: `add the named commands to the role, or give the user the default role User`,
 }
 
 func commands(f *Facts) Finding {
@@ -159,14 +158,13 @@ func commands(f *Facts) Finding {
 }
 
 var cs004 = Check{
-	Code:     "CS-004",
-	Title:    "Project, zone and VMs visible",
-	Severity: SeverityError,
-	Needs:    []string{"CS-002"},
-	Tries:    Sources{Project, Zones, VMs, Places},
-	Judge:    scope,
-	What:     `The project and zone of the cloud-config exist, and the keys see VMs there.`,
-	Why:      `In a wrong project or zone the VM of every node seems to be gone.`,
+	Code:  "CS-004",
+	Title: "Project, zone and VMs visible",
+	Needs: []string{"CS-002"},
+	Tries: Sources{Project, Zones, VMs, Places},
+	Judge: scope,
+	What:  `The project and zone of the cloud-config exist, and the keys see VMs there.`,
+	Why:   `In a wrong project or zone the VM of every node seems to be gone.`,
 	Remedy: `set project-id and zone in the cloud-config to those of the cluster's VMs, and make the user a member
 		of the project`,
 }
@@ -312,13 +310,12 @@ var notReached = regexp.MustCompile(`(?s)cloudstack .*(cannot reach the API|no a
 const recentlyEnough = 10 * time.Minute
 
 var cs006 = Check{
-	Code:     "CS-006",
-	Title:    "API reachable from Pods",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Needs:    []string{"K8S-001"},
-	Tries:    Sources{Logs, Events, Services},
-	Judge:    contact,
+	Code:  "CS-006",
+	Title: "API reachable from Pods",
+	Phase: PhaseInstalled,
+	Needs: []string{"K8S-001"},
+	Tries: Sources{Logs, Events, Services},
+	Judge: contact,
 	What: `After an install the controller's self-test in a Pod has passed. Otherwise the controller's log of the
 		last hour shows successful calls, or no call that could not reach CloudStack. A later success of the controller,
 		in its log, an Event or the condition of a Service, ends a failure; so do ten minutes without another one.`,

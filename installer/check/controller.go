@@ -13,6 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apilabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
@@ -31,15 +32,14 @@ import (
 const manyRestarts = 3
 
 var ccm001 = Check{
-	Code:     "CCM-001",
-	Title:    "Pods ready",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Reads:    Sources{Controllers, Pods},
-	Tries:    Sources{Releases},
-	Judge:    podsReady,
-	What:     `All Pods of the controller are ready, do not restart, and run the image that their Deployment names.`,
-	Why:      `Without a ready Pod no node is initialised and no Service gets an address.`,
+	Code:  "CCM-001",
+	Title: "Pods ready",
+	Phase: PhaseInstalled,
+	Reads: Sources{Controllers, Pods},
+	Tries: Sources{Releases},
+	Judge: podsReady,
+	What:  `All Pods of the controller are ready, do not restart, and run the image that their Deployment names.`,
+	Why:   `Without a ready Pod no node is initialised and no Service gets an address.`,
 	Remedy: "`kubectl -n NAMESPACE describe pods -l app.kubernetes.io/instance=RELEASE` and `kubectl -n " +
 		"NAMESPACE logs -l app.kubernetes.io/instance=RELEASE --tail=-1` say why",
 }
@@ -102,12 +102,11 @@ func notReady(p *corev1.Pod) string {
 const leaseGrace = 15 * time.Second
 
 var ccm002 = Check{
-	Code:     "CCM-002",
-	Title:    "One leader",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Reads:    Sources{Leases, Controllers, Pods},
-	Judge:    leader,
+	Code:  "CCM-002",
+	Title: "One leader",
+	Phase: PhaseInstalled,
+	Reads: Sources{Leases, Controllers, Pods},
+	Judge: leader,
 	What: `The lease of the cloud controller manager is fresh and held by a Pod of this release, and there is no
 		second fresh lease.`,
 	Why: `With a stale lease no controller works; with two fresh leases two providers change the same nodes and
@@ -170,6 +169,16 @@ func IsElection(l *coordinationv1.Lease) bool {
 		l.Spec.RenewTime != nil
 }
 
+// Leader returns the most recently renewed lease of a cloud controller manager; nil if there is none.
+func Leader(leases []coordinationv1.Lease) (newest *coordinationv1.Lease) {
+	for _, l := range leases {
+		if IsElection(&l) && (newest == nil || newest.Spec.RenewTime.Before(l.Spec.RenewTime)) {
+			newest = &l
+		}
+	}
+	return newest
+}
+
 // heldByPod reports whether a lease's holder, HOSTNAME_UUID, is one of the Pods: a Pod's host name is its
 // name, or its node's with hostNetwork.
 func heldByPod(holder string, pods []corev1.Pod) bool {
@@ -178,12 +187,11 @@ func heldByPod(holder string, pods []corev1.Pod) bool {
 }
 
 var ccm003 = Check{
-	Code:     "CCM-003",
-	Title:    "No other cloud controller manager",
-	Severity: SeverityError,
-	Reads:    Sources{Controllers, SystemPods, Nodes},
-	Tries:    Sources{Services, Leases},
-	Judge:    otherControllers,
+	Code:  "CCM-003",
+	Title: "No other cloud controller manager",
+	Reads: Sources{Controllers, SystemPods, Nodes},
+	Tries: Sources{Services, Leases},
+	Judge: otherControllers,
 	What: `There is no Deployment, DaemonSet or static Pod of another cloud controller manager, nobody else renews
 		the lease of one, and k3s and RKE2 run without their own. No other release of the chart runs the same
 		controllers. No other program (ServiceLB of k3s, MetalLB, kube-vip, Cilium) gives addresses to the Services
@@ -291,16 +299,16 @@ func answers(f *Facts) Finding {
 }
 
 var ccm007 = Check{
-	Code:     "CCM-007",
-	Title:    "Controller's view is current",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Needs:    []string{"CCM-001"},
-	Reads:    Sources{Answers},
-	Tries:    Sources{Project, APIs},
-	Judge:    states,
+	Code:  "CCM-007",
+	Title: "Controller's view is current",
+	Phase: PhaseInstalled,
+	Needs: []string{"CCM-001"},
+	Reads: Sources{Answers},
+	Tries: Sources{Project, APIs, Services},
+	Judge: states,
 	What: `What each Pod works with, as it shows at /configz, is current: the cloud-config of the Secret, the
-		project, and what the role allows. A command that the role refused is not called again for ten minutes; a
+		project, and what the role allows, by which a Service with the condition csccm.io/LoadBalancerUntagged is judged,
+		too. A command that the role refused is not called again for ten minutes; a
 		changed Secret takes up to two minutes. Both are warnings.`,
 	Why: `A controller that works with an old zone or project, or believes that it may not write tags, does the
 		wrong thing although all other checks pass.`,
@@ -345,8 +353,15 @@ func states(f *Facts) Finding {
 		}
 	}
 
+	if f.APIs.Has("createTags") {
+		unsure = append(unsure, about("Service", f.Services, func(s *corev1.Service) string {
+			return when(apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionUntagged),
+				"is not tagged in CloudStack, which the role of the keys allows")
+		})...)
+	}
+
 	switch {
-	case shown == 0:
+	case shown+len(unsure) == 0:
 		return Skipf("no Pod shows it: an older release, or --authorization-always-allow-paths without /configz")
 	case len(stale) == 0 && len(unsure) > 0:
 		return Warnf("the controller's view may be out of date").About(unsure...)
@@ -571,21 +586,17 @@ var ccm005 = Check{
 }
 
 func openErrors(f *Facts) Finding {
-	last := map[corev1.ObjectReference]*corev1.Event{} // last Event by object; of two at the same time the success
+	last := map[Object]*corev1.Event{} // last Event by object; of two at the same time the success
 	for _, e := range f.Events {
 		open := e.Type == corev1.EventTypeWarning &&
 			f.At.Sub(EventTime(&e)) <= eventWindow &&
 			FromCloud(&e) &&
 			!f.over(&e)
 		if open || slices.Contains(successes, e.Reason) {
-			key := corev1.ObjectReference{
-				Kind:      e.InvolvedObject.Kind,
-				Namespace: e.InvolvedObject.Namespace,
-				Name:      e.InvolvedObject.Name,
-			}
-			if was := last[key]; was == nil ||
+			o := objectf(e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name, "")
+			if was := last[o]; was == nil ||
 				cmp.Or(EventTime(&e).Compare(EventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
-				last[key] = &e
+				last[o] = &e
 			}
 		}
 	}
@@ -594,8 +605,9 @@ func openErrors(f *Facts) Finding {
 	next := NextTries(f.Logs)
 	for o, e := range last {
 		if !slices.Contains(successes, e.Reason) {
-			objects = append(objects, objectf(o.Kind, o.Namespace, o.Name, "%s %s ago: %s%s",
-				e.Reason, f.ago(EventTime(e)), OneLine(e.Message), f.until(next[o.Namespace+"/"+o.Name])))
+			o.Message = fmt.Sprintf("%s %s ago: %s%s", e.Reason, f.ago(EventTime(e)), OneLine(e.Message),
+				f.until(next[o.Namespace+"/"+o.Name]))
+			objects = append(objects, o)
 		}
 	}
 
@@ -656,11 +668,10 @@ func EventTime(e *corev1.Event) time.Time {
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 var cks002 = Check{
-	Code:     "CKS-002",
-	Title:    "VMs and nodes of the CKS cluster",
-	Severity: SeverityError,
-	Reads:    Sources{Nodes, CKS},
-	Judge:    ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.Running),
+	Code:  "CKS-002",
+	Title: "VMs and nodes of the CKS cluster",
+	Reads: Sources{Nodes, CKS},
+	Judge: ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.Running),
 	What: `The cluster is Running in CloudStack, and each of its VMs is Running and a Ready Node. Only for clusters
 		that CKS made.`,
 	Why: `CKS upgrades node after node, and scaling up waits until all nodes are Ready: one broken node makes either
@@ -669,10 +680,9 @@ var cks002 = Check{
 }
 
 var cks003 = Check{
-	Code:     "CKS-003",
-	Title:    "Certificates of the CKS cluster",
-	Severity: SeverityError,
-	Reads:    Sources{Nodes, CKS},
+	Code:  "CKS-003",
+	Title: "Certificates of the CKS cluster",
+	Reads: Sources{Nodes, CKS},
 	Judge: ofCKS("the API server's certificate is valid for more than 30 days", ckscheck.SubjectCertificate,
 		ckscheck.Certificates),
 	What: `The API server's certificate at the cluster's endpoint is valid for 30 more days by CloudStack's clock,

@@ -193,8 +193,7 @@ type Facts struct {
 	Addresses         []cloudstack.PublicIP
 	Quota             *cloudapi.Usage // of public addresses; nil if there is no limit or it cannot be read
 	AllRules          []cloudstack.LoadBalancerRule
-	Rules             []cloudstack.LoadBalancerRule // rules named by a provider for Kubernetes
-	OddMembers        lbrules.Members               // members of rules that are not the current rule of a Service
+	OddMembers        lbrules.Members // members of rules that are not the current rule of a Service
 	Forwards          []cloudstack.PortForwarding
 	Planned           map[string]*planner.Service // plans of the controller, by namespace/name
 	PlanErr           error                       // why nothing could be planned

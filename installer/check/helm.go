@@ -24,12 +24,11 @@ func recordOf(r *helm.Release) string {
 }
 
 var helm001 = Check{
-	Code:     "HELM-001",
-	Title:    "Release in a settled state",
-	Severity: SeverityError,
-	Reads:    Sources{Releases},
-	Judge:    settledRelease,
-	What:     `The newest revision of the Helm release is deployed, or there is none yet.`,
+	Code:  "HELM-001",
+	Title: "Release in a settled state",
+	Reads: Sources{Releases},
+	Judge: settledRelease,
+	What:  `The newest revision of the Helm release is deployed, or there is none yet.`,
 	Why: `A pending revision (an installation was killed) blocks all further ones; after a failed one the cluster
 		differs from the release.`,
 	Remedy: "if a revision is pending, wait for the process that works on it, or, if that process is dead: " +
@@ -53,14 +52,13 @@ func settledRelease(f *Facts) Finding {
 }
 
 var helm002 = Check{
-	Code:     "HELM-002",
-	Title:    "No object of the chart belongs to somebody else",
-	Severity: SeverityError,
-	Phase:    PhasePreflight,
-	Reads:    Sources{Drift},
-	Judge:    conflicts,
-	What:     `Objects that the chart would create either do not exist or belong to the release.`,
-	Why:      `Helm refuses objects without its labels, but only after it has created others.`,
+	Code:  "HELM-002",
+	Title: "No object of the chart belongs to somebody else",
+	Phase: PhasePreflight,
+	Reads: Sources{Drift},
+	Judge: conflicts,
+	What:  `Objects that the chart would create either do not exist or belong to the release.`,
+	Why:   `Helm refuses objects without its labels, but only after it has created others.`,
 	Remedy: `delete or rename the named objects, or mark them as the release's: label
 		app.kubernetes.io/managed-by=Helm, annotations meta.helm.sh/release-name and meta.helm.sh/release-namespace`,
 }
@@ -158,14 +156,13 @@ func drift(f *Facts) Finding {
 var credentialLine = regexp.MustCompile(`(?i)(api-key|secret-key|apikey|secretkey)\s*[=:]\s*["']?[A-Za-z0-9_\-]{40,}`)
 
 var helm004 = Check{
-	Code:     "HELM-004",
-	Title:    "Release holds no credentials",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Reads:    Sources{Releases},
-	Judge:    leaks,
-	What:     `No revision that Helm keeps contains the CloudStack keys, in values or manifests.`,
-	Why:      `Helm keeps values and manifests of all revisions in Secrets, so keys among them stay after a rotation.`,
+	Code:  "HELM-004",
+	Title: "Release holds no credentials",
+	Phase: PhaseInstalled,
+	Reads: Sources{Releases},
+	Judge: leaks,
+	What:  `No revision that Helm keeps contains the CloudStack keys, in values or manifests.`,
+	Why:   `Helm keeps values and manifests of all revisions in Secrets, so keys among them stay after a rotation.`,
 	Remedy: `keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm
 		rotate-keys, and delete the named records`,
 }

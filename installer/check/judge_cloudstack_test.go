@@ -315,7 +315,7 @@ func members(ids ...string) []cloudstack.LoadBalancerMember {
 func healthy(f *Facts) {
 	threeVMs(f)
 	f.Nodes, f.Services = []corev1.Node{nodeWith("a"), nodeWith("b"), nodeWith("c")}, []corev1.Service{lbService()}
-	f.Rules = []cloudstack.LoadBalancerRule{lbRule("1", lbWeb+"-tcp-80", 80)}
+	f.AllRules = []cloudstack.LoadBalancerRule{lbRule("1", lbWeb+"-tcp-80", 80)}
 }
 
 // Keys that are not an administrator's do not see the state of a router.
@@ -467,11 +467,11 @@ func TestServices(t *testing.T) {
 func TestRuleNames(t *testing.T) {
 	t.Parallel()
 	odd := func(f *Facts) {
-		f.Rules = []cloudstack.LoadBalancerRule{
+		f.AllRules = []cloudstack.LoadBalancerRule{
 			lbRule("1", lbWeb+"-80", 80), lbRule("2", lbWeb+"-443", 443), lbRule("3", lbWeb+"-tcp-443", 443),
 			lbRule("4", lbGone+"-80", 80), lbRule("5", "affffffffffffffffffffffffffffff1-80", 80),
 		}
-		f.Rules[1].PublicIP = "203.0.113.99"
+		f.AllRules[1].PublicIP = "203.0.113.99"
 		f.OddMembers = lbrules.Members{
 			"4": members(idA, idB),
 			"5": members(idA, "dddddddd-0000-4000-8000-000000000004"),
@@ -519,7 +519,7 @@ func TestAddressesWithoutAService(t *testing.T) {
 			f.AllRules = []cloudstack.LoadBalancerRule{
 				{ID: "r", Name: name, PublicIP: here, PublicIPID: "i", PublicPort: 80},
 			}
-			f.Rules, f.OddMembers = f.AllRules, lbrules.Members{"r": members(member)}
+			f.OddMembers = lbrules.Members{"r": members(member)}
 		}
 	}
 

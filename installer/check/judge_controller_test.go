@@ -268,6 +268,14 @@ func TestStates(t *testing.T) {
 			warns("may be out of date",
 				at+"was refused createTags 1m0s ago, which the role of the keys allows; next try at 03:13:05Z"),
 		},
+		"a Service without tags": {
+			func(f *Facts, _ *provider.State) {
+				s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "web"}}
+				s.Status.Conditions = []metav1.Condition{{Type: service.ConditionUntagged, Status: "True"}}
+				f.Services = append(f.Services, s)
+			},
+			warns("may be out of date", "Service x/web: is not tagged in CloudStack, which the role of the keys allows"),
+		},
 		"a refusal that is over": {func(_ *Facts, s *provider.State) {
 			s.Refused["createTags"] = now.Add(-time.Hour)
 		}, passes("")},

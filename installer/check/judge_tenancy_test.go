@@ -131,7 +131,7 @@ func TestShared(t *testing.T) {
 					{Address: "192.0.2.9"},
 				}
 				if tt.rule != "" {
-					f.Rules = []cloudstack.LoadBalancerRule{{ID: "r", Name: tt.rule, PublicIP: ip, PublicPort: 80}}
+					f.AllRules = []cloudstack.LoadBalancerRule{{ID: "r", Name: tt.rule, PublicIP: ip, PublicPort: 80}}
 				}
 			})
 		})
@@ -355,8 +355,8 @@ func TestRefusals(t *testing.T) {
 			var got []string
 			for _, r := range Refusals(p,
 				&Facts{Services: tt.services, Namespaces: tt.labels, Addresses: tt.addresses, AllRules: tt.rules}) {
-				mark := map[bool]string{true: "+", false: " "}[r.Serving]
-				got = append(got, mark+r.Service+" "+r.Rule)
+				mark := map[bool]string{true: "+", false: " "}[len(Ingress(r.Service)) > 0]
+				got = append(got, mark+key(r.Service)+" "+r.Rule)
 				require.NotEmpty(t, r.Message)
 			}
 

@@ -60,14 +60,13 @@ func MinorOf(text string) (int, bool) {
 }
 
 var k8s002 = Check{
-	Code:     "K8S-002",
-	Title:    "Kubernetes version supported",
-	Severity: SeverityError,
-	Reads:    Sources{Version},
-	Judge:    serverVersion,
-	What:     `The API server is version 1.33 or newer; 1.34 to 1.37 are tested.`,
-	Why:      `Older clusters lack features that the controller and its chart need.`,
-	Remedy:   `upgrade the cluster to Kubernetes 1.33 or newer`,
+	Code:   "K8S-002",
+	Title:  "Kubernetes version supported",
+	Reads:  Sources{Version},
+	Judge:  serverVersion,
+	What:   `The API server is version 1.33 or newer; 1.34 to 1.37 are tested.`,
+	Why:    `Older clusters lack features that the controller and its chart need.`,
+	Remedy: `upgrade the cluster to Kubernetes 1.33 or newer`,
 }
 
 func serverVersion(f *Facts) Finding {
@@ -86,12 +85,11 @@ func serverVersion(f *Facts) Finding {
 }
 
 var k8s003 = Check{
-	Code:     "K8S-003",
-	Title:    "Permissions of the caller",
-	Severity: SeverityError,
-	Phase:    PhasePreflight,
-	Reads:    Sources{Rights, Drift},
-	Judge:    permissions,
+	Code:  "K8S-003",
+	Title: "Permissions of the caller",
+	Phase: PhasePreflight,
+	Reads: Sources{Rights, Drift},
+	Judge: permissions,
 	What: `The user of the kubeconfig has all rights that an installation needs, and the API server accepts each
 		object of the chart in a dry run.`,
 	Why:    `An installation that fails half-way leaves objects behind.`,
@@ -196,13 +194,12 @@ func clocks(f *Facts) Finding {
 }
 
 var k8s005 = Check{
-	Code:     "K8S-005",
-	Title:    "Pod security of the namespace",
-	Severity: SeverityError,
-	Needs:    []string{"K8S-001"},
-	Tries:    Sources{Namespace, Releases},
-	Judge:    podSecurity,
-	What:     `The namespace's Pod Security Admission level allows hostNetwork, where the chart's values ask for it.`,
+	Code:  "K8S-005",
+	Title: "Pod security of the namespace",
+	Needs: []string{"K8S-001"},
+	Tries: Sources{Namespace, Releases},
+	Judge: podSecurity,
+	What:  `The namespace's Pod Security Admission level allows hostNetwork, where the chart's values ask for it.`,
 	Why: `The controller uses the host's network by default, because it starts before a node has one of its own; the
 		levels baseline and restricted refuse that.`,
 	Remedy: "`kubectl label --overwrite namespace NAMESPACE pod-security.kubernetes.io/enforce=privileged`, " +

@@ -23,7 +23,7 @@ import (
 
 // RulePlan returns what csccm migrate-rules would do.
 func (f *Facts) RulePlan() lbrules.Plan {
-	return lbrules.MakePlan(f.Rules, f.Services, f.OddMembers, lbrules.NodeVMs(f.Nodes, f.VMs))
+	return lbrules.MakePlan(f.AllRules, f.Services, f.OddMembers, lbrules.NodeVMs(f.Nodes, f.VMs))
 }
 
 // ruleObjects returns the rules for which say returns a problem.
@@ -39,11 +39,10 @@ func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) Objects {
 }
 
 var lb002 = Check{
-	Code:     "LB-002",
-	Title:    "One rule for a port, with its current name",
-	Severity: SeverityError,
-	Reads:    Sources{Nodes, VMs, Services, Balancers},
-	Judge:    ruleNames,
+	Code:  "LB-002",
+	Title: "One rule for a port, with its current name",
+	Reads: Sources{Nodes, VMs, Services, Balancers},
+	Judge: ruleNames,
 	What: `No port of a load balancer has two rules, and no rule of this cluster has a name of an older provider:
 		LB-PORT without a protocol, or K8s_svc_...; such a name alone is a warning.`,
 	Why: `The controller identifies its rules by name: it would create a second rule for the port, which CloudStack
@@ -257,13 +256,12 @@ func (f *Facts) inNodesNetwork(a *cloudstack.PublicIP) bool {
 }
 
 var lb001 = Check{
-	Code:     "LB-001",
-	Title:    "Services have what they ask for",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Reads:    Sources{Nodes, VMs, Services, Balancers, Plans},
-	Tries:    Sources{Forwards, Logs, Quota},
-	Judge:    services,
+	Code:  "LB-001",
+	Title: "Services have what they ask for",
+	Phase: PhaseInstalled,
+	Reads: Sources{Nodes, VMs, Services, Balancers, Plans},
+	Tries: Sources{Forwards, Logs, Quota},
+	Judge: services,
 	What: "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, " +
 		"firewall and ACLs, port forwardings are as planned. With more than 16 rules and VMs only Services that " +
 		"are not Ready are compared; with `--only LB` all are. New and changed Services are judged after two " +

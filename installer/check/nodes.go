@@ -79,12 +79,11 @@ func kubelets(f *Facts) Finding {
 }
 
 var node002 = Check{
-	Code:     "NODE-002",
-	Title:    "Every node is exactly one VM",
-	Severity: SeverityError,
-	Reads:    Sources{Nodes, VMs},
-	Tries:    Sources{Places},
-	Judge:    machines,
+	Code:  "NODE-002",
+	Title: "Every node is exactly one VM",
+	Reads: Sources{Nodes, VMs},
+	Tries: Sources{Places},
+	Judge: machines,
 	What: `Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same VM. For a
 		node without a match, the check names the VM with its system UUID.`,
 	Why: `A node without a VM is never initialised, and neither is one whose name two VMs have.`,
@@ -133,13 +132,12 @@ func (f *Facts) dangling(n *corev1.Node) bool {
 }
 
 var node003 = Check{
-	Code:     "NODE-003",
-	Title:    "Provider IDs",
-	Severity: SeverityError,
-	Reads:    Sources{Nodes, VMs},
-	Tries:    Sources{Places},
-	Judge:    providerIDs,
-	What:     `Each Node's provider ID is CloudStack's and names a VM that exists, or is empty before the installation.`,
+	Code:  "NODE-003",
+	Title: "Provider IDs",
+	Reads: Sources{Nodes, VMs},
+	Tries: Sources{Places},
+	Judge: providerIDs,
+	What:  `Each Node's provider ID is CloudStack's and names a VM that exists, or is empty before the installation.`,
 	Why: `A provider ID can never be changed. With a foreign one, another controller has initialised the node; if it
 		names no VM, the node seems to be deleted.`,
 	Remedy: `delete the Node and restart its kubelet, which registers it again`,
@@ -201,15 +199,14 @@ func namesOf(objects Objects) string {
 const patience = 2 * time.Minute
 
 var node004 = Check{
-	Code:     "NODE-004",
-	Title:    "No node waits for its initialisation",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Reads:    Sources{Nodes},
-	Tries:    Sources{VMs},
-	Judge:    eachNode("%s waiting for the controller", uninitialised),
-	What:     `No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.`,
-	Why:      `Such a node takes no Pods. If --node-ip is on no NIC of the VM, it waits forever.`,
+	Code:  "NODE-004",
+	Title: "No node waits for its initialisation",
+	Phase: PhaseInstalled,
+	Reads: Sources{Nodes},
+	Tries: Sources{VMs},
+	Judge: eachNode("%s waiting for the controller", uninitialised),
+	What:  `No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.`,
+	Why:   `Such a node takes no Pods. If --node-ip is on no NIC of the VM, it waits forever.`,
 	Remedy: "look at the controller's log, `kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE " +
 		"--tail=-1`, and at NODE-002; where --node-ip is named, set it to an address of the VM",
 }
@@ -446,13 +443,12 @@ func stranded(v *corev1.PersistentVolume, nodes []corev1.Node) string {
 }
 
 var node006 = Check{
-	Code:     "NODE-006",
-	Title:    "Kubelet and controller agree on node addresses",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Reads:    Sources{Nodes, VMs},
-	Tries:    Sources{Controllers},
-	Judge:    addresses,
+	Code:  "NODE-006",
+	Title: "Kubelet and controller agree on node addresses",
+	Phase: PhaseInstalled,
+	Reads: Sources{Nodes, VMs},
+	Tries: Sources{Controllers},
+	Judge: addresses,
 	What: `No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from
 		CloudStack's.`,
 	Why: `A kubelet without --cloud-provider=external and the controller keep overwriting each other's addresses:

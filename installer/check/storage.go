@@ -83,12 +83,11 @@ func ofStorage(judge func(*Facts) Finding) func(*Facts) Finding {
 }
 
 var stor001 = Check{
-	Code:     "STOR-001",
-	Title:    "CSI driver and controller can read their keys",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Reads:    Sources{Controllers, Volumes, Driver},
-	Judge:    ofStorage(driverKeys),
+	Code:  "STOR-001",
+	Title: "CSI driver and controller can read their keys",
+	Phase: PhaseInstalled,
+	Reads: Sources{Controllers, Volumes, Driver},
+	Judge: ofStorage(driverKeys),
 	What: `The Secret of the CSI driver for CloudStack exists, and its cloud-config has only keys that the driver
 		knows. Only for clusters with the driver.`,
 	Why: `The driver exits at startup when it finds an unknown key, and then no volume can be created, attached or
@@ -128,12 +127,11 @@ func driverKeys(f *Facts) Finding {
 }
 
 var stor002 = Check{
-	Code:     "STOR-002",
-	Title:    "CSI topology as in CloudStack",
-	Severity: SeverityError,
-	Phase:    PhaseInstalled,
-	Reads:    Sources{Controllers, Volumes, Driver, Nodes, VMs},
-	Judge:    ofStorage(driverTopology),
+	Code:  "STOR-002",
+	Title: "CSI topology as in CloudStack",
+	Phase: PhaseInstalled,
+	Reads: Sources{Controllers, Volumes, Driver, Nodes, VMs},
+	Judge: ofStorage(driverTopology),
 	What: `The CSINode of each node names the node's VM, and the node's label
 		topology.csi.cloudstack.apache.org/zone is the id of the VM's zone. NODE-007 judges the volumes.`,
 	Why: `The driver attaches a volume to the VM that the CSINode names, and the scheduler places Pods by the

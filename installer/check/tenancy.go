@@ -97,8 +97,7 @@ func policy(f *Facts) Finding {
 
 	var objects Objects
 	for _, r := range Refusals(p, f) {
-		namespace, name, _ := strings.Cut(r.Service, "/")
-		objects = append(objects, objectf("Service", namespace, name, "%s", r.Message))
+		objects.aboutf("Service", r.Service, "%s", r.Message)
 	}
 	return Passf("none").Unless(objects, "setting", "%s more than the policy allows")
 }
@@ -134,10 +133,7 @@ func shared(f *Facts) Finding {
 		ruled[it.Service] = sets.New(it.PublicIP).Union(ruled[it.Service])
 	}
 
-	byAge := Balanced(f.Services, f.started())
-	slices.SortStableFunc(byAge,
-		func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	for _, s := range byAge {
+	for _, s := range f.byAge() {
 		spec, _ := annotation.Parse(s) // errors elsewhere in the Service do not matter here
 		for ip := range sets.New(Ingress(s)...).Union(ruled[s.Namespace+"/"+s.Name]) {
 			h := plan.Holder{UID: string(s.UID), Namespace: s.Namespace, Name: s.Name, ShareWith: spec.ShareWith}
@@ -283,19 +279,19 @@ func recordFixes(adopt, remove, rename []string) (fixes []string) {
 	return fixes
 }
 
-// Refusal is one rule that a Service breaks.
+// Refusal is one rule of the policy that a Service breaks.
 type Refusal struct {
-	Service string // namespace/name
-	Rule    string // the chart value, such as tenancy.annotations.network
-	Message string
-	Serving bool // the Service has an address now, which a refusal affects
+	*tenancy.Denial
+
+	Service *corev1.Service
 }
 
 func (r *Refusal) String() string {
-	if r.Serving {
-		return fmt.Sprintf("Service %s is refused: %s", r.Service, r.Message)
+	text := fmt.Sprintf("Service %s is refused", key(r.Service))
+	if len(r.Service.Status.LoadBalancer.Ingress) == 0 {
+		text += "; it has no address yet"
 	}
-	return fmt.Sprintf("Service %s is refused; it has no address yet: %s", r.Service, r.Message)
+	return text + ": " + r.Message
 }
 
 // PolicyOf returns the policy of a controller with these arguments. set reports whether they have --tenancy. Without
@@ -315,10 +311,7 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 	var out []Refusal
 	ruled := f.ruledAddresses()
 	keepIP, ports, addresses := map[string]int{}, map[string]int{}, map[string]sets.Set[string]{}
-	byAge := Balanced(f.Services, f.started())
-	slices.SortStableFunc(byAge,
-		func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	for _, svc := range byAge {
+	for _, svc := range f.byAge() {
 		ns := tenancy.Namespace{Name: svc.Namespace, Labels: f.Namespaces[svc.Namespace]}
 		if p.Trusts(ns) {
 			continue
@@ -326,7 +319,7 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 
 		note := func(d *tenancy.Denial) {
 			if d != nil {
-				out = append(out, Refusal{key(svc), d.Rule, d.Message, len(svc.Status.LoadBalancer.Ingress) > 0})
+				out = append(out, Refusal{d, svc})
 			}
 		}
 
@@ -370,7 +363,7 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 		}
 	}
 
-	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(a.Service, b.Service) })
+	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(key(a.Service), key(b.Service)) })
 	return out
 }
 
@@ -384,6 +377,14 @@ func Balanced(services []corev1.Service, words []string) []*corev1.Service {
 		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Service) int { return cmp.Compare(key(a), key(b)) })
+	return out
+}
+
+// byAge returns the Services that the controller serves, the oldest first.
+func (f *Facts) byAge() []*corev1.Service {
+	out := Balanced(f.Services, f.started())
+	slices.SortStableFunc(out,
+		func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return out
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -43,8 +44,8 @@ func (b *builder) addresses() {
 	}
 
 	for _, svc := range b.handled {
-		for _, in := range svc.Status.LoadBalancer.Ingress {
-			use(ids[in.IP], serviceID(svc.Namespace+"/"+svc.Name), "")
+		for _, ip := range check.Ingress(svc) {
+			use(ids[ip], serviceID(svc.Namespace+"/"+svc.Name), "")
 		}
 	}
 

@@ -44,26 +44,9 @@ type Page struct {
 	Clean func(string) string
 }
 
-// OfInspection returns the page for a run of doctor. Its facts are a copy.
+// OfInspection returns the page for a run of doctor.
 func OfInspection(f *check.Facts, r *check.Report) Page {
-	p := Page{Title: Title(r.Cluster.Context), Checks: r.Checks, Findings: r.Checks, Facts: &check.Facts{
-		At:         f.At,
-		Services:   f.Services,
-		Nodes:      f.Nodes,
-		Events:     f.Events,
-		Leases:     f.Leases,
-		Kubelets:   f.Kubelets,
-		Pods:       f.Pods,
-		Logs:       f.Logs,
-		VMs:        f.VMs,
-		Networks:   f.Networks,
-		Addresses:  f.Addresses,
-		AllRules:   f.AllRules,
-		Forwards:   f.Forwards,
-		OddMembers: f.OddMembers,
-		Planned:    f.Planned,
-	}}
-
+	p := Page{Title: Title(r.Cluster.Context), Checks: r.Checks, Findings: r.Checks, Facts: f}
 	for _, part := range []check.Source{check.Nodes, check.Services, check.VMs} {
 		if err := f.Err(part); err != nil {
 			p.Missing = append(p.Missing, model.Missing{Part: "objects", Reason: err.Error(), Remedy: "see the checks"})
@@ -282,12 +265,10 @@ func (b *builder) controller() *model.Controller {
 		}
 	}
 
-	for _, l := range b.Leases {
-		if check.IsElection(&l) && l.Spec.RenewTime.After(c.Renewed) {
-			c.Leader = *l.Spec.HolderIdentity
-			c.Renewed = l.Spec.RenewTime.UTC()
-			c.Duration = int(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))
-		}
+	if l := check.Leader(b.Leases); l != nil {
+		c.Leader = *l.Spec.HolderIdentity
+		c.Renewed = l.Spec.RenewTime.UTC()
+		c.Duration = int(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))
 	}
 
 	if *c == (model.Controller{}) {

@@ -20,8 +20,10 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -174,6 +176,21 @@ func TestWholeMap(t *testing.T) {
 	}}, s.Nodes)
 
 	assert.Equal(t, s, Of(f), "the same facts give the same snapshot")
+}
+
+// TestServicesOfTheClass: the map has the Services that the controller serves, which its arguments decide.
+func TestServicesOfTheClass(t *testing.T) {
+	t.Parallel()
+	w := check.WorkloadOf(new(cluster.DeploymentOf(leftby.Controller("ccm", "x", nil,
+		"--cloud-provider=external-cloudstack", "--load-balancer-class=example.com/x"))))
+	w.Ours = true
+	svc := serviceOf(1)
+	svc.Spec.LoadBalancerClass = new("example.com/x")
+	f := OfInspection(&check.Facts{
+		Services:    []corev1.Service{serviceOf(0), svc},
+		Controllers: []check.Workload{w},
+	}, &check.Report{})
+	require.Len(t, Of(&f).Objects, 1)
 }
 
 func TestHealth(t *testing.T) {

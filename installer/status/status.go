@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -211,7 +210,7 @@ func controller(f *check.Facts) Controller {
 		c.Images = append(c.Images, w.Images...)
 	}
 
-	if l := leader(f); l != nil {
+	if l := check.Leader(f.Leases); l != nil {
 		// The holder is HOSTNAME_UUID; the UUID is of no interest to users.
 		c.Leader, _, _ = strings.Cut(*l.Spec.HolderIdentity, "_")
 		c.LeaderSeconds = f.At.Sub(l.Spec.RenewTime.Time).Round(time.Second).Seconds()
@@ -508,14 +507,4 @@ func label(prefix, text string) string {
 // join joins the parts that are not empty.
 func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
-}
-
-// leader returns the most recently renewed lease of a cloud controller manager; nil if there is none.
-func leader(f *check.Facts) (newest *coordinationv1.Lease) {
-	for _, l := range f.Leases {
-		if check.IsElection(&l) && (newest == nil || newest.Spec.RenewTime.Before(l.Spec.RenewTime)) {
-			newest = &l
-		}
-	}
-	return newest
 }

@@ -50,6 +50,7 @@ const (
 	FaultQuota         = fault.Quota
 	FaultCapacity      = fault.Capacity
 	FaultRouterRefuses = fault.RouterRefuses
+	FaultRouterLoses   = fault.RouterLoses
 
 	FaultNodesNotReady  = fault.NodesNotReady
 	FaultAPIUnreachable = fault.APIUnreachable

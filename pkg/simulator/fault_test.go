@@ -14,106 +14,48 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
 func TestFaultText(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Fault{
-		"createLoadBalancerRule:job-fails:nth=3": {
-			Command: "createLoadBalancerRule",
-			Kind:    FaultJobFails,
-			Nth:     3,
-		},
-		"*:delay:p=0.25,delay=2s": {
-			Kind:        FaultDelay,
-			Probability: 0.25,
-			Delay:       2 * time.Second,
-		},
-		"list*:error:count=2,code=503,cserrorcode=9999,text=a, b: c=d": {
-			Command:     "list*",
-			Kind:        FaultErrorBefore,
-			Count:       2,
-			HTTPStatus:  503,
-			CSErrorCode: 9999,
-			Text:        "a, b: c=d",
-		},
-		"login:cut-before:caller=admin": {
-			Command: "login",
-			Kind:    FaultCutBefore,
-			Caller:  "admin",
-		},
-		"associateIpAddress:capacity": {
-			Command: "associateIpAddress",
-			Kind:    FaultCapacity,
-		},
-		"assign*:restart:delay=20s": {
-			Command: "assign*",
-			Kind:    FaultRestart,
-			Delay:   20 * time.Second,
-		},
+	for _, text := range []string{
+		"createLoadBalancerRule:job-fails:nth=3",
+		"*:delay:p=0.25,delay=2s",
+		"list*:error:count=2,code=503,cserrorcode=9999,text=a, b: c=d",
+		"login:cut-before:caller=admin",
+		"associateIpAddress:capacity",
+		"assign*:restart:delay=20s",
 	} {
 		f, err := ParseFault(text)
 		require.NoError(t, err, text)
-		require.Equal(t, want, f)
-		again, err := ParseFault(f.String())
-		require.NoError(t, err, text)
-		require.Equal(t, f, again)
+		require.Equal(t, text, f.String())
 	}
+}
 
-	for text, want := range map[string]string{
-		"":                                     "write it as COMMAND:KIND",
-		"listZones":                            "write it as COMMAND:KIND",
-		"listZones:slow":                       `kind "slow" is not known; use one of error, cut-before`,
-		"listzones:error":                      `command "listzones": CloudStack has no such command`,
-		"fly*:error":                           `command "fly*"`,
-		"listZones:job-fails":                  "job-fails does not affect listZones",
-		"listZones:capacity":                   "capacity does not affect listZones",
-		"list*:quota":                          "quota does not affect list*",
-		"listZones:delay":                      "delay needs a positive delay",
-		"listZones:error:delay=1s":             "error takes no delay",
-		"listZones:error:code=200":             "code 200 must lie between 400 and 599",
-		"listZones:throttled:code=503":         "throttled takes no code",
-		"listZones:throttled:text=x":           "throttled takes no text",
-		"listZones:error:nth":                  `option "nth" has no value`,
-		"listZones:error:nth=0":                "nth=0 is not a number from 1",
-		"listZones:error:p=2":                  "p=2 is not a probability",
-		"listZones:delay:delay=2":              "delay=2 is not a positive time",
-		"listZones:error:times=2":              `option "times" is not known`,
-		"createTags:job-fails:cserrorcode=530": "job-fails takes no cserrorcode",
-	} {
+func TestWrongFaults(t *testing.T) {
+	cases.Run(t, "testdata/fault-errors.yaml", func(t *testing.T, text, want string) {
 		_, err := ParseFault(text)
-		require.ErrorContains(t, err, want, text)
-	}
+		require.ErrorContains(t, err, want)
+	})
 }
 
 // TestFaultSelection counts which calls a fault hits.
 func TestFaultSelection(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][]int{
-		"listZones:error":                     {1, 2, 3, 4, 5},
-		"listZones:error:nth=2":               {2},
-		"listZones:error:nth=2,count=2":       {2, 3},
-		"listZones:error:count=3":             {1, 2, 3},
-		"list*:error:caller=k8s-owner,nth=4":  {4},
-		"listZones:error:caller=somebody":     nil,
-		"listNetworks:error":                  nil,
-		"*Zone*:error:count=1":                {1},
-		"listZones:error:p=1":                 {1, 2, 3, 4, 5},
-		"listZones:error:code=503,text=later": {1, 2, 3, 4, 5},
-	} {
+	cases.Run(t, "testdata/fault-hits.yaml", func(t *testing.T, text string, want []int) {
 		w := ExampleWorld()
 		w.Faults = []string{text}
 		h := start(t, Options{World: w})
-		var got []int
+		got := []int{}
 		for n := 1; n <= 5; n++ {
 			if h.call(owner, "listZones").status != http.StatusOK {
 				got = append(got, n)
 			}
 		}
 
-		require.Equal(t, want, got, text)
-		require.Equal(t, len(want), h.sim.Faults()[0].Hits, text)
-	}
+		require.Equal(t, want, got)
+		require.Equal(t, len(want), h.sim.Faults()[0].Hits)
+	})
 }
 
 func TestFaultProbability(t *testing.T) {

@@ -162,7 +162,7 @@ func routed(st *store.State, r *store.LBRule) (RouterRule, bool) {
 			RouterMember{VM: m.VM.Name, Address: addr, Running: m.VM.State == store.VMRunning})
 	}
 
-	if r.State == store.RuleAdd || len(out.Members) == 0 {
+	if r.State == store.RuleAdd || len(out.Members) == 0 || st.Lost(r.UUID, r.Network) {
 		return RouterRule{}, false
 	}
 
@@ -192,6 +192,7 @@ func filter(st *store.State, r *store.LBRule) (bool, []RouterFilter) {
 	var out []RouterFilter
 	for _, f := range r.IP.FWRules {
 		if f.State != store.RuleAdd &&
+			!st.Lost(f.UUID, f.Network) &&
 			f.Protocol == "tcp" &&
 			portsMeet(r.PublicPort, r.PublicPort, f.StartPort, f.EndPort) {
 			out = append(out, RouterFilter{Allow: true, Sources: prefixes(f.CIDRs)})

@@ -37,7 +37,7 @@ type RouterForward struct {
 // forwarded returns a port forwarding rule as it is configured on the router, or false if it was never sent to it.
 func forwarded(st *store.State, r *store.PFRule) (RouterForward, bool) {
 	guest, err := netip.ParseAddr(r.GuestIP)
-	if r.State == store.RuleAdd || err != nil {
+	if r.State == store.RuleAdd || err != nil || st.Lost(r.UUID, r.Network) {
 		return RouterForward{}, false
 	}
 
@@ -67,6 +67,7 @@ func forwarded(st *store.State, r *store.PFRule) (RouterForward, bool) {
 	out.Filtered = true
 	for _, f := range r.IP.FWRules {
 		if f.State != store.RuleAdd &&
+			!st.Lost(f.UUID, f.Network) &&
 			f.Protocol == r.Protocol &&
 			portsMeet(r.PublicStart, r.PublicEnd, f.StartPort, f.EndPort) {
 			out.Filter = append(out.Filter, portFilter(true, f.CIDRs, f.StartPort, f.EndPort))

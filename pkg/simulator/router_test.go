@@ -101,3 +101,17 @@ func TestOldReleaseTellsRouterOfAlgorithmsOnly(t *testing.T) {
 		})
 	}
 }
+
+// TestLostRulesReturnWithCleanUp: lists show what the router has lost; a restart with clean-up brings it back.
+func TestLostRulesReturnWithCleanUp(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	h.set("net", h.network(), "rule", h.sim.Router().Rules[0].ID).play(`
+		fault updateLoadBalancerRule:router-loses:count=1
+		k8s-owner updateLoadBalancerRule id={rule} protocol=tcp
+		k8s-owner restartNetwork id={net} cleanup=false
+		k8s-owner listLoadBalancerRules => count 2`)
+	require.Len(t, h.sim.Router().Rules, 1)
+	h.play("k8s-owner restartNetwork id={net} cleanup=true")
+	require.Len(t, h.sim.Router().Rules, 2)
+}

@@ -83,7 +83,7 @@ func (w *world) counted(t *testing.T) (cloud, kube map[string]int, kubelets int,
 	w.Ledger().Reset()
 	asked := make(chan string, 1000)
 	w.kubelet = func(node string) string { asked <- node; return "external" }
-	r = inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
+	r, _ = inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
 	cloud, kube = map[string]int{}, map[string]int{}
 	for _, c := range w.Ledger().Calls() {
 		cloud[c.Command]++
@@ -124,7 +124,7 @@ func TestBudgetOfDoctor(t *testing.T) {
 			require.Less(t, len(kube), 40)
 			require.Equal(t, c.nodes, kubelets)
 			for _, code := range []string{"NODE-001", "NODE-002", "LB-001", "LB-002", "LB-003"} {
-				require.Equal(t, check.OK, byCode(r)[code].Outcome, "%+v", byCode(r)[code])
+				require.Equal(t, check.OK, byCode(r, nil)[code].Outcome, "%+v", byCode(r, nil)[code])
 			}
 		})
 	}

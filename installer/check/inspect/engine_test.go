@@ -113,9 +113,9 @@ func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
 		"T-007": check.Skipped,
 	}, outcomes(r))
 
-	require.Equal(t, "needs T-001, which failed", r.Checks[1].Message)
-	require.Equal(t, "needs T-002, which was skipped", r.Checks[2].Message)
-	require.Equal(t, "needs T-006, which could not be judged", r.Checks[6].Message)
+	require.Equal(t, "needs T-001 (failed)", r.Checks[1].Message)
+	require.Equal(t, "needs T-002 (skipped)", r.Checks[2].Message)
+	require.Equal(t, "needs T-006 (unknown)", r.Checks[6].Message)
 }
 
 func TestSelection(t *testing.T) {

@@ -106,14 +106,8 @@ func Connect(
 
 // Run reads all sources that the selected checks need, at the same time, and runs the checks in the order of the
 // catalogue. progress, if not nil, is called with each result. If ctx ends, checks whose facts have not been read are
-// unknown.
-func Run(ctx context.Context, env *Env, sel check.Selection, progress func(check.Result)) check.Report {
-	r, _ := Facts(ctx, env, sel, progress)
-	return r
-}
-
-// Facts is like Run but also returns the facts of the report, which the caller may change.
-func Facts(
+// unknown. The caller may change the facts.
+func Run(
 	ctx context.Context, env *Env, sel check.Selection, progress func(check.Result),
 ) (check.Report, *check.Facts) {
 	return newReading(ctx, env, allSources(), sel).run(ctx, check.All(), progress)
@@ -157,12 +151,7 @@ func (r *reading) result(ctx context.Context, c *check.Check, before map[string]
 		case needed.Unfinished:
 			return check.ResultOf(c, stopped(ctx), 0)
 		default:
-			why := map[check.Outcome]string{
-				check.Failed:  "failed",
-				check.Skipped: "was skipped",
-				check.Unknown: "could not be judged",
-			}[o]
-			out := check.ResultOf(c, check.Skipf("needs %s, which %s", code, why), 0)
+			out := check.ResultOf(c, check.Skipf("needs %s (%s)", code, o), 0)
 			out.Needs = cmp.Or(needed.Needs, code)
 			return out
 		}

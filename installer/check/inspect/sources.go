@@ -353,21 +353,13 @@ func (r *reading) readDriver(ctx context.Context, f *check.Facts) error {
 // readBalancers reads the members of all rules that a provider for Kubernetes named and that are not the current rule
 // of a Service: the members show which cluster such a rule belongs to.
 func (r *reading) readBalancers(ctx context.Context, f *check.Facts) (err error) {
-	rules := slices.DeleteFunc(slices.Clone(f.AllRules), func(x cloudstack.LoadBalancerRule) bool {
-		return lbrules.ParseName(x.Name).Family == lbrules.FamilyForeign
-	})
-	slices.SortFunc(rules,
-		func(a, b cloudstack.LoadBalancerRule) int { return strings.Compare(a.Name+a.ID, b.Name+b.ID) })
 	var odd []string
-	for _, it := range lbrules.MakePlan(rules, f.Services, nil, nil).Items {
-		if it.Verdict != lbrules.VerdictCurrent {
+	for _, it := range lbrules.MakePlan(f.AllRules, f.Services, nil, nil).Items {
+		if it.Family != lbrules.FamilyForeign && it.Verdict != lbrules.VerdictCurrent {
 			odd = append(odd, it.RuleID)
 		}
 	}
-
-	if f.OddMembers, err = lbrules.ReadMembers(ctx, r.CloudStack, odd); err == nil {
-		f.Rules = rules
-	}
+	f.OddMembers, err = lbrules.ReadMembers(ctx, r.CloudStack, odd)
 	return err
 }
 

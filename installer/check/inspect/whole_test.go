@@ -37,7 +37,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
-func byCode(r check.Report) map[string]check.Result {
+func byCode(r check.Report, _ *check.Facts) map[string]check.Result {
 	m := map[string]check.Result{}
 	for _, c := range r.Checks {
 		m[c.Code] = c
@@ -113,7 +113,7 @@ var update = flag.Bool("update", false, "write the transcripts")
 // transcript compares what doctor and status say with docs/transcripts, and looks for the keys in every format.
 func (w *world) transcript(t *testing.T, name string) check.Report {
 	t.Helper()
-	r, f := inspect.Facts(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
+	r, f := inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
 	var b bytes.Buffer
 	style := report.Style{Unicode: true, Width: 110}
 	b.WriteString("$ csccm doctor\n")
@@ -292,9 +292,9 @@ func TestSilentServerIsAskedOnce(t *testing.T) {
 	env, closeEnv := inspect.Connect(t.Context(), &c, report.Style{}, release, "",
 		inspect.PhaseOf(t.Context(), &c, release))
 	defer closeEnv()
-	r := inspect.Run(t.Context(), env, check.Selection{Phase: check.PhaseInstalled}, nil)
+	r, _ := inspect.Run(t.Context(), env, check.Selection{Phase: check.PhaseInstalled}, nil)
 	require.Empty(t, w.kube.Actions())
-	require.Equal(t, "Kubernetes API: no answer in time", byCode(r)["K8S-001"].Message)
+	require.Equal(t, "Kubernetes API: no answer in time", byCode(r, nil)["K8S-001"].Message)
 	require.Equal(t, 1, r.Summary.Failed)
 	require.Zero(t, r.Summary.Unknown, "the rest waits for K8S-001")
 }

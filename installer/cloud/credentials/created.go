@@ -66,6 +66,18 @@ func (o CreatedObject) same(p *CreatedObject) bool {
 	return o.Kind == p.Kind && o.Name == p.Name && o.Account == p.Account && o.DomainID == p.DomainID
 }
 
+// createdUser returns the entry of a user.
+func createdUser(u *cloudapi.User) *CreatedObject {
+	return &CreatedObject{
+		Kind:     CreatedUser,
+		Name:     u.Username,
+		ID:       u.ID,
+		Account:  u.Account,
+		DomainID: u.DomainID,
+		Domain:   u.Domain,
+	}
+}
+
 // Created is the list of what csccm created in CloudStack for a cluster.
 type Created struct {
 	SchemaVersion int             `json:"schemaVersion"`
@@ -113,8 +125,7 @@ func (m *Created) Mine(u *cloudapi.User) bool {
 		return mark == m.Cluster
 	}
 	return slices.ContainsFunc(m.Objects, func(o CreatedObject) bool {
-		return o.same(&CreatedObject{Kind: CreatedUser, Name: u.Username, Account: u.Account, DomainID: u.DomainID}) &&
-			(o.ID == "" || o.ID == u.ID)
+		return o.same(createdUser(u)) && (o.ID == "" || o.ID == u.ID)
 	})
 }
 

@@ -47,16 +47,7 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Created) (*Remo
 
 	for _, u := range users { // the list may be lost or outdated
 		if u.Cluster() != "" && m.Mine(&u) {
-			m.add([]*CreatedObject{
-				{
-					Kind:     CreatedUser,
-					Name:     u.Username,
-					ID:       u.ID,
-					Account:  u.Account,
-					DomainID: u.DomainID,
-					Domain:   u.Domain,
-				},
-			})
+			m.add([]*CreatedObject{createdUser(&u)})
 		}
 	}
 
@@ -126,9 +117,7 @@ func (r *Removal) account(o CreatedObject, a *cloudapi.Account, all []CreatedObj
 			continue
 		}
 
-		at := slices.IndexFunc(all, func(m CreatedObject) bool {
-			return m.same(&CreatedObject{Kind: CreatedUser, Name: u.Username, Account: o.Name, DomainID: o.DomainID})
-		})
+		at := slices.IndexFunc(all, func(m CreatedObject) bool { return m.same(createdUser(&u)) })
 		if at < 0 {
 			others = append(others, fmt.Sprintf("user %q", u.Username))
 			continue

@@ -23,6 +23,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/installer/report"
@@ -175,11 +176,15 @@ func learnDeleted(r *redactor, f *check.Facts) {
 	}
 }
 
-// snapshot returns the data that csccm ui shows; index.html draws it offline.
+// snapshot returns the data that csccm ui shows; index.html draws it offline. It removes from the facts what a bundle does
+// not show.
 func snapshot(checks check.Report, f *check.Facts) model.Snapshot {
 	p := picture.OfInspection(f, &checks)
 	p.Title = "csccm support bundle, " + f.At.UTC().Format(time.RFC3339)
-	p.Services, p.Events, p.AllRules = listedServices(p.Services), listedEvents(p.Events), f.Rules
+	p.Services, p.Events = listedServices(p.Services), listedEvents(p.Events)
+	p.AllRules = slices.DeleteFunc(p.AllRules, func(r cloudstack.LoadBalancerRule) bool {
+		return rules.ParseName(r.Name).Family == rules.FamilyForeign
+	})
 	return picture.Of(&p)
 }
 

@@ -64,7 +64,7 @@ var update = flag.Bool("update", false, "write docs/runbooks.md and docs/checks.
 func TestPagesAreFresh(t *testing.T) {
 	t.Parallel()
 	var checks bytes.Buffer
-	functions := template.FuncMap{"anchor": check.Anchor, "sentence": sentence}
+	functions := template.FuncMap{"anchor": strings.ToLower, "sentence": sentence}
 	tmpl, err := template.New("checks.md.tmpl").Funcs(functions).ParseFiles("testdata/checks.md.tmpl")
 	require.NoError(t, err)
 	require.NoError(t, tmpl.Execute(&checks, check.All()))

@@ -458,7 +458,7 @@ func (r *run) settleServices(ctx context.Context) error {
 }
 
 // checker runs checks. It is inspect.Run, except in tests.
-type checker func(context.Context, *inspect.Env, check.Selection, func(check.Result)) check.Report
+type checker func(context.Context, *inspect.Env, check.Selection, func(check.Result)) (check.Report, *check.Facts)
 
 const (
 	// leaderTimeout covers a lease that was not released: 15 s for a controller by default, 60 s for a csccm that was
@@ -477,7 +477,7 @@ func awaitLeader(
 	waited := false
 
 	_, err = poll.Until(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
-		r := run(ctx, env, check.Selection{Phase: check.PhaseInstalled, Only: []string{code}, Skip: skip}, nil)
+		r, _ := run(ctx, env, check.Selection{Phase: check.PhaseInstalled, Only: []string{code}, Skip: skip}, nil)
 		open = check.Find(r.Checks, func(c *check.Result) bool { return c.Code == code && c.Outcome == check.Failed })
 		if open != nil && !waited {
 			p.Step("Waiting for a leader")

@@ -180,7 +180,9 @@ func (e *env) installer(t *testing.T, c Config) *installer {
 		require.NoError(t, err)
 	}
 
-	c.checks = func(_ context.Context, env *inspect.Env, sel check.Selection, _ func(check.Result)) check.Report {
+	c.checks = func(
+		_ context.Context, env *inspect.Env, sel check.Selection, _ func(check.Result),
+	) (check.Report, *check.Facts) {
 		if env.CloudStack == nil && env.NoCloud == "" {
 			t.Error("checks without CloudStack must say why")
 		}
@@ -191,7 +193,7 @@ func (e *env) installer(t *testing.T, c Config) *installer {
 				r.Summary.Failed++
 			}
 		}
-		return r
+		return r, nil
 	}
 
 	return &installer{Config: c, env: e}

@@ -287,7 +287,7 @@ func (r *run) checkEnv() *inspect.Env {
 
 // runChecks runs the checks of a phase, and shows failures and warnings. It shows a warning only once in a run.
 func (r *run) runChecks(ctx context.Context, env *inspect.Env, phase check.Phase) error {
-	result := r.checks(ctx, env, check.Selection{Phase: phase, Skip: r.SkipChecks}, nil)
+	result, _ := r.checks(ctx, env, check.Selection{Phase: phase, Skip: r.SkipChecks}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -47,7 +47,7 @@ func TestInstallWaitsForTheLease(t *testing.T) {
 			in := e.installer(t, e.keys(t))
 			in.checks = func(
 				ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result),
-			) check.Report {
+			) (check.Report, *check.Facts) {
 				sel.Only = []string{"CCM-002"}
 				return inspect.Run(ctx, env, sel, progress)
 			}

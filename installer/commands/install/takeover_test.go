@@ -169,7 +169,7 @@ func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	checks := in.checks
 	in.checks = func(
 		ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result),
-	) check.Report {
+	) (check.Report, *check.Facts) {
 		replaced[sel.Phase] = env.Replaces
 		return checks(ctx, env, sel, progress)
 	}
@@ -324,7 +324,7 @@ func TestServicesAreJudgedWhenTheControllerHasServedThem(t *testing.T) {
 	checks, unserved := in.checks, -1
 	in.checks = func(
 		ctx context.Context, env *inspect.Env, sel check.Selection, progress func(check.Result),
-	) check.Report {
+	) (check.Report, *check.Facts) {
 		if sel.Phase == check.PhaseInstalled && sel.Only == nil {
 			list, err := e.Kube.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 			require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,10 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/echo"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // Ports of the Service and of the Pod. The virtual router does not use the ports of the Service itself.
@@ -79,13 +83,13 @@ type Result struct {
 type Tester struct {
 	*engine.Env
 	Options
-	// Cloud returns an error if CloudStack does not answer. The test then ends at once instead of waiting for an
-	// address. It is nil without credentials.
-	Cloud func(ctx context.Context) error
+	// Cloud is CloudStack; nil without credentials. The test ends at once if it does not answer.
+	Cloud *access.Cloud
 	// Ask sends a request to an address from this machine. Tests replace it.
 	Ask func(ctx context.Context, address, token string) (echo.Answer, error)
 
 	id     string
+	silent string // the address that does not answer
 	result Result
 }
 
@@ -111,21 +115,20 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	test := func(ctx context.Context) error {
 		// Without the right to read the Secret the test goes on: the wait for the address shows whether CloudStack
 		// answers.
-		if cs, err := access.OfSecret(ctx, c, t.Release); err == nil {
-			defer cs.Close()
-			t.Cloud = cs.Client.Answers
+		if t.Cloud, err = access.OfSecret(ctx, c, t.Release); err == nil {
+			defer t.Cloud.Close()
 		}
 
 		return t.Run(ctx)
 	}
 
-	plan := e.NewPlan()
-	plan.Title, plan.Details = "To do: "+what, &t.result
+	todo := e.NewPlan()
+	todo.Title, todo.Details = "To do: "+what, &t.result
 	return e.Run(ctx, engine.Operation{
 		Name:     "test",
 		What:     what,
 		Question: prompt.Question{Message: "Test load balancers: " + what},
-		Plan:     plan,
+		Plan:     todo,
 		Steps:    []engine.Step{{Name: "load balancer test", Do: test}},
 		Done:     func() string { return t.result.text(e.Style) },
 	})
@@ -137,15 +140,11 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 	t.result.Namespace = cmp.Or(t.Namespace, prefix+t.id)
 	if t.Cloud != nil {
 		if err := t.step(ctx, "CloudStack", "run csccm doctor --only CS", func(ctx context.Context) (string, error) {
-			return "answers", t.Cloud(ctx)
+			return "answers", t.Cloud.Client.Answers(ctx)
 		}); err != nil {
 			return err // nothing has been created yet
 		}
 	}
-
-	const unanswered = "csccm doctor --only LB,CS-005,NODE; a firewall on the nodes or a network policy may keep the " +
-		"virtual router from the node port; where LB-001 finds nothing, the router may have lost rules that " +
-		"CloudStack lists: restart the network with clean-up, which interrupts its traffic"
 
 	for _, s := range []struct {
 		name, fix string
@@ -160,8 +159,9 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 			t.makePod, false,
 		},
 		{"address", "csccm doctor says why; csccm plan shows what the controller would do", t.makeService, false},
-		{"from inside the cluster", unanswered, t.askInside, false},
-		{"from this machine", unanswered, t.askOutside, true},
+		{"from inside the cluster", "", t.askInside, false},
+		{"from this machine", "", t.askOutside, true},
+		{"other Services", "", t.askOthers, false},
 	} {
 		if err == nil || s.anyway && t.result.Address != "" {
 			err = cmp.Or(err, t.step(ctx, s.name, s.fix, s.do))
@@ -182,7 +182,7 @@ func (t *Tester) Run(ctx context.Context) (err error) {
 }
 
 // errSkipped ends a step whose failure does not mean that load balancers fail.
-var errSkipped = errors.New("the address is not reached from this machine, which may be as it should")
+var errSkipped = errors.New("not tested")
 
 // step runs one step and adds its result. fix is the remedy for errors that have none.
 func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Context) (string, error)) error {
@@ -201,7 +201,19 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 		s.Outcome, s.Text, err = Skipped, err.Error(), nil
 		t.Progress.Done("skipped: %s", s.Text)
 	default:
-		fix = cmp.Or(report.RemedyOf(err), fix)
+		if fix = cmp.Or(report.RemedyOf(err), fix); fix == "" {
+			network := "ID"
+			for _, r := range t.rules(ctx) {
+				if r.PublicIP == t.silent {
+					network = r.NetworkID
+				}
+			}
+			fix = "csccm doctor --only LB,CS-005,NODE; where it finds nothing, no firewall is in between, and " +
+				"connections are refused or time out, the virtual router has lost rules that CloudStack lists: restart " +
+				"the network with clean-up, which interrupts its traffic: `cmk restart network cleanup=true id=" +
+				network + "` (of a VPC: cmk restart vpc); where connections are closed without an answer, a firewall " +
+				"on the nodes or a network policy keeps the virtual router from the node port"
+		}
 		s.Outcome, s.Text, s.Remedy = Failed, t.Cluster.Explain(err).Error(), fix
 		t.Progress.Fail("%s", s.Text)
 		err = report.CheckFailed(fix, "load balancer test: %s: %s", name, s.Text)
@@ -209,6 +221,16 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 
 	t.result.Steps = append(t.result.Steps, s)
 	return err
+}
+
+// rules returns the load balancer rules that CloudStack lists; none if they cannot be read.
+func (t *Tester) rules(ctx context.Context) []cloudstack.LoadBalancerRule {
+	if t.Cloud == nil {
+		return nil
+	}
+	project, _ := t.Cloud.Project(ctx)
+	rules, _ := t.Cloud.Client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
+	return rules
 }
 
 // targets returns the addresses to send requests to; the one without the PROXY protocol is first.
@@ -260,13 +282,46 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 		case ctx.Err() != nil:
 			return "", context.Cause(ctx)
 		case i == 0 && errors.As(err, &network) && network.Op == "dial":
-			return "", fmt.Errorf("%w: %w", errSkipped, err)
+			why := "the address is not reached from this machine, which may be as it should"
+			if t.NoProxy { // kube-proxy answers clients inside the cluster itself
+				why += "; no request has passed the virtual router"
+			}
+			return "", fmt.Errorf("%w: %s: %w", errSkipped, why, err)
 		default:
 			return "", err
 		}
 	}
 
 	return judge(answers)
+}
+
+// askOthers connects to the addresses of the other Services that are open to everybody, without sending anything: the
+// virtual router accepts connections for each rule with members. Lists do not show which rules it has lost.
+func (t *Tester) askOthers(ctx context.Context) (string, error) {
+	if t.Cloud == nil || t.result.Steps[len(t.result.Steps)-1].Outcome != OK {
+		return "", fmt.Errorf("%w: this machine does not reach the test's own address, or has no credentials", errSkipped)
+	}
+
+	for _, r := range t.rules(ctx) {
+		limited := len(r.CIDRs) > 0 && !slices.Contains(r.CIDRs, annotation.Anyone)
+		if limited || r.Tags[plan.TagManagedBy] != plan.ManagedBy {
+			continue
+		}
+
+		address := net.JoinHostPort(r.PublicIP, fmt.Sprint(r.PublicPort))
+		conn, refused := net.DialTimeout("tcp", address, 3*time.Second) //nolint:noctx // ends soon
+		if refused == nil {
+			_ = conn.Close() // nothing was sent
+			continue
+		}
+		if members, err := t.Cloud.Client.ListLoadBalancerMembers(ctx, r.ID); err == nil && len(members) > 0 {
+			t.silent = r.PublicIP
+			// Only the text: the API server has nothing to do with the error.
+			return "", errors.New("Service " + r.Tags[plan.TagService] + ": " + refused.Error())
+		}
+	}
+
+	return "the rules of the other Services accept connections", nil
 }
 
 // text returns the result as text.

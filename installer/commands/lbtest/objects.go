@@ -169,6 +169,7 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 
 		if in := now.Status.LoadBalancer.Ingress; len(in) > 0 {
 			t.result.Address = cmp.Or(in[0].IP, in[0].Hostname)
+			t.silent = t.result.Address
 			return "", nil
 		}
 

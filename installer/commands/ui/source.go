@@ -113,7 +113,7 @@ func (s *Source) inspect(ctx context.Context) (check.Report, *check.Facts) {
 	env, end := inspect.Connect(ctx, s.o.Cluster, s.o.Style, s.o.Release, s.o.CloudConfig, check.PhaseInstalled)
 	defer end()
 
-	return inspect.Facts(ctx, env, check.Selection{
+	return inspect.Run(ctx, env, check.Selection{
 		Phase:      check.PhaseInstalled,
 		AllMembers: true,
 		Timeout:    s.within,
@@ -269,6 +269,7 @@ func (s *Source) take(report *check.Report, f *check.Facts) {
 
 	if f.Err(check.Pods) == nil {
 		s.known.Pods, s.known.Kubelets, s.known.Logs = f.Pods, f.Kubelets, f.Logs
+		s.known.Controllers = f.Controllers // their arguments decide which Services are shown
 	}
 
 	err := f.NoCloudErr

@@ -27,6 +27,7 @@ var switches = []struct{ group, name, fault, title string }{
 	{"Resources", "quota", ":quota", "Resource limits are exhausted"},
 	{"Resources", "capacity", ":capacity", "No public address is free, and no host has room"},
 	{"Resources", "router-refuses", ":router-refuses", "The virtual router refuses every change"},
+	{"Resources", "router-loses", ":router-loses", "Virtual routers lose new rules that CloudStack lists"},
 	{"Kubernetes clusters", "nodes-not-ready", ":nodes-not-ready", "Nodes of new Kubernetes clusters do not join"},
 	{"Kubernetes clusters", "api-unreachable", ":api-unreachable",
 		"The API of new Kubernetes clusters does not answer"},

@@ -45,6 +45,9 @@ const (
 	// RouterRefuses makes the virtual router refuse the change: the job fails with the text of the command and
 	// leaves the objects in the state in which CloudStack leaves them. A synchronous command answers 534.
 	RouterRefuses
+	// RouterLoses executes the command; its rule, or all rules of the network that is restarted, are then missing on
+	// the virtual router, although lists show them, until the network is restarted with clean-up.
+	RouterLoses
 	// NodesNotReady makes the job of a Kubernetes cluster wait until CloudStack's time-out for nodes that do not join.
 	NodesNotReady
 	// APIUnreachable makes the job of a Kubernetes cluster wait until CloudStack's time-out for its API.
@@ -59,6 +62,7 @@ var faultKinds = []struct {
 	{ErrorBefore, "error"}, {CutBefore, "cut-before"}, {LostAnswer, "cut-after"}, {Delay, "delay"},
 	{JobFails, "job-fails"}, {JobNeverEnds, "job-never-ends"}, {Restart, "restart"}, {Throttled, "throttled"},
 	{Maintenance, "maintenance"}, {Quota, "quota"}, {Capacity, "capacity"}, {RouterRefuses, "router-refuses"},
+	{RouterLoses, "router-loses"},
 	{NodesNotReady, "nodes-not-ready"}, {APIUnreachable, "api-unreachable"},
 }
 
@@ -166,6 +170,9 @@ func (f Fault) affects(a *catalogue.API) bool {
 		return a != nil && a.Async
 	case RouterRefuses:
 		return a != nil && (a.Async || a.Name == "enableStaticNat")
+	case RouterLoses:
+		return named(a, "createLoadBalancerRule", "assignToLoadBalancerRule", "updateLoadBalancerRule",
+			"createFirewallRule", "createPortForwardingRule", "restartNetwork")
 	case Capacity:
 		return named(a, "associateIpAddress", "createKubernetesCluster", "scaleKubernetesCluster")
 	case NodesNotReady:

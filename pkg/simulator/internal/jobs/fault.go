@@ -4,6 +4,7 @@
 package jobs
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
@@ -25,6 +26,16 @@ func applyFaults(c *wire.Call, spec *wire.JobSpec, j *store.Job) {
 	}
 	if fault.Pick(c.Faults, fault.RouterRefuses) != nil {
 		routerRefuses(c, spec, j)
+	}
+	if fault.Pick(c.Faults, fault.RouterLoses) != nil {
+		work := j.Run
+		j.Run = func(now time.Time) (any, error) {
+			result, err := work(now)
+			if err == nil {
+				c.St.Lose(cmp.Or(spec.ObjectID, c.Str("id")))
+			}
+			return result, err
+		}
 	}
 	if fault.Pick(c.Faults, fault.JobNeverEnds) != nil {
 		j.Steps, j.Last = nil, c.Now.AddDate(never, 0, 0).Sub(c.Now)

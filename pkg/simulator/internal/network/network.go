@@ -233,7 +233,8 @@ func networkJob(c *wire.Call, n *store.Network, run func(now time.Time) (any, er
 }
 
 // restartNetwork restarts the router with its complete configuration. Calls succeed meanwhile, and no state changes
-// visibly (recorded with cleanup). That a restart without cleanup does the same is an assumption.
+// visibly (recorded with cleanup). That a restart without cleanup does the same is an assumption. Only a restart with
+// cleanup brings back what the router has lost.
 func restartNetwork(c *wire.Call) (*wire.JobSpec, error) {
 	n, err := targetNetwork(c)
 	if err != nil {
@@ -242,6 +243,9 @@ func restartNetwork(c *wire.Call) (*wire.JobSpec, error) {
 	return networkJob(c, n, func(time.Time) (any, error) {
 		if n.Removed {
 			return nil, wire.Invalid("Unable to find a network with the specified ID.")
+		}
+		if c.Boolean("cleanup") {
+			c.St.CleanRouter(n)
 		}
 		c.St.TellRouter(n)
 		return wire.Success{Success: true}, nil

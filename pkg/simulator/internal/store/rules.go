@@ -6,6 +6,7 @@ package store
 import (
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,15 +38,44 @@ func (st *State) RouterStopped(n *Network) *LBRule {
 		return r.TooLong() &&
 			!r.Internal &&
 			len(r.Members) > 0 &&
-			(r.Network == n || n.VPC != nil && r.Network.VPC == n.VPC)
+			r.Network.sharesRouter(n)
 	})
 	return r
+}
+
+// sharesRouter reports whether two networks have the same virtual router.
+func (n *Network) sharesRouter(o *Network) bool { return n == o || n.VPC != nil && n.VPC == o.VPC }
+
+// Lose makes the router lose a rule, or all present and future rules of a network, although lists show them.
+func (st *State) Lose(id string) {
+	if r, ok := st.LBRules.Get(id); ok {
+		st.lost[id] = r.Network
+	}
+	if r, ok := st.FWRules.Get(id); ok {
+		st.lost[id] = r.Network
+	}
+	if r, ok := st.PFRules.Get(id); ok {
+		st.lost[id] = r.Network
+	}
+	if n, ok := st.Networks.Get(id); ok {
+		st.lost[id] = n
+	}
+}
+
+// Lost reports whether the router has lost a rule of a network.
+func (st *State) Lost(id string, n *Network) bool {
+	return st.lost[id] != nil || n != nil && st.lost[n.UUID] != nil
+}
+
+// CleanRouter replaces the router of a network by a new one, which has all rules.
+func (st *State) CleanRouter(n *Network) {
+	maps.DeleteFunc(st.lost, func(_ string, of *Network) bool { return of.sharesRouter(n) })
 }
 
 // TellRouter sends all rules of a network or VPC to its router, with their current protocols.
 func (st *State) TellRouter(n *Network) {
 	for _, r := range st.LBRules.Rows {
-		if r.Network == n || n.VPC != nil && r.Network != nil && r.Network.VPC == n.VPC {
+		if r.Network != nil && r.Network.sharesRouter(n) {
 			r.RouterProtocol = ""
 		}
 	}

@@ -49,7 +49,8 @@ type State struct {
 
 	Events *Table[*Event]
 
-	nextRule int64 // load balancer, firewall and port forwarding rules share one id sequence
+	lost     map[string]*Network // networks of the rules that their router has lost, by the ID of the rule; see Lose
+	nextRule int64               // load balancer, firewall and port forwarding rules share one id sequence
 	APIKeys  map[string]*User
 	Due      []*Job // pending jobs, ordered by the time at which they are due
 	Running  *Job   // the job whose work is executing
@@ -85,6 +86,7 @@ func NewState() *State {
 		Jobs:               newTable[*Job](),
 		Policies:           newTable[*StickyPolicy](),
 		Certs:              newTable[*SSLCert](),
+		lost:               map[string]*Network{},
 		nextRule:           1,
 		APIKeys:            map[string]*User{},
 		MsID:               uuid.NewString(),
