@@ -180,7 +180,7 @@ func cksChange(
 			o.VMs = args[1:]
 			return s.Run(ctx, op, args[0], *o)
 		})
-	g.DefaultTimeout(cmd, cksTimeout, func() bool { return true })
+	g.DefaultTimeout(cmd, cksTimeout, nil)
 	return cmd
 }
 
@@ -462,7 +462,7 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 	}
 	list.AddCommand(cksCommand(g, add, has, v, "", nil,
 		func(ctx context.Context, s *cks.Service, args []string) error { return s.AddVersion(ctx, args[0], v) }))
-	g.DefaultTimeout(add, cksTimeout, func() bool { return true })
+	g.DefaultTimeout(add, cksTimeout, nil)
 
 	for _, c := range []struct {
 		name, short string
@@ -497,6 +497,6 @@ func newCKSDashboardCommand(g *cli.Globals) *cobra.Command {
 		})
 	})
 	cmd.Flags().IntVar(&port, "port", 8001, "port on 127.0.0.1; 0 is any free one")
-	g.DefaultTimeout(cmd, 0, func() bool { return true })
+	g.DefaultTimeout(cmd, 0, nil)
 	return cmd
 }

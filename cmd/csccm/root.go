@@ -96,6 +96,18 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 	root.AddCommand(newVersionCommand(g), newCompletionCommand(g))
 	cli.AddHelp(root, helpTexts)
 
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, _ := root.Find(args)
+			if len(rest) > 0 {
+				return cli.NoArgs(cmd, rest)
+			}
+			return cmd.Help()
+		},
+	})
+
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		// For an unknown subcommand, cobra would show the help of its parent without an error.

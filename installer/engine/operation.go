@@ -85,7 +85,7 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	}
 
 	if !op.Looks {
-		if err := e.Agreed(ctx, op.What, op.Question); err != nil {
+		if err := e.agreed(ctx, op); err != nil {
 			return err
 		}
 	}
@@ -126,10 +126,9 @@ func (e *Env) Print(text string) error {
 	return err
 }
 
-// Agreed asks for consent before the first change. what is what the command would do, such as "taint 3 nodes"; it is
-// the question if q has no message. Without a terminal, or with structured output, it cannot ask and returns an error
-// unless --yes is given.
-func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error {
+// agreed asks for consent before the first change. Without a terminal, or with structured output, it cannot ask and
+// returns an error unless --yes is given.
+func (e *Env) agreed(ctx context.Context, op *Operation) error {
 	if e.Yes {
 		return nil
 	}
@@ -141,15 +140,13 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 		}
 		return report.Usage(
 			"add --yes to confirm, or --dry-run to only see the plan",
-			"nothing has been changed: confirmation required to %s in %s, and %s", what, e.Where(), why,
+			"nothing has been changed: confirmation required to %s in %s, and %s", op.What, e.Where(), why,
 		)
 	}
 
-	if q.Message == "" {
-		q.Message = report.Capital(what)
-	}
-
-	q.Message, q.Flag, q.YesNo = q.Message+" in "+e.Where(), "--yes", true
+	q := op.Question
+	q.Message = cmp.Or(q.Message, report.Capital(op.What)) + " in " + e.Where()
+	q.Flag, q.YesNo = "--yes", true
 	answer, err := e.Prompt.Ask(ctx, q)
 	if err == nil && answer != "yes" {
 		err = report.Declined("nothing was changed")

@@ -25,26 +25,22 @@ type Step struct {
 	Name string
 	// ReadOnly steps change nothing and are not in the journal.
 	ReadOnly bool
+	// Shielded steps that have begun run to their end if the run is interrupted.
+	Shielded bool
 	// Back says how to revert the step if it fails; "" if there is nothing to revert.
 	Back string
 	Do   func(ctx context.Context) error
-}
-
-// Read returns a step that changes nothing.
-func Read(name string, do func(context.Context) error) Step {
-	return Step{Name: name, ReadOnly: true, Do: do}
 }
 
 // session is one run of a command. It writes an entry to the journal before and after each step, so that after ^C, a
 // crash or a lost connection the operator knows where the run stopped. The journal is a file on the operator's machine.
 // It contains names of steps and objects, never secrets.
 type session struct {
-	back   string // how to revert a run that was stopped; may be ""
-	env    *Env
-	name   string
-	opened bool     // whether the journal is open; false until the first change
-	begun  bool     // whether a step that changes something has begun
-	file   *os.File // nil without a journal
+	back  string // how to revert a run that was stopped; may be ""
+	env   *Env
+	name  string
+	begun bool     // whether a step that changes something has begun
+	file  *os.File // nil without a journal
 
 	mu   sync.Mutex // protects done: a step may run goroutines
 	done []string   // what the steps have noted
@@ -75,19 +71,18 @@ func (e *Env) Note(format string, args ...any) {
 // begin records that a step begins. If it returns an error, the step must not run.
 func (s *session) begin(step string) (err error) {
 	path := s.env.Journal
-	if !s.opened && path != "" {
+	if !s.begun && path != "" {
 		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
 			// #nosec G304 -- the user names it
 			s.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		}
 	}
 
-	if err == nil && !s.opened {
+	if err == nil && !s.begun {
 		err = s.write(entry{Event: "run", Command: s.name, Version: version.Version})
 	}
 
 	if err == nil {
-		s.opened = true
 		err = s.write(entry{Event: "begin", Step: step})
 	}
 
@@ -145,7 +140,7 @@ func (s *session) write(e entry) error {
 
 // close records how the run ended.
 func (s *session) close(err error) {
-	if s.opened {
+	if s.begun {
 		s.ended(entry{Event: "end"}, err)
 	}
 	_ = s.file.Close() // each line is already synced
@@ -162,8 +157,11 @@ func (s *session) step(ctx context.Context, step *Step) error {
 		}
 	}
 
-	before := len(s.done)
-	err := s.env.Cluster.Explain(step.Do(ctx))
+	before, do := len(s.done), step.Do
+	if step.Shielded {
+		do = func(ctx context.Context) error { return Shielded(ctx, step.Do) }
+	}
+	err := s.env.Cluster.Explain(do(ctx))
 
 	fix := report.RemedyOf(err)
 	failed := err != nil && ctx.Err() == nil
@@ -196,7 +194,7 @@ func (s *session) stopped(ctx context.Context, step string) error {
 		"run the same command again: it continues where it stopped",
 		"stopped before the end of step %q: %w", step, context.Cause(ctx),
 	)
-	if !s.opened {
+	if !s.begun {
 		e.Err = fmt.Errorf("%w; nothing was changed", e.Err)
 		return e
 	}

@@ -123,9 +123,11 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 			(o.Arch == "" || v.Arch == o.Arch)
 	}
 
-	follow := engine.Read("follow the ISO of version "+number, func(ctx context.Context) error {
-		return s.awaitISO(ctx, p, zone.ID, same)
-	})
+	follow := engine.Step{
+		Name:     "follow the ISO of version " + number,
+		ReadOnly: true,
+		Do:       func(ctx context.Context) error { return s.awaitISO(ctx, p, zone.ID, same) },
+	}
 
 	if i := slices.IndexFunc(all, same); i >= 0 {
 		p.ID, p.State, p.Changes = all[i].ID, all[i].ISOState, changes{}

@@ -16,7 +16,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -294,25 +293,23 @@ func inZone(vms []cloudstack.VirtualMachine, zone string) *inventory.VMSnapshot 
 // the cluster before and after the creation.
 func (r *run) takeKeys(ctx context.Context) error {
 	r.Progress.Step("User for the controller in CloudStack")
-	return engine.Shielded(ctx, func(ctx context.Context) error {
-		if r.user.Changes() {
-			if err := access.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
-				return err
-			}
+	if r.user.Changes() {
+		if err := access.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace); err != nil {
+			return err
+		}
+	}
+
+	return credentials.Recorded(ctx, r.Cluster, r.config, r.user.Makes, func() error {
+		keys, err := r.user.Apply(ctx, func(what string) {
+			r.Note("made %s", what)
+			r.Progress.Info("made %s", what)
+		})
+		if err == nil {
+			r.config.APIKey, r.config.SecretKey = keys.APIKey, keys.SecretKey
+			r.user.Steps = nil
 		}
 
-		return credentials.Recorded(ctx, r.Cluster, r.config, r.user.Makes, func() error {
-			keys, err := r.user.Apply(ctx, func(what string) {
-				r.Note("made %s", what)
-				r.Progress.Info("made %s", what)
-			})
-			if err == nil {
-				r.config.APIKey, r.config.SecretKey = keys.APIKey, keys.SecretKey
-				r.user.Steps = nil
-			}
-
-			return err
-		})
+		return err
 	})
 }
 

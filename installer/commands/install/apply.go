@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,16 +36,14 @@ import (
 func (r *run) applySecret(ctx context.Context) error {
 	r.Progress.Step("Secret %s", r.secret)
 	r.Note("%s %s", r.newSecret.Action, r.secret)
-	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		err := access.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace)
-		if err == nil && r.caPEM != nil {
-			err = access.ApplyCA(ctx, r.Cluster.Kube, r.Cluster.Namespace, r.caPEM)
-		}
-		if err == nil {
-			err = r.newSecret.Apply(ctx, r.Cluster.Kube)
-		}
-		return err
-	})
+
+	err := access.EnsureNamespace(ctx, r.Cluster.Kube, r.Cluster.Namespace)
+	if err == nil && r.caPEM != nil {
+		err = access.ApplyCA(ctx, r.Cluster.Kube, r.Cluster.Namespace, r.caPEM)
+	}
+	if err == nil {
+		err = r.newSecret.Apply(ctx, r.Cluster.Kube)
+	}
 
 	if err == nil {
 		r.Progress.Done("%s", map[access.SecretAction]string{
@@ -316,24 +313,17 @@ func awaitPods(ctx context.Context, e *engine.Env, now *helm.Release, given map[
 	}
 
 	fix := report.RemedyOf(err)
-	if set := settings("", given); len(set) > 0 {
+	var set []string
+	for name, value := range helm.Flat(given) {
+		set = append(set, fmt.Sprintf("--set %s=%v", name, value))
+	}
+
+	slices.Sort(set)
+	if len(set) > 0 {
 		fix += "; the cause may be " + strings.Join(set, " ")
 	}
 
 	return report.Remedied(err, fix)
-}
-
-// settings returns chart values as --set flags.
-func settings(prefix string, values map[string]any) (out []string) {
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if section, nested := values[name].(map[string]any); nested {
-			out = append(out, settings(prefix+name+".", section)...)
-		} else {
-			out = append(out, fmt.Sprintf("--set %s%s=%v", prefix, name, values[name]))
-		}
-	}
-
-	return out
 }
 
 // carryOut calls do, which changes the release, and waits until the controller's Pods run and one of them leads. to
@@ -377,13 +367,7 @@ func (c *change) carryOut(
 				return report.Remedied(err, cmp.Or(report.RemedyOf(err), "wait with csccm status")+", or "+back)
 			}},
 			{Name: "leader", Do: func(ctx context.Context) error {
-				env := &inspect.Env{
-					Cluster: e.Cluster,
-					Setup:   check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release},
-					Clock:   e.Clock,
-				}
-
-				open, err := awaitLeader(ctx, env, inspect.Run, nil, e.Progress)
+				open, err := awaitLeader(ctx, checkEnv(e), inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {
 					late := report.Errorf(
 						open.Remedy+"; or "+back, "the new Pods run, but none of them leads: %s", open.Message,

@@ -140,13 +140,13 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 		}
 	}
 
-	r.invalid = r.planOrder()
+	r.invalid = cmp.Or(r.planOrder(), r.overwrites())
 
 	op := r.operation("make the user in CloudStack for the controller")
 	op.Then = r.changes
 	if r.pending() && !r.DryRun {
 		op.Check = r.judgeUser
-		op.Steps = []engine.Step{{Name: "the user in CloudStack", Do: r.takeKeys}}
+		op.Steps = []engine.Step{{Name: "the user in CloudStack", Shielded: true, Do: r.takeKeys}}
 	}
 
 	return e.Run(ctx, op)
@@ -165,8 +165,8 @@ func (r *run) operation(what string) engine.Operation {
 
 // judgeUser returns an error if the install could not continue after the controller's user is created.
 func (r *run) judgeUser(ctx context.Context) error {
-	if err := cmp.Or(r.invalid, r.overwrites()); err != nil {
-		return err
+	if r.invalid != nil {
+		return r.invalid
 	}
 	return r.preflight(ctx)
 }
@@ -189,15 +189,10 @@ func (r *run) changes(ctx context.Context) (*engine.Operation, error) {
 		r.invalid = cmp.Or(r.invalid, err)
 	}
 
+	r.invalid = cmp.Or(r.invalid, r.overwrites())
 	op := r.operation(fmt.Sprintf("%s release %s/%s", r.action, r.Cluster.Namespace, r.Release))
 	op.Question.Message = "Go on"
-	op.Check = func(ctx context.Context) error {
-		if err := cmp.Or(r.invalid, r.overwrites()); err != nil {
-			return err
-		}
-		return r.consent(ctx)
-	}
-
+	op.Check = r.consent
 	op.Looks = r.newSecret != nil &&
 		r.newSecret.Action == access.SecretKeep &&
 		r.action == actionKeep &&
@@ -216,7 +211,10 @@ func (r *run) changes(ctx context.Context) (*engine.Operation, error) {
 
 	op.Done = r.summary
 	op.Steps = slices.Concat(
-		[]engine.Step{{Name: "Secret", Do: r.applySecret}, {Name: "self-test in the cluster", Do: r.selfTest}},
+		[]engine.Step{
+			{Name: "Secret", Shielded: true, Do: r.applySecret},
+			{Name: "self-test in the cluster", Do: r.selfTest},
+		},
 		release,
 		[]engine.Step{
 			{Name: "initialisation of nodes", Do: r.initialiseNodes},
@@ -273,16 +271,21 @@ func (r *run) preflight(ctx context.Context) error {
 	return r.runChecks(ctx, env, check.PhasePreflight)
 }
 
-// checkEnv returns the environment of the checks.
-func (r *run) checkEnv() *inspect.Env {
+// checkEnv returns the environment of checks that do not use CloudStack.
+func checkEnv(e *engine.Env) *inspect.Env {
 	return &inspect.Env{
-		Cluster:     r.Cluster,
-		Style:       r.Style,
-		CloudStack:  r.api,
-		CloudConfig: r.config,
-		Clock:       r.Clock,
-		Setup:       check.Setup{Namespace: r.Cluster.Namespace, Release: r.Release},
+		Cluster: e.Cluster,
+		Style:   e.Style,
+		Clock:   e.Clock,
+		Setup:   check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release},
 	}
+}
+
+// checkEnv returns the environment of all checks.
+func (r *run) checkEnv() *inspect.Env {
+	env := checkEnv(r.Env)
+	env.CloudStack, env.CloudConfig = r.api, r.config
+	return env
 }
 
 // runChecks runs the checks of a phase, and shows failures and warnings. It shows a warning only once in a run.

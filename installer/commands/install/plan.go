@@ -131,7 +131,8 @@ func decideFor(ctx context.Context, c *cluster.Cluster, given map[string]any) (*
 	return decide(nodes, distribution, given), err
 }
 
-// Values returns the chart values that an install would apply.
+// Values returns the chart values that an install would apply. It warns about another provider, because the values that
+// keep what its nodes have need CloudStack.
 func Values(ctx context.Context, e *engine.Env, given map[string]any) (map[string]any, error) {
 	history, err := e.History(ctx)
 	if err != nil {
@@ -140,6 +141,18 @@ func Values(ctx context.Context, e *engine.Env, given map[string]any) (map[strin
 
 	given = helm.MergeValues(helm.Values(history), given)
 	d, err := decideFor(ctx, e.Cluster, given)
+	if err != nil {
+		return nil, err
+	}
+
+	old, err := family.Replaceable(ctx, e.Cluster.Kube)
+	for _, p := range old {
+		if p.Wanted > 0 {
+			e.Progress.Warn("%s runs here: csccm install may set more values, which keep the nodes' labels and "+
+				"provider IDs as they are; csccm install --dry-run shows them", &p)
+		}
+	}
+
 	if err == nil {
 		e.Progress.Info("the controller's Pods run %s (chart value controlPlaneOnly)", d.placement)
 	}
@@ -323,10 +336,11 @@ func (r *run) planTakeover(ctx context.Context) error {
 	return nil
 }
 
-// consent asks the operator to agree to the changes of the takeover.
+// consent returns an error if the plan cannot be carried out, and asks the operator to agree to the changes of the
+// takeover.
 func (r *run) consent(ctx context.Context) error {
-	if r.taker == nil {
-		return nil
+	if r.invalid != nil || r.taker == nil {
+		return r.invalid
 	}
 
 	err := r.taker.Consent(ctx)

@@ -20,7 +20,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/selftest"
@@ -118,16 +117,15 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 
 	steps := r.steps()
 	op := engine.Operation{
-		Name:     "rotate-keys",
-		What:     fmt.Sprintf("rotate the keys of account %q", p.Account),
-		Question: prompt.Question{Message: "Go on"},
-		Plan:     r.shown(steps),
-		Done:     r.done,
-		Steps:    steps,
+		Name:  "rotate-keys",
+		What:  fmt.Sprintf("rotate the keys of account %q", p.Account),
+		Plan:  r.shown(steps),
+		Done:  r.done,
+		Steps: steps,
 	}
 
 	if o.Finish {
-		op.What, op.Question = fmt.Sprintf("end old keys of account %q", p.Account), prompt.Question{}
+		op.What = fmt.Sprintf("end old keys of account %q", p.Account)
 		op.Check = func(context.Context) error { return r.mayBreak(p.UsedBy) }
 	}
 

@@ -166,13 +166,15 @@ func (u *run) makePlan(ctx context.Context) error {
 
 // stopped warns about providers that a takeover has stopped, because after the uninstall no controller would run.
 func (u *run) stopped(ctx context.Context) error {
-	old, err := family.Stopped(ctx, u.Cluster.Kube)
+	old, err := family.Replaceable(ctx, u.Cluster.Kube)
 	if apierrors.IsForbidden(err) { // the user may not list the workloads of other namespaces
 		return nil
 	}
 
 	for _, p := range old {
-		u.warn("%s has no Pods since a takeover stopped it, and no controller would work: %s", &p, takeover.WayBack)
+		if p.Wanted == 0 {
+			u.warn("%s has no Pods since a takeover stopped it, and no controller would work: %s", &p, takeover.WayBack)
+		}
 	}
 
 	return err

@@ -136,8 +136,8 @@ func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
 // shellScript matches the flag of a shell whose value is a script.
 var shellScript = regexp.MustCompile("^-[a-z]*c$")
 
-// variable matches a reference to an environment variable in a command line, or an escaped reference: $$(NAME).
-var variable = regexp.MustCompile(`\$?\$\(([\w.-]+)\)`)
+// variable matches a reference to an environment variable in a command line, or an escaped dollar sign.
+var variable = regexp.MustCompile(`\$\$|\$\([\w.-]+\)`)
 
 // Arguments returns the command line of a container, with the values of environment variables that its manifest has.
 // The script of a shell is split into words, because a program may be started as sh -c "exec PROGRAM --flag=value".
@@ -145,8 +145,8 @@ func Arguments(c *corev1.Container) []string {
 	env := map[string]string{}
 	expand := func(text string) string {
 		return variable.ReplaceAllStringFunc(text, func(reference string) string {
-			if escaped, ok := strings.CutPrefix(reference, "$$"); ok {
-				return "$" + escaped
+			if reference == "$$" {
+				return "$"
 			}
 			if value, set := env[reference[2:len(reference)-1]]; set {
 				return value

@@ -237,15 +237,15 @@ func (f *Controllers) OnPort(port string) string {
 	return ""
 }
 
-// Stopped returns the providers without Pods that csccm's controller has replaced, or was about to replace.
-func Stopped(ctx context.Context, kube kubernetes.Interface) (stopped []Predecessor, err error) {
+// Replaceable returns the providers that a takeover can replace or has replaced; those have no Pods.
+func Replaceable(ctx context.Context, kube kubernetes.Interface) (found []Predecessor, err error) {
 	all, err := cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
 	for i := range all {
-		if p := of(&all[i]); p.Family.Replaceable() && p.Wanted == 0 {
-			stopped = append(stopped, p)
+		if p := of(&all[i]); p.Family.Replaceable() {
+			found = append(found, p)
 		}
 	}
-	return stopped, err
+	return found, err
 }
 
 // of describes a workload. Family is "" if the workload does not run a cloud controller manager.

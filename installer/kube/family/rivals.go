@@ -91,15 +91,14 @@ func (e *Evidence) Rivals() (out []Rival) {
 		}
 
 		served := w.Meta.Labels["svccontroller.k3s.cattle.io/svcname"]
+		servedIn := w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"]
 		idle := p.Wanted == 0 && (w.Observed || p.Before > 0 || w.Kind == "Deployment")
 		switch {
 		case own || idle && served == "" || beside && p.Family == Balancer:
 		case served != "":
 			r.Family, r.What, r.Fix = Balancer,
-				"ServiceLB of k3s serves Service "+
-					w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"]+"/"+served,
-				fixServiceLB
-			if e.handled(classes, w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"], served) {
+				"ServiceLB of k3s serves Service "+servedIn+"/"+served, fixServiceLB
+			if e.handled(classes, servedIn, served) {
 				out = append(out, r)
 			}
 

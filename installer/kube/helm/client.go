@@ -168,7 +168,7 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 		rel, err = upgrade.RunWithContext(ctx, req.Name, req.Chart.copy(), copyValues(req.Values))
 	}
 	if err != nil {
-		err = explain(req.Name, c.namespace, err, req.Chart.chart.Schema)
+		err = explain(req.Name, c.namespace, err, req.Chart.chart.Schema, req.Values)
 	}
 	if rel == nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (c *Client) Rollback(ctx context.Context, name string, to int) (*Release, e
 	rollback := action.NewRollback(cfg)
 	rollback.Version, rollback.MaxHistory, rollback.Timeout = to, maxHistory, actionTimeout
 	if err := rollback.Run(name); err != nil {
-		return nil, explain(name, c.namespace, err, nil)
+		return nil, explain(name, c.namespace, err, nil, nil)
 	}
 	history, err := c.History(context.WithoutCancel(ctx), name)
 	if err != nil {
@@ -267,24 +267,12 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
 	}
 
-	// Templates read the values of a section without checking that the section exists, so it must not be null. A
-	// mapping that is empty by default may be removed.
-	for name, value := range req.Values {
-		section, _ := req.Chart.chart.Values[name].(map[string]any)
-		if len(section) > 0 && value == nil {
-			return "", report.Usage(
-				"leave "+name+" out to have the chart's default",
-				"chart values: %s: got null, want object", name,
-			)
-		}
-	}
-
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
 	install.ReleaseName, install.Namespace, install.KubeVersion = req.Name, namespace, wanted
 	install.DryRun, install.DryRunOption, install.ClientOnly, install.Replace = true, "client", true, true
 	rel, err := install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
 	if err != nil {
-		return "", explain(req.Name, namespace, err, req.Chart.chart.Schema)
+		return "", explain(req.Name, namespace, err, req.Chart.chart.Schema, req.Values)
 	}
 
 	var out strings.Builder
@@ -313,6 +301,21 @@ func ParseValues(files, set, setString []string) (map[string]any, error) {
 // in over is kept, so that it removes a chart's default as with helm.
 func MergeValues(base, over map[string]any) map[string]any {
 	return chartutil.MergeTables(copyValues(over), copyValues(base))
+}
+
+// Flat returns values by their full names, such as image.tag.
+func Flat(values map[string]any) map[string]any {
+	out := map[string]any{}
+	for name, value := range values {
+		section, nested := value.(map[string]any)
+		if !nested {
+			out[name] = value
+		}
+		for inner, value := range Flat(section) {
+			out[name+"."+inner] = value
+		}
+	}
+	return out
 }
 
 // Release is one revision of a release.
@@ -427,8 +430,9 @@ var (
 	schemaLine  = regexp.MustCompile(`^- at '([^']*)': (.*)$`)
 )
 
-// explain converts errors of Helm that users can resolve to errors with a remedy. schema is that of the chart's values.
-func explain(name, namespace string, err error, schema []byte) error {
+// explain converts errors of Helm that users can resolve to errors with a remedy. schema is that of the chart's values,
+// values are the given ones.
+func explain(name, namespace string, err error, schema []byte, values map[string]any) error {
 	text := err.Error()
 	var problems []string
 	if m := guardText.FindStringSubmatch(text); m != nil {
@@ -442,6 +446,23 @@ func explain(name, namespace string, err error, schema []byte) error {
 			"chart values: %s", strings.Join(problems, "; "),
 		)
 	}
+
+	// A null removes a default, and templates read most values without checking that they exist.
+	var removed []string
+	for value, is := range Flat(values) {
+		if is == nil {
+			removed = append(removed, value)
+		}
+	}
+
+	slices.Sort(removed)
+	if strings.Contains(text, "template: ") && len(removed) > 0 {
+		return report.Usage(
+			"leave them out to have the chart's defaults",
+			"chart values: %s: got null, which the chart cannot render", strings.Join(removed, ", "),
+		)
+	}
+
 	return fmt.Errorf("release %s in namespace %s: %w", name, namespace, err)
 }
 

@@ -164,10 +164,10 @@ func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
 	return nil
 }
 
-// DefaultTimeout makes limit the default of --timeout for a command if where returns true; 0 means no limit.
+// DefaultTimeout makes limit the default of --timeout for a command, if where returns true or is nil; 0 means no limit.
 func (g *Globals) DefaultTimeout(cmd *cobra.Command, limit time.Duration, where func() bool) {
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
-		if !cmd.Flags().Changed("timeout") && where() {
+		if !cmd.Flags().Changed("timeout") && (where == nil || where()) {
 			g.Timeout = limit
 		}
 	}

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -99,17 +100,19 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if !cmd.HasParent() {
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return Usagef("unknown command %q, did you mean %s?", args[0], strings.Join(near, " or "))
-		}
-		return Usagef("unknown command %q", args[0])
+
+	problem := fmt.Sprintf("unknown command %q", args[0])
+	switch {
+	case cmd.HasSubCommands() && cmd.HasParent():
+		problem = cmd.CommandPath() + " has no such subcommand"
+	case cmd.HasParent(): // the error does not repeat the argument: it may be a secret in the wrong place
+		problem = cmd.CommandPath() + " takes no arguments beside its flags"
 	}
+
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return Usagef("%s has no such subcommand, did you mean %s?", cmd.CommandPath(), strings.Join(near, " or "))
+		problem += ", did you mean " + strings.Join(near, " or ") + "?"
 	}
-	// The error does not repeat the argument: it may be a secret in the wrong place.
-	return Usagef("%s takes no arguments beside its flags", cmd.CommandPath())
+	return Usagef("%s", problem)
 }
 
 // OneArgument requires one argument; what describes it for the error.
