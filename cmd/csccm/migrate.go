@@ -101,7 +101,7 @@ func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 		if err := consent(o.Adopt, o.Accept, o.Pin); err != nil {
 			return err
 		}
-		if o.Undo && (len(o.Accept) > 0 || len(o.Pin) > 0 || o.Adopt != "") {
+		if o.Undo && (len(o.Accept)+len(o.Pin) > 0 || o.Adopt != "") {
 			return cli.Usagef("--undo goes back to what was: leave out --accept, --pin and --adopt-addresses")
 		}
 		return g.OnCloud(ctx, func(e *engine.Env, cs *access.Cloud) error { return takeover.Run(ctx, e, cs, o) })

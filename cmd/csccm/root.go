@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/typo"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -130,18 +131,18 @@ func flagError(cmd *cobra.Command, err error) error {
 		return wrong
 	}
 
-	// cobra suggests only names of commands, so make a command for each flag.
-	names := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
+	var known []string
 	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
-				names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+				known = append(known, f.Name)
 			}
 		})
 	}
 
-	near := names.SuggestionsFor(missing.GetSpecifiedName())
-	if len(missing.GetSpecifiedName()) < 3 || len(near) == 0 { // short names resemble many
+	name := missing.GetSpecifiedName()
+	near := typo.Nearest(name, known, 2)
+	if len(name) < 3 || len(near) == 0 { // short names resemble many
 		return wrong
 	}
 

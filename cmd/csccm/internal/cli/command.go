@@ -126,9 +126,11 @@ func (g *Globals) Command(
 			return body(ctx, args)
 		})
 
-		interrupted := errors.Is(context.Cause(cmd.Context()), ErrInterrupted)
 		// Prefer the remedy of a step that had begun: it is more precise.
-		if err != nil && interrupted && has&FlagDryRun != 0 && report.RemedyOf(err) == "" {
+		if err != nil &&
+			has&FlagDryRun != 0 &&
+			errors.Is(context.Cause(cmd.Context()), ErrInterrupted) &&
+			report.RemedyOf(err) == "" {
 			return report.Remedied(Classify(cmd.Context(), err),
 				"run the same command again: what is done already stays done")
 		}
