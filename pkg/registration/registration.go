@@ -177,13 +177,9 @@ type Controller struct {
 
 // Run keeps the entry up to date until the context ends, or until it finds that CloudStack made the cluster.
 func (c *Controller) Run(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := c.look(ctx); errors.Is(err, errManaged) {
-			cancel()
-		}
-	}, period)
+	_ = wait.PollUntilContextCancel(ctx, period, true, func(ctx context.Context) (bool, error) {
+		return errors.Is(c.look(ctx), errManaged), nil
+	})
 }
 
 // look syncs the entry if the Nodes have changed, or if the last sync is older than refresh.
