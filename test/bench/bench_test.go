@@ -238,7 +238,8 @@ func atScale(b *testing.B, vms, nodes, services int, drift time.Duration) {
 				return env.Idle(b.Context())
 			}
 
-			start := func() error { return env.Start(b.Context(), 0, "--drift-period="+drift.String()) }
+			// All Services are in one namespace, which has no limits here.
+			start := func() error { return env.Start(b.Context(), 0, "--drift-period="+drift.String(), "--tenancy={}") }
 			step("start, no Service yet", start)
 			step(fmt.Sprintf("%d Services are created", services), func() error {
 				must.OK(env.Services(b.Context(), 1, services, 1))
