@@ -30,7 +30,7 @@ func TestSelfTest(t *testing.T) {
 		secret)
 	o := run(t, "--self-test", "--cloud-config", file(t, ini+"zone-1\n"))
 	assert.Zero(t, o.code, o.stderr)
-	for _, want := range []string{"takes the keys", "ok       zone      zone-1", "allows all", "(3 VMs)",
+	for _, want := range []string{"accepts the keys", "ok       zone      zone-1", "allows all", "(3 VMs)",
 		"possible in k8s-net"} {
 		assert.Contains(t, o.stdout, want)
 	}

@@ -43,9 +43,9 @@ the kubeconfig names.`
 // followText is the part of a help text about waiting.
 const followText = `
 
-CloudStack goes on when csccm stops, by ^C or after --timeout (an hour here):
-the same command again, or csccm cks show NAME --watch, follows the operation to
-its end.`
+If csccm stops, by ^C or after --timeout (an hour here), CloudStack continues.
+Run the same command again, or csccm cks show NAME --watch, to follow the
+operation to its end.`
 
 func newCKSCommand(g *cli.Globals) *cobra.Command {
 	cmd := group("cks", "Manage clusters of CloudStack Kubernetes Service")
@@ -200,8 +200,7 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, changes bool, 
 		if err != nil && ctx.Err() == nil {
 			err = report.Usage(
 				"give --cloud-config FILE, or --admin-user USER with --api-url URL",
-				"no credentials are given, and the cluster of the kubeconfig, whose Secret would have some, "+
-					"cannot be asked: %w", err,
+				"no credentials are given, and the Secret in the cluster of the kubeconfig cannot be read: %w", err,
 			)
 		}
 		if err != nil {
@@ -377,7 +376,7 @@ func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o insta
 		_, err := (&doctorFlags{phase: phaseAuto}).once(ctx, in, e.Cluster, in.Out)
 		var said *report.Error
 		if errors.As(err, &said) && said.Silent() {
-			err := report.Errorf("correct what it says above", "csccm doctor has found problems")
+			err := report.Errorf("fix the problems that it lists above", "csccm doctor has found problems")
 			err.Code = said.Code
 			return err
 		}
@@ -396,8 +395,8 @@ func newCKSChangeCommands(g *cli.Globals) (all []*cobra.Command) {
 		{"start NAME", "Start a cluster that is stopped", cks.Start},
 		{"stop NAME", "Stop the VMs of a cluster", cks.Stop},
 		{"delete NAME", "Delete a cluster and the load balancers of its Services", cks.Delete},
-		{"add-nodes NAME VM...", "Make VMs that exist workers of a cluster", cks.AddNodes},
-		{"remove-nodes NAME NODE...", "Drain workers that were added, and take them out", cks.RemoveNodes},
+		{"add-nodes NAME VM...", "Add existing VMs as workers", cks.AddNodes},
+		{"remove-nodes NAME NODE...", "Drain added workers, and remove them", cks.RemoveNodes},
 	} {
 		cmd, o := &cobra.Command{Use: c.use, Short: c.short}, &cks.Options{}
 		if strings.HasSuffix(c.use, "...") {
@@ -468,8 +467,8 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 		name, short string
 		do          func(s *cks.Service, ctx context.Context, name string) error
 	}{
-		{"enable", "Allow a version for new clusters and upgrades (administrators)", (*cks.Service).EnableVersion},
-		{"disable", "Keep new clusters from a version (administrators)", (*cks.Service).DisableVersion},
+		{"enable", "Enable a version for new clusters and upgrades (administrators)", (*cks.Service).EnableVersion},
+		{"disable", "Disable a version for new clusters and upgrades (administrators)", (*cks.Service).DisableVersion},
 		{"delete", "Delete a version with its ISO (administrators)", (*cks.Service).DeleteVersion},
 	} {
 		cmd := &cobra.Command{

@@ -61,7 +61,7 @@ func newDoctorCommand(g *cli.Globals) *cobra.Command {
 	flags.StringSliceVar(&f.only, "only", nil, "run only these checks: codes (NODE-001) or groups (NODE)")
 	flags.StringSliceVar(&f.skip, "skip", nil, "leave out these checks: codes or groups")
 	flags.StringVar(&f.phase, "phase", phaseAuto,
-		"preflight, installed, or auto: preflight if nothing of the controller is there")
+		"preflight, installed, or auto: preflight if the controller is not installed")
 	f.watch.Add(cmd)
 	flags.BoolVar(&f.probe, "probe-pod", false,
 		"run a short Pod (hostPID, no privileges) on nodes whose kubelet cannot be asked, to read its command line")

@@ -39,7 +39,7 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = g.Command(&cobra.Command{
 		Use:   "install",
-		Short: "Install the controller, or take another one's place",
+		Short: "Install the controller, or replace another one",
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock,
 		func(ctx context.Context, _ []string) error { return f.run(ctx, g, cmd) })
 	g.DefaultTimeout(cmd, 0, g.Interactive) // no limit while a person answers; each wait has its own
@@ -90,7 +90,7 @@ func (f *installFlags) setting(flags *pflag.FlagSet, name, key, kind, usage stri
 // addAdmin adds the flags for the login of an administrator, or of a user where that is enough.
 func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.AdminUser, "admin-user", "", "user who logs in; an administrator where the command needs one")
+	flags.StringVar(&f.AdminUser, "admin-user", "", "user for the login; an administrator if the command needs one")
 	flags.StringVar(&f.AdminDomain, "admin-domain", "",
 		"path of that user's domain, for example ROOT/k8s (default ROOT)")
 	flags.StringVar(&f.AdminPasswordFile, "admin-password-file", "",
@@ -121,12 +121,12 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
 	flags.StringVar(&f.Account, "account", "",
-		"account that owns the cluster's VMs; the controller's user is made there")
+		"account that owns the cluster's VMs; the controller's user is created there")
 	flags.StringVar(&f.Domain, "domain", "",
 		"path or id of the account's domain (default the administrator's own, ROOT for a root administrator)")
-	flags.BoolVar(&f.CreateAccount, "create-account", false, "with --project: make the account if there is none")
+	flags.BoolVar(&f.CreateAccount, "create-account", false, "with --project: create the account if it does not exist")
 	flags.StringVar(&f.User, "controller-user", "",
-		"name of the controller's user (default kubeadmin, with a number where taken)")
+		"name of the controller's user (default kubeadmin, with a number if that is taken)")
 	flags.StringVar(&f.Role, "role-name", "",
 		"name of the minimal role for a new account (default "+credentials.DefaultRole+")")
 

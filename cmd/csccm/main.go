@@ -59,7 +59,8 @@ func interruptible(parent context.Context, errOut io.Writer, die func(int)) (con
 			return
 		case <-signals:
 		}
-		_, _ = io.WriteString(errOut, "\ninterrupted: ends after the current step; once more to end at once\n")
+		_, _ = io.WriteString(errOut, "\ninterrupted: stopping after the current step; press ^C again to stop at "+
+			"once\n")
 		cancel(cli.ErrInterrupted)
 		select {
 		case <-done:

@@ -90,7 +90,7 @@ func TestSignals(t *testing.T) {
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
 	require.Equal(t, 130, <-died)
 	stop()
-	require.Contains(t, errOut.String(), "once more to end at once")
+	require.Contains(t, errOut.String(), "press ^C again to stop at once")
 	require.Equal(t, 130, cli.ExitCode(cli.Classify(ctx, context.Canceled)))
 }
 

@@ -58,7 +58,7 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
 		o.Nodes = args
 		if undo && len(o.Nodes) > 0 {
-			return cli.Usagef("--undo sets back what the nodes' annotations say: leave out the nodes")
+			return cli.Usagef("--undo restores every node that csccm tainted, and takes no node names")
 		}
 
 		if err := checkLimits(&o.Limits); err != nil {

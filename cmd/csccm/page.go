@@ -35,7 +35,7 @@ func newUICommand(g *cli.Globals) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&noOpen, "no-open", false, "print the address, and open no browser")
 	flags.StringVar(&export, "export", "", "write the page into this file, which must not exist, and end; - for stdout")
-	flags.DurationVar(&interval, "interval", interval, "time between two reads of CloudStack, where no Service changes")
+	flags.DurationVar(&interval, "interval", interval, "time between two reads of CloudStack, if no Service changes")
 	g.DefaultTimeout(cmd, 0, func() bool { return export == "" }) // the page is served until ^C
 	return cmd
 }
@@ -162,7 +162,7 @@ func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool
 	}
 
 	_, err = fmt.Fprintln(g.Out, path)
-	_, _ = fmt.Fprintf(g.ErrOut, "%s, %s. Look through them before you hand them on.\n",
+	_, _ = fmt.Fprintf(g.ErrOut, "%s, %s. Review them before you share them.\n",
 		english.Plural(len(files), "file", ""), r.Summary.Text(0))
 	return err
 }

@@ -35,7 +35,7 @@ func newPlanCommand(g *cli.Globals) *cobra.Command {
 	cmd.Flags().Lookup("release").Usage = "name of the Helm release whose settings count"
 	cmd.Flags().StringVar(&clusterID, "cluster-id", "",
 		"name of the cluster in tags, instead of the controller's own setting")
-	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when something is to do")
+	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 if the plan has changes")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return planError(run(cmd, args), detailed) }
 	return cmd
@@ -84,7 +84,7 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed boo
 
 	switch {
 	case r.Summary.Failed > 0:
-		err := fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
+		err := fmt.Errorf("%d of %d Services could not be planned", r.Summary.Failed, r.Summary.Services)
 		return report.Remedied(err, cli.RemedyOf(nil, r.Cause))
 	case detailed && r.ToDo():
 		return &report.Error{Code: exitToDo}

@@ -83,11 +83,11 @@ func newUninstallCommand(g *cli.Globals) *cobra.Command {
 
 	flags := cmd.Flags()
 	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false,
-		"go on although Services of type LoadBalancer exist, and leave their load balancers")
+		"continue even if Services of type LoadBalancer exist, and keep their load balancers")
 	flags.BoolVar(&o.DeleteSecret, "delete-secret", false,
-		"delete the Secret with the credentials and the CA certificates too")
+		"also delete the Secret with the credentials and the CA certificates")
 	flags.BoolVar(&o.DeleteUser, "delete-user", false,
-		"remove from CloudStack what csccm made there: user and keys, account and role")
+		"remove what csccm created in CloudStack: user and keys, account and role")
 	login.setting(flags, "ca-file", "ca-file", "string",
 		"with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
 	login.addAdmin(cmd)
@@ -115,7 +115,7 @@ func newRotateKeysCommand(g *cli.Globals) *cobra.Command {
 	admin.addAdmin(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")
-	flags.BoolVar(&o.Finish, "finish", false, "only end old keys that rotations have kept")
-	flags.BoolVar(&o.Force, "force", false, "with --finish: also where something still uses the old keys")
+	flags.BoolVar(&o.Finish, "finish", false, "only revoke old keys that rotations have kept")
+	flags.BoolVar(&o.Force, "force", false, "with --finish: even if something still uses the old keys")
 	return cmd
 }

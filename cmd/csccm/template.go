@@ -30,7 +30,7 @@ type chartFlags struct {
 func (f *chartFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.chart, "chart", "",
 		"chart folder, .tgz, oci:// or repository URL (default the chart that csccm carries)")
-	flags.StringVar(&f.chartVersion, "version", "", "version of --chart, where it has several")
+	flags.StringVar(&f.chartVersion, "version", "", "version of --chart, if it has several")
 	flags.BoolVar(&f.plainHTTP, "plain-http", false, "the registry of --chart has no TLS")
 	flags.StringArrayVarP(&f.valueFiles, "values", "f", nil, "file with chart values; may be repeated")
 	flags.StringArrayVar(&f.set, "set", nil, "chart value, name=value; may be repeated")

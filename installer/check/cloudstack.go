@@ -34,7 +34,7 @@ var cs001 = Check{
 	What: `The endpoint of the cloud-config answers as a CloudStack API, its certificate is trusted, and its release
 		is supported.`,
 	Why:    `The controller can do nothing without it.`,
-	Remedy: `check api-url (it usually ends in /client/api), ca-file and the network between here and there`,
+	Remedy: `check api-url (it usually ends in /client/api), ca-file and the network to CloudStack`,
 }
 
 func endpoint(f *Facts) Finding {
@@ -257,7 +257,7 @@ func networks(f *Facts) Finding {
 		}
 	}
 
-	out := Passf("%s; whether its router runs is not shown to these keys: csccm test sends traffic through it",
+	out := Passf("%s; these keys cannot see whether its router runs: csccm test sends traffic through it",
 		listed(names))
 	if len(objects) == 0 {
 		return out.Unless(down, "network", "the router of %s does not do what it should").

@@ -83,7 +83,7 @@ func podsReady(f *Facts) Finding {
 	case ready > 0:
 		out.Outcome = Warning // another Pod works
 	case wanted == 0:
-		return out.Fix("restore what the release says: `csccm upgrade`")
+		return out.Fix("restore the objects of the release: `csccm upgrade`")
 	}
 
 	return out
@@ -112,7 +112,7 @@ var ccm002 = Check{
 	Why: `With a stale lease no controller works; with two fresh leases two providers change the same nodes and
 		rules.`,
 	Remedy: "look at the controller's log: `kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE " +
-		"--tail=-1`; where another provider holds a lease, take its place with csccm takeover",
+		"--tail=-1`; if another provider holds a lease, replace it with csccm takeover",
 }
 
 func leader(f *Facts) Finding {
@@ -148,7 +148,7 @@ func leader(f *Facts) Finding {
 		return !leading.Spec.AcquireTime.Add(leaseGrace).Before(p.CreationTimestamp.Time) // clocks may differ a little
 	}):
 		return Problemf("nobody leads: the lease was acquired before any Pod of this release was created, and its " +
-			"holder is gone").
+			"holder no longer exists").
 			About(fresh...).Fix("wait until the lease has expired: then a Pod of this release leads")
 	}
 
@@ -199,8 +199,8 @@ var ccm003 = Check{
 		their names. A status alone is a warning: it shows who has written it, not that the program still runs.`,
 	Why: `Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign
 		provider IDs, and the address that a Service shows changes to and fro.`,
-	Remedy: `csccm takeover takes the place of Apache's and Leaseweb's providers: it stops them and keeps all that
-		they made; delete another one that is not needed; start k3s and RKE2 with disable-cloud-controller: true`,
+	Remedy: `csccm takeover replaces Apache's and Leaseweb's providers: it stops them and keeps everything
+		that they created; delete another one that is not needed; start k3s and RKE2 with disable-cloud-controller: true`,
 }
 
 func otherControllers(f *Facts) Finding {
@@ -347,7 +347,7 @@ func states(f *Facts) Finding {
 		for _, command := range slices.Sorted(maps.Keys(s.Refused)) {
 			if at := s.Refused[command]; f.APIs.Has(command) && f.At.Sub(at) < cloudstack.RefusalAge {
 				unsure.aboutf("Pod", pod,
-					"was refused %s %s ago, which the role of the keys allows%s",
+					"was refused %s %s ago, but the role of the keys allows it now%s",
 					command, f.ago(at), f.until(at.Add(cloudstack.RefusalAge)))
 			}
 		}
@@ -420,7 +420,7 @@ var cks001 = Check{
 	Reads:    Sources{Distribution, Pods},
 	Tries:    Sources{Kubelets},
 	Judge:    createdByCKS,
-	What: `The cluster was not made by CKS; or the name of a controller's Pod contains cloud-controller-manager, and
+	What: `The cluster was not created by CKS; or the name of a controller's Pod contains cloud-controller-manager, and
 		all kubelets run with --cloud-provider=external or the chart value adoptNodes is set.`,
 	Why: `CKS installs its own provider again on start and upgrade unless a Pod has such a name, and the nodes that
 		it adds run without --cloud-provider=external.`,
@@ -443,12 +443,12 @@ func createdByCKS(f *Facts) Finding {
 	case f.Distribution != cluster.CKS:
 		return Passf("distribution: %s (%s)", f.Distribution, f.DistributionBy)
 	case named && len(without) == 0:
-		return Passf("made by CKS; its provider stays away, and all kubelets are external")
+		return Passf("created by CKS; its provider stays away, and all kubelets are external")
 	case named && node.Adopts(f.Pods):
-		return Passf("made by CKS; its provider stays away, and the controller initialises the nodes that CKS adds")
+		return Passf("created by CKS; its provider stays away, and the controller initialises the nodes that CKS adds")
 	}
 
-	out := Problemf("the cluster was made by CKS (%s)", f.DistributionBy)
+	out := Problemf("the cluster was created by CKS (%s)", f.DistributionBy)
 	if !named {
 		out.Message += ", which installs its own provider again as long as no Pod is named cloud-controller-manager"
 	}
@@ -673,7 +673,7 @@ var cks002 = Check{
 	Reads: Sources{Nodes, CKS},
 	Judge: ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.Running),
 	What: `The cluster is Running in CloudStack, and each of its VMs is Running and a Ready Node. Only for clusters
-		that CKS made.`,
+		that CKS created.`,
 	Why: `CKS upgrades node after node, and scaling up waits until all nodes are Ready: one broken node makes either
 		fail half-way, and the cluster enters state Alert.`,
 	Remedy: `start the VMs that are stopped, and repair the nodes that are not Ready`,
@@ -759,7 +759,7 @@ var cks005 = Check{
 	Judge:    cksLeftovers,
 	What: `Every address that the controller acquired in the cluster's network still has its Service. The check also
 		names what deleting the cluster would leave behind.`,
-	Why: `In a network that CKS did not make, deleting the cluster leaves addresses and rules of Services behind,
+	Why: `In a network that CKS did not create, deleting the cluster leaves addresses and rules of Services behind,
 		which count against the account's limit.`,
 	Remedy: `release the addresses in CloudStack when nobody needs them; before the cluster is deleted: csccm cks
 		delete --remove-services`,
@@ -785,7 +785,7 @@ func cksLeftovers(f *Facts) Finding {
 			living++
 		case l.Allocated && slices.Contains(f.ClusterIDs, l.Address.Tags[plan.TagCluster]):
 			stale.addf("PublicIpAddress", l.Address.Address,
-				"acquired for %s, which is gone; id %s", l.Address.Tags[plan.TagService], l.Address.ID)
+				"acquired for %s, which no longer exists; id %s", l.Address.Tags[plan.TagService], l.Address.ID)
 		}
 	}
 

@@ -235,7 +235,7 @@ func (f *Facts) VM(n *corev1.Node) (cloudstack.VirtualMachine, bool) {
 	return vm, err == nil
 }
 
-// withoutName removes the prefix with the node's name from an error, because the finding has the name already.
+// withoutName removes the prefix with the node's name from an error, because the finding already has the name.
 func withoutName(err error, n *corev1.Node) string {
 	return strings.TrimPrefix(err.Error(), "node \""+n.Name+"\" ")
 }

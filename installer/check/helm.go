@@ -31,7 +31,7 @@ var helm001 = Check{
 	What:  `The newest revision of the Helm release is deployed, or there is none yet.`,
 	Why: `A pending revision (an installation was killed) blocks all further ones; after a failed one the cluster
 		differs from the release.`,
-	Remedy: "if a revision is pending, wait for the process that works on it, or, if that process is dead: " +
+	Remedy: "if a revision is pending, wait for the process that works on it, or, if that process has crashed: " +
 		"`csccm upgrade --force-unlock`; if a revision failed, remove the cause, then `csccm upgrade`",
 }
 
@@ -77,11 +77,12 @@ func conflicts(f *Facts) Finding {
 		name := o.GetAnnotations()["meta.helm.sh/release-name"]
 		namespace := o.GetAnnotations()["meta.helm.sh/release-namespace"]
 		if o.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" || name != f.Release || namespace != f.Namespace {
-			objects.aboutf(o.GetKind(), o, "exists and is of Helm release %q", strings.Trim(namespace+"/"+name, "/"))
+			objects.aboutf(o.GetKind(), o, "exists and belongs to Helm release %q",
+				strings.Trim(namespace+"/"+name, "/"))
 		}
 	}
 	return Passf("%s of the chart", count(len(f.Drift), "object")).Unless(objects, "object",
-		"%s of the chart exist without being the release's")
+		"%s of the chart exist and do not belong to the release")
 }
 
 // maxFields limits the differing fields that are shown for one object.
@@ -94,7 +95,7 @@ var vital = []string{
 
 var helm003 = Check{
 	Code:     "HELM-003",
-	Title:    "Cluster is as the release says",
+	Title:    "Cluster matches the release",
 	Severity: SeverityWarning,
 	Phase:    PhaseInstalled,
 	Reads:    Sources{Releases, Drift},
@@ -103,7 +104,7 @@ var helm003 = Check{
 		a server-side dry run.`,
 	Why: `The next upgrade undoes manual changes. Without its rights, its account or its workload the controller
 		does not work: that they are missing is an error.`,
-	Remedy: "`csccm upgrade` brings back what the release says; a change that is to stay goes into the " +
+	Remedy: "`csccm upgrade` restores the objects of the release; put a change that you want to keep into the " +
 		"chart's values",
 }
 
@@ -129,7 +130,7 @@ func drift(f *Facts) Finding {
 			}
 
 			if c.Kind == "ServiceAccount" { // the tokens of the old one are not valid
-				fix = "start new Pods, and bring back what the release says: `" + restart + "`; `csccm upgrade`"
+				fix = "start new Pods, and restore the objects of the release: `" + restart + "`; `csccm upgrade`"
 			}
 
 		case c.Problem != "":

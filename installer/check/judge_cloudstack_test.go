@@ -335,7 +335,7 @@ func TestNetworks(t *testing.T) {
 		}
 	}
 
-	passes("k8s-net; whether its router runs is not shown to these keys: csccm test").of(t, "CS-005", healthy,
+	passes("k8s-net; these keys cannot see whether its router runs: csccm test").of(t, "CS-005", healthy,
 		network(func(*cloudstack.Network) {}))
 	passes("k8s-net (without conserve mode").of(t, "CS-005", healthy,
 		network(func(n *cloudstack.Network) { n.ConserveMode = false }))
@@ -414,7 +414,7 @@ func TestServices(t *testing.T) {
 				planned(would(open)),
 				is(metav1.Condition{Status: "False", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}),
 			},
-			warns("1 of 1 Service not checked yet", web+"is being synced since 1m0s; it is checked in 1m0s"),
+			warns("1 of 1 Service not checked yet", web+"has been syncing since 1m0s; it is checked in 1m0s"),
 		},
 		"what is new is not judged before it is tried": {
 			changes{address, fresh}, warns("1 of 1 Service not checked yet", web+"checked in 2m0s"),
@@ -428,7 +428,7 @@ func TestServices(t *testing.T) {
 					LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
 				}),
 			},
-			warns("1 of 1 Service not checked yet", web+"is being synced since 1m0s"),
+			warns("1 of 1 Service not checked yet", web+"has been syncing since 1m0s"),
 		},
 		"a Service that failed is named at once, with the next try": {
 			changes{
@@ -564,7 +564,7 @@ func TestAddressesWithoutAService(t *testing.T) {
 		"a rule of another cluster": {changes{untagged, rule(lbGone+"-tcp-80", "elsewhere")}, ok, ""},
 		"a rule of a Service that is gone": {
 			changes{untagged, rule(lbGone+"-tcp-80", idA)},
-			fails("1 address allocated", mark+"only rules of Services that are gone are on it"), "id=i`",
+			fails("1 address allocated", mark+"it has only rules of deleted Services"), "id=i`",
 		},
 		"a port forwarding": {changes{untagged,
 			func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},

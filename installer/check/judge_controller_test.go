@@ -266,7 +266,7 @@ func TestStates(t *testing.T) {
 		"a role that was repaired": {
 			func(_ *Facts, s *provider.State) { s.Refused["createTags"] = now.Add(-time.Minute) },
 			warns("may be out of date",
-				at+"was refused createTags 1m0s ago, which the role of the keys allows; next try at 03:13:05Z"),
+				at+"was refused createTags 1m0s ago, but the role of the keys allows it now; next try at 03:13:05Z"),
 		},
 		"a Service without tags": {
 			func(f *Facts, _ *provider.State) {

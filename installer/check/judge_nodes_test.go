@@ -87,7 +87,7 @@ func TestProviderIDs(t *testing.T) {
 		ofNodes(nodeWith("c", providerID("k3s://c"))))
 	destroyed := vm(idC, "c", "")
 	destroyed.State = cloudstack.VMDestroyed
-	fails("3 nodes", "Node a: is no UUID", "Node b: names no VM", "Node c: its VM c ("+idC+") is Destroyed").of(t,
+	fails("3 nodes", "Node a: is not a UUID", "Node b: names no VM", "Node c: its VM c ("+idC+") is Destroyed").of(t,
 		"NODE-003", ofVMs(snapshot(destroyed)),
 		ofNodes(nodeWith("a", providerID("cloudstack:///worker-1")), nodeWith("b", providerID("cloudstack:///"+idB)),
 			nodeWith("c", providerID("cloudstack://"+idC))))
@@ -303,9 +303,9 @@ func TestMadeByCKS(t *testing.T) {
 		return func(f *Facts) { f.Distribution, f.DistributionBy, f.Pods = d, "a sign", pods }
 	}
 	named := pod("cloudstack-cloud-controller-manager-x", true)
-	fails("made by CKS").of(t, "CKS-001", made(cluster.CKS))
+	fails("created by CKS").of(t, "CKS-001", made(cluster.CKS))
 	passes("stays away").of(t, "CKS-001", made(cluster.CKS, named), ofKubelets(verdict("a", kubelet.External, "")))
-	fails("made by CKS", "Node a: ").of(t, "CKS-001", made(cluster.CKS, named),
+	fails("created by CKS", "Node a: ").of(t, "CKS-001", made(cluster.CKS, named),
 		ofKubelets(verdict("a", kubelet.NotExternal, "")))
 	fails("installs its own provider again").of(t, "CKS-001", made(cluster.CKS, pod("x", true)))
 }

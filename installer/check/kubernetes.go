@@ -93,7 +93,7 @@ var k8s003 = Check{
 	What: `The user of the kubeconfig has all rights that an installation needs, and the API server accepts each
 		object of the chart in a dry run.`,
 	Why:    `An installation that fails half-way leaves objects behind.`,
-	Remedy: `use a kubeconfig of a cluster administrator, or have the named rights granted`,
+	Remedy: `use a kubeconfig of a cluster administrator, or have an administrator grant the named rights`,
 }
 
 func permissions(f *Facts) Finding {
@@ -117,7 +117,8 @@ func permissions(f *Facts) Finding {
 		return Problemf("the caller may not: %s", listed(missing)).About(refused...)
 	case len(lost) > 0:
 		out = Warnf("the caller may not: %s", listed(lost)).
-			Fix("none needed: csccm works without, but can check less; the table of its rights: " + version.Pages +
+			Fix("none needed: csccm works without these rights, but can check less; the table of its rights: " +
+				version.Pages +
 				"docs/security.md")
 	}
 
@@ -190,7 +191,8 @@ func clocks(f *Facts) Finding {
 		return Skipf("no Ready node to compare with")
 	}
 
-	return Passf("heartbeats of %s fit", count(judged, "node")).Unless(off, "clock", "%s differ from the API server's")
+	return Passf("heartbeats of %s agree", count(judged, "node")).
+		Unless(off, "clock", "%s differ from the API server's")
 }
 
 var k8s005 = Check{

@@ -99,12 +99,12 @@ var lb004 = Check{
 	Reads:    Sources{Nodes, VMs, Services, Balancers, Addresses, Forwards, ClusterIDs, Networks},
 	Tries:    Sources{APIs, Quota},
 	Judge:    unowned,
-	What: `Every allocated address with this cluster's tags has its Service, no address has only rules of Services
-		that are gone, and none in the nodes' networks has nothing on it and no tag of somebody's own. And every address
+	What: `Every allocated address with this cluster's tags has its Service, no address has only rules of deleted
+		Services, and every address in the nodes' networks has something on it or a tag of its owner. And every address
 		that a Service shows, and did not ask for by name, is released with it. Addresses kept by the annotation keep-ip
 		are not judged.`,
 	Why: `CloudStack charges for allocated addresses, and they count against the limit of the account or project.`,
-	Remedy: `release in CloudStack what nobody needs; give an address that somebody keeps a tag of any name; csccm
+	Remedy: `release in CloudStack what nobody needs; tag an address that somebody keeps (any tag); csccm
 		adopt NAMESPACE/NAME has the controller release the address of a Service with it`,
 }
 
@@ -158,7 +158,7 @@ func unowned(f *Facts) Finding {
 				key(user))
 		case user != nil || foreign || a.Tags[plan.TagKeptBy] != "":
 		case deleted.Has(a.ID):
-			why = "only rules of Services that are gone are on it"
+			why = "it has only rules of deleted Services"
 		case len(a.Tags) == len(plan.PresentTagKeys(a.Tags)) && f.inNodesNetwork(&a): // nobody has tagged it to keep it
 			why = "nothing is on it"
 		}
@@ -185,7 +185,7 @@ func unowned(f *Facts) Finding {
 	if release != "" {
 		fixes = append(fixes,
 			"each one is charged for; release what nobody needs"+release+
-				"; give one that somebody keeps a tag of any name")
+				"; tag an address that somebody keeps (any tag)")
 	}
 	if adopt != "" {
 		fixes = append(fixes, "have the controller release the address with its Service: `csccm adopt"+adopt+"`")
@@ -269,8 +269,8 @@ var lb001 = Check{
 	Why: `Missing rules lose traffic, and refused Services are not served.`,
 	Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten " +
 		"minutes, and repairs what has changed within its drift period; to have it try now: `kubectl -n NAMESPACE " +
-		"rollout restart deployment,daemonset -l app.kubernetes.io/instance=RELEASE`. Where nothing is missing and " +
-		"clients get no answer all the same, csccm test tells whether the virtual router has lost rules that " +
+		"rollout restart deployment,daemonset -l app.kubernetes.io/instance=RELEASE`. If nothing is missing and " +
+		"clients still get no answer, csccm test shows whether the virtual router has lost rules that " +
 		"CloudStack lists, and how to restart the network",
 }
 
@@ -293,7 +293,7 @@ func services(f *Facts) Finding {
 		failed := c.Reason != "" && c.Reason != string(service.Waiting) || p != nil && p.Refusal != nil
 		if age := f.At.Sub(since); age < patience && !failed && !Settled(s) {
 			waiting.aboutf("Service", s,
-				"is being synced since %s; it is checked in %s", age.Round(time.Second),
+				"has been syncing since %s; it is checked in %s", age.Round(time.Second),
 				(patience - age).Round(time.Second))
 			continue
 		}

@@ -207,8 +207,8 @@ var node004 = Check{
 	Judge: eachNode("%s waiting for the controller", uninitialised),
 	What:  `No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.`,
 	Why:   `Such a node takes no Pods. If --node-ip is on no NIC of the VM, it waits forever.`,
-	Remedy: "look at the controller's log, `kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE " +
-		"--tail=-1`, and at NODE-002; where --node-ip is named, set it to an address of the VM",
+	Remedy: "read the controller's log, `kubectl -n NAMESPACE logs -l app.kubernetes.io/instance=RELEASE " +
+		"--tail=-1`, and the result of NODE-002; if either names --node-ip, set --node-ip to an address of the VM",
 }
 
 func uninitialised(f *Facts, n *corev1.Node) string {

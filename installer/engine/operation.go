@@ -134,7 +134,7 @@ func (e *Env) agreed(ctx context.Context, op *Operation) error {
 	}
 
 	if e.Structured() || !e.Interactive {
-		why := "there is no terminal to ask on"
+		why := "there is no terminal"
 		if e.Interactive {
 			why = "-o " + e.Output + " does not ask"
 		}

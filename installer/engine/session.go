@@ -102,7 +102,7 @@ func (s *session) begin(step string) (err error) {
 
 	return report.Errorf(
 		"free space on that disk, or name another file with --journal, and "+again,
-		"the journal %s cannot be written: %w; %s", path, err, state,
+		"cannot write the journal %s: %w; %s", path, err, state,
 	)
 }
 
@@ -113,7 +113,7 @@ func (s *session) ended(e entry, err error) {
 		e.Error = s.env.Scrubbed(err.Error())
 	}
 	if err := s.write(e); err != nil {
-		s.env.Progress.Warn("the journal cannot be written: %v", err)
+		s.env.Progress.Warn("cannot write the journal: %v", err)
 	}
 }
 

@@ -66,7 +66,7 @@ func TestUnwritable(t *testing.T) {
 	s, _ := at("/dev/full")
 	err := s.step(t.Context(), secret(s, nil))
 	require.EqualError(t, err,
-		"the journal /dev/full cannot be written: no space left on device; nothing has been changed")
+		"cannot write the journal /dev/full: no space left on device; nothing has been changed")
 	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "free space on that disk, or name another file with --journal, and run the command again",
@@ -86,7 +86,7 @@ func TestDiskFillsUp(t *testing.T) {
 		return err
 	}}))
 	err := s.step(t.Context(), secret(s, nil))
-	require.Contains(t, said.String(), "cannot be written", "the end of a step only warns")
+	require.Contains(t, said.String(), "cannot write the journal", "the end of a step only warns")
 	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Contains(t, err.Error(), "stopped before the next step")

@@ -67,7 +67,7 @@ type Service struct {
 // Text returns an action as text.
 func Text(a *plan.Step) string {
 	if a.BlockedByPolicy {
-		return a.Label() + " (held back by the policy)"
+		return a.Label() + " (blocked by the policy)"
 	}
 	return a.Label()
 }

@@ -244,15 +244,15 @@ func TestText(t *testing.T) {
 shop/web    203.0.113.20   3 actions
   + create rule a-tcp-80 on 203.0.113.20 (80 to node port 30080, tcp, roundrobin)
   ~ update rule of port 81 on 203.0.113.20 (tcp, source)
-  - delete rule of port 82 on 203.0.113.20 (held back by the policy)
+  - delete rule of port 82 on 203.0.113.20 (blocked by the policy)
   ! not serving: node n9 has no VM
 z/broken    -              not known
   ✗ list addresses: CloudStack is down
 z/leaving   203.0.113.21   1 action to delete it
-  - release address 203.0.113.21 (held back by the policy)
+  - release address 203.0.113.21 (blocked by the policy)
 
 5 Services: 1 as asked for, 2 with 4 actions, 1 refused, 1 not known.
-The controller's policy no-delete holds 2 actions back.
+The controller's policy no-delete blocks 2 actions.
 `, plain)
 	assert.Contains(t, write(TextOptions{Style: report.Style{}, Verbose: true}),
 		"apps/idle   203.0.113.22   as asked for\n")

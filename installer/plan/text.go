@@ -49,7 +49,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	b.WriteString(o.Style.Indented("", 0, r.Summary.String()))
 	if r.Summary.BlockedByPolicy > 0 {
 		b.WriteString(o.Style.Indented("", 0,
-			fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy,
+			fmt.Sprintf("The controller's policy %s blocks %s.", r.Settings.Policy,
 				report.Count(r.Summary.BlockedByPolicy, "action"))))
 	}
 

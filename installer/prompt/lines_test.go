@@ -104,8 +104,8 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func TestRefusing(t *testing.T) {
 	t.Parallel()
 	for want, q := range map[string]prompt.Question{
-		"API URL: not given, and there is no terminal to ask on": {Message: "API URL", Flag: "--flag X"},
-		`the answer to "Go on?": not given, and there is no terminal to ask on`: {
+		"API URL: not given, and there is no terminal": {Message: "API URL", Flag: "--flag X"},
+		`the answer to "Go on?": not given, and there is no terminal`: {
 			Message: "Go on",
 			Flag:    "--flag X",
 			YesNo:   true,

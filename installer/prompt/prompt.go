@@ -63,7 +63,7 @@ func (refusing) Ask(_ context.Context, q Question) (string, error) {
 	if q.YesNo {
 		q.Message = fmt.Sprintf("the answer to %q", q.Message+"?")
 	}
-	return "", report.Usage("add "+q.Flag, "%s: not given, and there is no terminal to ask on", q.Message)
+	return "", report.Usage("add "+q.Flag, "%s: not given, and there is no terminal", q.Message)
 }
 
 // inBackground runs a prompt so that ^C or a time-out ends the question. It then restores the terminal, because the

@@ -60,7 +60,7 @@ func WriteNew(flag, path string, write func(io.Writer) error) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // #nosec G304 -- the user names it
 	if err == nil {
 		if err = errors.Join(write(file), file.Close()); err != nil {
-			err = fmt.Errorf("%w; nothing is left of it", err)
+			err = fmt.Errorf("%w; the incomplete file was removed", err)
 			_ = os.Remove(path)
 		}
 	}

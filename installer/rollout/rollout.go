@@ -245,7 +245,7 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 	switch {
 	case s.GiveUp:
 		s.Problems = []string{
-			"no node is one that it may run on: see nodeSelector and affinity in the chart's values (without them: " +
+			"no node matches: see nodeSelector and affinity in the chart's values (without them: " +
 				"nodes of the control plane), and tolerations",
 		}
 	case o.Problem != "":

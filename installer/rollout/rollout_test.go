@@ -208,8 +208,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 		},
 		"no matching node": {
 			objects: []kruntime.Object{daemonSet(appsv1.DaemonSetStatus{ObservedGeneration: 2})},
-			err: "the controller does not start: 0 of 0 Pods updated, 0 available; no node is one that it " +
-				"may run on: " +
+			err: "the controller does not start: 0 of 0 Pods updated, 0 available; no node matches: " +
 				"see nodeSelector and affinity in the chart's values (without them: nodes of the control plane), and " +
 				"tolerations",
 		},

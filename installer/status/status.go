@@ -388,7 +388,7 @@ func (v *view) summary() {
 		release = fmt.Sprintf("%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision,
 			join(label("chart ", c.ChartVersion), c.ReleaseStatus))
 	} else if c.Kind != "" {
-		release = "not made by Helm: the " + c.Kind + " was made from a manifest, or by GitOps"
+		release = "not installed by Helm: the " + c.Kind + " was made from a manifest, or by GitOps"
 	}
 
 	v.line("Release", check.Releases, c.Revision == 0 || c.ReleaseStatus == "deployed", release)
@@ -484,7 +484,7 @@ func (v *view) problems() {
 	}
 
 	if shown > 0 {
-		v.b.WriteString(v.style.Indented("", 0, "csccm doctor says more, and what to do."))
+		v.b.WriteString(v.style.Indented("", 0, "csccm doctor shows details and remedies."))
 	}
 }
 

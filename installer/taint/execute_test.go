@@ -271,7 +271,7 @@ func TestUndo(t *testing.T) {
 	require.NoError(t, e.one(t.Context(), "w-1"), "another run does not hide what was before")
 	n1Type := e.node("w-1").Labels[corev1.LabelInstanceTypeStable]
 	undone := e.undo()
-	require.Equal(t, []string{"set back w-1"}, undone.Done, "the others were not tainted by csccm")
+	require.Equal(t, []string{"restore w-1"}, undone.Done, "the others were not tainted by csccm")
 	require.Equal(t, []engine.Change{{Part: "Node", Text: "w-1", Lines: []string{
 		`topology.kubernetes.io/zone from "zone-1" to "old"`,
 		corev1.LabelInstanceTypeStable + "=" + n1Type + " is removed",

@@ -111,7 +111,7 @@ func boundToLabels(f *ClusterFacts, changes []labelChange) (out []string) {
 
 		if len(bound) > 0 {
 			out = append(out, fmt.Sprintf(
-				"label %s=%s changes, and is what %s select nodes by", c.key, c.was, strings.Join(bound, ", "),
+				"label %s=%s changes, and %s select nodes by it", c.key, c.was, strings.Join(bound, ", "),
 			))
 		}
 	}

@@ -93,7 +93,7 @@ func Undo(ctx context.Context, e *engine.Env) error {
 	op := engine.Operation{
 		Name:     "taint-undo",
 		Plan:     out,
-		Question: prompt.Question{Message: "Set the labels of these nodes back"},
+		Question: prompt.Question{Message: "Restore the labels of these nodes"},
 	}
 
 	for _, n := range nodes.Items {
@@ -118,16 +118,16 @@ func Undo(ctx context.Context, e *engine.Env) error {
 				return err
 			}
 
-			e.Note("set back %s", n.Name)
+			e.Note("restore %s", n.Name)
 			return nil
 		}})
 	}
 
 	count := report.Count(len(op.Steps), "node")
-	if op.What = "set back " + count; len(op.Steps) == 0 {
-		out.Add("Nodes", "none to set back", nil)
+	if op.What = "restore " + count; len(op.Steps) == 0 {
+		out.Add("Nodes", "none to restore", nil)
 	}
 
-	op.Done = func() string { return count + " set back\n" }
+	op.Done = func() string { return count + " restored\n" }
 	return e.Run(ctx, op)
 }

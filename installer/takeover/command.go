@@ -38,7 +38,8 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 		Plan: shown,
 		Question: prompt.Question{
 			Message: "Carry this out",
-			Help:    "What changes is kept on the Services first. Run again, the command continues where it stopped.",
+			Help: "The current state is recorded on the Services first. If the command is interrupted, run it " +
+				"again: it continues where it stopped.",
 		},
 	}
 

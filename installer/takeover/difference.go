@@ -68,7 +68,7 @@ func differences(svc *corev1.Service, p *loadbalancer.Preview) []Difference {
 	if p.Refusal != nil {
 		text := strings.ReplaceAll(p.Refusal.Error(), "\n", "; ")
 		return []Difference{
-			{Kind: KindRefused, Consent: true, Text: "it would be left unchanged and no longer be updated: " + text},
+			{Kind: KindRefused, Consent: true, Text: "it would stay as it is and no longer be updated: " + text},
 		}
 	}
 

@@ -393,8 +393,9 @@ func PlanUndo(f *Facts) *Plan {
 	for _, own := range p.Own.Workloads {
 		if !own.Helm {
 			p.Problem = report.Refused(
-				"take csccm's chart out of what applies it, delete "+own.String()+", then run the command again",
-				"%s belongs to no Helm release: whatever applied it would start it again beside the old "+
+				"remove csccm's chart from the tool that applies it, delete "+own.String()+", then run the command "+
+					"again",
+				"%s belongs to no Helm release: the tool that applied it would start it again beside the old "+
 					"controller", &own,
 			)
 		}
@@ -459,7 +460,7 @@ func (p *Plan) predecessors(f *Facts) {
 
 	if len(p.Predecessors) == 0 && p.Problem == nil && p.needed() {
 		p.Problem = report.Refused(
-			fmt.Sprintf(`apply the old controller's manifest again with no Pods (replicas: 0, and annotation `+
+			fmt.Sprintf(`apply the old controller's manifest again without Pods (replicas: 0, and annotation `+
 				`%s: "1"), then run the command again`, family.ReplicasAnnotation),
 			"no controller that a takeover stopped is in the cluster: it was deleted, or there was none",
 		)

@@ -48,7 +48,7 @@ const WayBack = "csccm takeover --undo brings the old controller back"
 
 // Before returns the steps before the chart is installed.
 func (t *Taker) Before() []engine.Step {
-	steps := []engine.Step{step("record of what was", t.record)}
+	steps := []engine.Step{step("record of the current state", t.record)}
 	if t.oldEndsFirst() {
 		steps = append(steps, guarded(step("swap", t.swap))...)
 	}
@@ -257,7 +257,7 @@ func (t *Taker) stop(ctx context.Context, old []family.Predecessor) error {
 // remove deletes the workloads of csccm's controller, which an install or an upgrade creates again. It waits until no
 // Pod of the release exists, including Pods whose workload an earlier, interrupted undo deleted.
 func (t *Taker) remove(ctx context.Context, ours []family.Predecessor) error {
-	t.Progress.Step("Ending csccm's controller")
+	t.Progress.Step("Stopping csccm's controller")
 	for _, own := range ours {
 		del := t.Cluster.Kube.AppsV1().Deployments(own.Namespace).Delete
 		if own.Kind == "DaemonSet" {
@@ -279,7 +279,7 @@ func (t *Taker) ended(ctx context.Context, workload, namespace string, pods meta
 		return fmt.Errorf("%w; nothing was changed in CloudStack", err)
 	}
 
-	t.Progress.Done("its last Pod is gone")
+	t.Progress.Done("its last Pod has ended")
 	return nil
 }
 
@@ -399,7 +399,7 @@ func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 
 	if err != nil && ctx.Err() == nil {
 		err = report.Remedied(err,
-			"look at its Pods and their log; run the command again to go on, or csccm install, which takes its "+
+			"look at its Pods and their log; run the command again to continue, or csccm install, which takes its "+
 				"place again")
 	}
 
@@ -471,7 +471,7 @@ func (t *Taker) adopt(ctx context.Context) error {
 // unadopt removes the tags that a takeover set on addresses.
 func (t *Taker) unadopt(ctx context.Context) error {
 	for _, a := range t.Plan.Adopted {
-		t.Progress.Step("Taking csccm's mark from address %s", a.Address)
+		t.Progress.Step("Removing csccm's tags from address %s", a.Address)
 		if err := t.tagged(addresses.Untag(ctx, t.Cloud.Client, a), "deleteTags"); err != nil {
 			return fmt.Errorf("untag address %s: %w", a.Address, err)
 		}
@@ -500,7 +500,7 @@ func (t *Taker) record(ctx context.Context) error {
 		return err
 	}
 
-	t.Progress.Step("Record of what was")
+	t.Progress.Step("Record of the current state")
 
 	pins := map[string]map[string]string{}
 	for _, s := range t.Plan.Services {

@@ -135,7 +135,7 @@ func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	require.NoError(t, err)
 	rules, n := e.ruleNames(), len(e.notes())
 	u := e.undoer()
-	testenv.RequireRefusal(t, e.run(t.Context(), u.Back()...), "belongs to no Helm release", "take csccm's chart out",
+	testenv.RequireRefusal(t, e.run(t.Context(), u.Back()...), "belongs to no Helm release", "remove csccm's chart from",
 		report.ExitCheckFailed)
 	require.Len(t, e.notes(), n, "nothing was written")
 	require.Equal(t, rules, e.ruleNames())
@@ -175,7 +175,7 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 
 	p = PlanUndo(f)
 	require.Len(t, p.Steps, 6)
-	require.Contains(t, textOf(t, p), "has been renamed by somebody else")
+	require.Contains(t, textOf(t, p), "was renamed by somebody else")
 }
 
 // Addresses that only the old controller can have acquired are marked as csccm's, unless that was declined; an undo

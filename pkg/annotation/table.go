@@ -91,9 +91,10 @@ var table = []Definition{
 		Name: DirectSpread,
 		Type: "number", Allowed: "a number from 1 to 32", Default: fmt.Sprintf("`%d`", DefaultSpread),
 		Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
-		Doc: "In a VPC, into how many parts the clients of a forwarded port are divided, rounded up to a power of " +
-			"two. Each part has one node, through a port forwarding of its own ([modes](loadbalancers.md#modes)). It " +
-			"has no effect in an isolated network, where all clients of a forwarded port use one node.",
+		Doc: "The number of parts into which a VPC divides the clients of a forwarded port, rounded up to a power " +
+			"of two. Each part is forwarded to one node by a port forwarding of its own " +
+			"([modes](loadbalancers.md#modes)). In an isolated network it has no effect: all clients of a " +
+			"forwarded port use one node.",
 	},
 	{
 		Name: Hostname,

@@ -162,7 +162,7 @@ func scan[T any](answer io.Reader, object string, add func(item *T, count int) e
 					return err
 				}
 				if count, err = strconv.Atoi(string(bytes.Trim(v, `"`))); err != nil || count < 0 {
-					return errors.New("count is no number")
+					return errors.New("count is not a number")
 				}
 				return nil
 			case object:

@@ -46,7 +46,7 @@ func TestScan(t *testing.T) {
 		`{"x":{}}`:                           "-1 []",
 		`{"x":{"count":0}}`:                  "0 []",
 		`{"x":{"count":1,"host":[]}}`:        "the answer has no vm",
-		`{"x":{"count":-1,"vm":[]}}`:         "count is no number",
+		`{"x":{"count":-1,"vm":[]}}`:         "count is not a number",
 		`{"x":{"count":1,"vm":[{"id":"1"}]}`: "EOF",
 		`{"x":{"count":1,"vm":[{"id":"1"`:    "EOF",
 		`{"x":{"vm":[{"id":1}]}}`:            "-1 [{1  []}]",

@@ -98,7 +98,7 @@ func (s *Job) err(command string) error {
 	case JobCancelled:
 		e.Text = cmp.Or(s.ErrorText, "the job was cancelled")
 	case JobFailed:
-		e.Text, e.MayHaveHappened = cmp.Or(s.ErrorText, "the job failed without a reason given"), false
+		e.Text, e.MayHaveHappened = cmp.Or(s.ErrorText, "the job failed, and CloudStack gave no reason"), false
 		if !s.hasResult { // nothing was rolled back: the incomplete resource stays
 			e.Kind, e.Text, e.MayHaveHappened = KindTransient, "the management server aborted the job, probably "+
 				"by a restart", true

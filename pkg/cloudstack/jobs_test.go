@@ -461,7 +461,7 @@ func TestJobErrors(t *testing.T) {
 			Result:     []byte(`{"errorcode":431,"errortext":"Invalid protocol"}`),
 		}, KindJobFailed, 431, "Invalid protocol", false},
 		"failed without text": {jobJSON{Status: 2, ResultCode: 530, Result: []byte(`{"errorcode":530}`)},
-			KindJobFailed, 530, "without a reason", false},
+			KindJobFailed, 530, "gave no reason", false},
 		"failed with bare text": {jobJSON{Status: 2, ResultCode: 530, Result: []byte(`"some text"`)}, KindJobFailed,
 			530, "some text", false},
 		"code only in result": {jobJSON{Status: 2, Result: []byte(`{"errorcode":533,"errortext":"x"}`)},

@@ -59,7 +59,7 @@ func (e Evidence) Err() error {
 }
 
 // errNothing is the error of the zero Evidence.
-var errNothing = errors.New("nothing is known of it")
+var errNothing = errors.New("nothing is known about it")
 
 // Proof returns what shows that the object is absent; empty for any other Evidence.
 func (e Evidence) Proof() string { return e.proof }

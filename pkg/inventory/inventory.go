@@ -375,7 +375,7 @@ var (
 func newFetches() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cloudstack_inventory_fetches_total",
-		Help: "Number of times something was read from CloudStack, by what it was and how it went.",
+		Help: "Number of reads from CloudStack, by kind of object and result.",
 	}, []string{"what", "result"})
 }
 

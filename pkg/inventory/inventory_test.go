@@ -372,7 +372,7 @@ func TestMetrics(t *testing.T) {
 		_, err := e.VMs(t.Context(), 0)
 		require.Error(t, err)
 		require.NoError(t, testutil.CollectAndCompare(e, strings.NewReader(`
-# HELP cloudstack_inventory_fetches_total Number of times something was read from CloudStack, by what it was and how it went.
+# HELP cloudstack_inventory_fetches_total Number of reads from CloudStack, by kind of object and result.
 # TYPE cloudstack_inventory_fetches_total counter
 cloudstack_inventory_fetches_total{result="error",what="vms"} 1
 cloudstack_inventory_fetches_total{result="error",what="zones"} 0

@@ -31,7 +31,7 @@ func TestTwoNodesDoNotShareAVM(t *testing.T) {
 	t.Parallel()
 	nodes := []*corev1.Node{k8sNode("w1.a", ""), k8sNode("w1.b", "")}
 	p := newFakeNodes(t, machines(1), nodes...)
-	require.ErrorContains(t, p.unknown(nodes[0]), `fits node "w1.b" as well`)
+	require.ErrorContains(t, p.unknown(nodes[0]), `matches node "w1.b" as well`)
 	onlyOne(t, p.events, "Warning AmbiguousVM", testVMID(1))
 	nodes[0].Spec.ProviderID = ProviderID(FormUpstream, testVMID(1))
 	p.describe(nodes[0]) // the provider ID decides

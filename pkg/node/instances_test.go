@@ -136,7 +136,7 @@ func TestInstanceExists(t *testing.T) {
 		{
 			name:  "not a CloudStack id",
 			node:  k8sNode("w1", "cloudstack:///w1"),
-			err:   "no UUID",
+			err:   "not a UUID",
 			event: string(ReasonInvalidProviderID),
 		},
 		{name: "k3s's own id", node: k8sNode("elsewhere", "k3s://elsewhere"), want: true},

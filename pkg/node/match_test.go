@@ -128,7 +128,7 @@ func TestMatch(t *testing.T) {
 		{
 			name: "no CloudStack id",
 			node: newNode("worker-1", providerID("cloudstack:///worker-1")),
-			err:  `node "worker-1": provider id "cloudstack:///worker-1", which is the kubelet's --provider-id: "worker-1" is no UUID`,
+			err:  `node "worker-1": provider id "cloudstack:///worker-1", which is the kubelet's --provider-id: "worker-1" is not a UUID`,
 		},
 		{name: "no name at all", node: newNode(""), err: "has no VM"},
 	} {
@@ -176,7 +176,7 @@ func TestUnshared(t *testing.T) {
 			name:   "another new node matches too",
 			node:   newNode("web.a"),
 			others: []*corev1.Node{newNode("Web.b")},
-			err:    `fits node "Web.b" as well`,
+			err:    `matches node "Web.b" as well`,
 		},
 		{
 			name:   "another node has the VM",

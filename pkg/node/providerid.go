@@ -96,7 +96,7 @@ func ParseProviderID(s string) (id string, kind Kind, err error) {
 
 	switch {
 	case strings.ContainsAny(s, "{}$<>"):
-		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it contains a template that nothing has filled in"}
+		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it contains a template variable without a value"}
 	case strings.ContainsAny(s, "'\"`"):
 		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it contains quotes"}
 	}
@@ -108,7 +108,7 @@ func ParseProviderID(s string) (id string, kind Kind, err error) {
 	case id == "":
 		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it has no id"}
 	case !vmID.MatchString(id):
-		return "", kind, &ProviderIDError{ProviderID: s, Reason: fmt.Sprintf("%q is no UUID", rest)}
+		return "", kind, &ProviderIDError{ProviderID: s, Reason: fmt.Sprintf("%q is not a UUID", rest)}
 	}
 
 	return id, kind, nil

@@ -39,8 +39,8 @@ func TestParseProviderID(t *testing.T) {
 		{in: "kind://podman/kind/" + someID, kind: KindForeign},
 		{in: "worker-1", err: "no scheme"},
 		{in: "external-cloudstack://", kind: KindExternal, err: "no id"},
-		{in: "cloudstack:///worker-1", kind: KindCloudStack, err: `"worker-1" is no UUID`},
-		{in: "cloudstack:///" + someID + "x", kind: KindCloudStack, err: "no UUID"},
+		{in: "cloudstack:///worker-1", kind: KindCloudStack, err: `"worker-1" is not a UUID`},
+		{in: "cloudstack:///" + someID + "x", kind: KindCloudStack, err: "not a UUID"},
 		{in: "cloudstack:///12345", kind: KindCloudStack, err: "want external-cloudstack://VM-ID"},
 	} {
 		t.Run(c.in, func(t *testing.T) {

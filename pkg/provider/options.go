@@ -96,8 +96,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"How a service offering's name becomes the instance type label: keep-separators (Small_Instance) or upstream "+
 			"(SmallInstance).")
 	duration(&o.DriftPeriod, "drift-period",
-		"How often load balancers are compared with CloudStack, and what others changed is repaired. 0 trusts what "+
-			"was read until the controller restarts.")
+		"How often load balancers are compared with CloudStack, and changes by others are repaired. 0: only when " +
+			"the controller starts.")
 	text(&o.Policy, "load-balancer-policy",
 		"What the controller changes in CloudStack for Services: apply (everything), no-delete (it deletes "+
 			"nothing), dry-run (nothing; "+
@@ -118,8 +118,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Delete what this cluster created in CloudStack for Services that no longer exist. Otherwise only report it. "+
 			"Needs a cluster-id.")
 	duration(&o.DirectSuspectAfter, "direct-suspect-after",
-		"Give a node no direct traffic (port forwarding) while its kubelet's lease is older than this and the "+
-			"kubelet's port does not answer the controller; never to more than a fifth of the nodes. At least 11s: "+
+		"Forward no ports to a node while its kubelet's lease is older than this and the kubelet's port does not " +
+			"answer the controller. This excludes at most a fifth of the nodes. At least 11s: "+
 			"kubelets renew leases each 10 s. 0: wait until Kubernetes says that the node is not Ready.")
 
 	text(&o.ClusterID, "cluster-id",
@@ -207,7 +207,7 @@ func (o *Options) parse() (s settings, err error) {
 	check("out-of-service-taint", err)
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
 		check("drift-period",
-			fmt.Errorf("%s is too short: at least 10s, or 0 to trust what was read until the controller restarts",
+			fmt.Errorf("%s is too short: at least 10s, or 0 to compare only when the controller starts",
 				o.DriftPeriod))
 	}
 

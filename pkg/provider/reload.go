@@ -180,7 +180,8 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 				Err: fmt.Errorf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it "+
 					"a key of another account or another CloudStack?",
 					last.Len(), p.inventory.Scope(), len(vms)),
-				Remedy: "use a key of the account that owns the VMs; for a move to another one, restart the controller",
+				Remedy: "use a key of the account that owns the VMs; to move to another account, restart the " +
+					"controller",
 			}
 		}
 	}

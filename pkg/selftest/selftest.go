@@ -145,9 +145,9 @@ func (t *Test) Keys(ctx context.Context) error {
 	c, err := t.Client.Capabilities(ctx)
 	switch {
 	case err == nil:
-		t.write(MarkOK, "API", "CloudStack %s at %s takes the keys", c.Version, t.Config.APIURL)
+		t.write(MarkOK, "API", "CloudStack %s at %s accepts the keys", c.Version, t.Config.APIURL)
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted): // the role lacks the command, so the keys were accepted
-		t.write(MarkOK, "API", "CloudStack at %s takes the keys; the role may not ask for its version", t.Config.APIURL)
+		t.write(MarkOK, "API", "CloudStack at %s accepts the keys; the role may not query its version", t.Config.APIURL)
 	case cloudstack.IsKind(err, cloudstack.KindAuth):
 		return failed(fmt.Sprintf("CloudStack at %s does not accept the API keys", t.Config.APIURL), err)
 	default:
@@ -171,7 +171,7 @@ func (t *Test) role(ctx context.Context) error {
 	allowed, err := t.Client.ListAPIs(ctx)
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-		t.write(MarkWarning, "role", "may not list its APIs, so its rights show only in use")
+		t.write(MarkWarning, "role", "may not list its APIs, so missing rights are noticed only when a call is refused")
 		return nil
 	case err != nil:
 		return failed("commands that the role allows", err)

@@ -9,7 +9,8 @@ import "github.com/prometheus/client_golang/prometheus"
 func (c *Controller) initMetrics() {
 	c.orphanCount = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "cloudstack_orphans",
-		Help: "Addresses, rules and network ACL items in CloudStack that were made for Services which are gone.",
+		Help: "Addresses, rules and network ACL items in CloudStack that were created for Services that no longer " +
+			"exist.",
 	})
 
 	c.rounds = prometheus.NewHistogram(prometheus.HistogramOpts{

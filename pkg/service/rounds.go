@@ -152,7 +152,8 @@ func (c *Controller) reportOrphan(of *corev1.Service, o observe.Orphan) {
 	}
 	c.Recorder.Event(of, corev1.EventTypeWarning, string(Orphan),
 		what+
-			" in CloudStack was made for this Service, which is gone; delete it, or let the controller do so "+
+			" in CloudStack was created for this Service, which no longer exists; delete it, or let the controller "+
+			"do so "+
 			"(--clean-orphans)")
 }
 

@@ -183,9 +183,9 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 		// The informer's cache has no managed fields. An error returns an empty Service.
 		svc, _ := c.get(ctx, w.latest.Namespace, w.latest.Name)
 		w.events.warn(StatusChanged, fmt.Sprintf(
-			"%s has changed the status to show %q, and it is changed back, at once or with a drift round; stop that "+
-				"controller, which csccm doctor --only CCM-003 looks for, or keep it from the Services that this "+
-				"controller serves", cmp.Or(loadbalancer.StatusWriter(svc), "somebody else"), w.statusIPs))
+			"%s has changed the status to show %q; this controller changes it back, at once or in the next drift "+
+				"round; stop the other controller (csccm doctor --only CCM-003 finds it), or exclude this "+
+				"controller's Services from it", cmp.Or(loadbalancer.StatusWriter(svc), "somebody else"), w.statusIPs))
 	}
 
 	refusal := plan.RefusalOf(err)

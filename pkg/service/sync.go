@@ -51,8 +51,7 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 	if wait, err := c.begin(w); wait > 0 {
 		if w.overBudget {
 			w.events.warn(ChangesLimited,
-				fmt.Sprintf("the Services of namespace %s change too often: changes wait, and this one is "+
-					"worked on in %s",
+				fmt.Sprintf("the Services of namespace %s change too often; this change is applied in %s",
 					k.Namespace, wait.Round(time.Second)))
 		}
 		return c.maintain(ctx, w, wait), err
@@ -195,9 +194,10 @@ func (c *Controller) balance(ctx context.Context, w *work) (loadbalancer.Result,
 func (c *Controller) gather(ctx context.Context, w *work) error {
 	if w.foreign && !w.absent {
 		return plan.Refuse(ClassNotServed,
-			"the controller does not serve its loadBalancerClass any more; its load balancer stays, and "+
-				"follows the nodes",
-			"have it served by the chart's values loadBalancers.class and loadBalancers.classless, or change its type")
+			"the controller no longer serves its loadBalancerClass; its load balancer stays, and its members "+
+				"follow the nodes",
+			"serve the class again (chart values loadBalancers.class and loadBalancers.classless), or change the "+
+				"type of the Service")
 	}
 
 	if w.invalid != nil && !w.absent { // invalid annotations do not prevent a deletion

@@ -39,7 +39,7 @@ func (c *Controller) namespace(ctx context.Context, name string) (tenancy.Namesp
 	case apierrors.IsNotFound(err):
 		object = &corev1.Namespace{} // the namespace no longer exists, and has no labels
 	case err != nil:
-		return ns, fmt.Errorf("read the labels of namespace %s, by which the chart's value tenancy decides: %w", name,
+		return ns, fmt.Errorf("read the labels of namespace %s, which the chart's value tenancy selects by: %w", name,
 			err)
 	}
 

@@ -63,7 +63,7 @@ func (e *env) kubeconfigOf(path, name, user, server string) error {
 	return clientcmd.WriteToFile(*c, path)
 }
 
-// controller starts a replica as a user of both APIs: ccm-a or ccm-b.
+// controller starts a replica with the credentials of a user, ccm-a or ccm-b, for Kubernetes and CloudStack.
 func (e *directEnv) controller(t *testing.T, user string, args ...string) *child.Process {
 	t.Helper()
 	return e.controllerAt(t, user, e.url(), args...)

@@ -246,7 +246,7 @@ func (a *audited) judge(whole bool) error {
 		errs = append(errs, fmt.Errorf("refused %d times: %s", n, call))
 	}
 	u, permissions := usage{}, granted()
-	for r, n := range a.used { // also what the roles of Kubernetes grant to which it is bound
+	for r, n := range a.used { // includes what the roles of Kubernetes grant that bind it
 		u.add(r.String(), "controller", n)
 	}
 	errs = append(errs, u.judge(whole, permissions, "unused-permissions.txt", map[string]string{})...)

@@ -145,7 +145,7 @@ func (e *clusterEnv) podsOf(ctx context.Context, name string) []corev1.Pod {
 // The messages that csccm prints at the end of each step of a takeover, in order. If it is killed at such a message,
 // the next step has begun.
 var (
-	beforeChart = []string{"Record of what was: "}
+	beforeChart = []string{"Record of the current state: "}
 	swapping    = []string{"Holding lease kube-system/" + lease, "Stopping Deployment kube-system/" + oldName,
 		": renamed"}
 	afterSwap = []string{"Waiting for the new controller to lead: ", "Rules and addresses: ids kept: 3"}
@@ -190,7 +190,7 @@ func TestTakeoverUndo(t *testing.T) {
 		"the protocol of port 8080 changes from tcp to tcp-proxy",
 		changes+" keep the current state", "Go on in cluster ", "namespace kube-system? Yes",
 		"Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3",
-		"Took the place of Deployment kube-system/"+oldName)
+		"Replaced Deployment kube-system/"+oldName)
 	e.recorded(t)
 	deployments := e.Client.AppsV1().Deployments(metav1.NamespaceSystem)
 	_, err := deployments.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{})
@@ -203,7 +203,7 @@ func TestTakeoverUndo(t *testing.T) {
 	require.Equal(t, []string{"End", "Start", "Service", "Service"}, parts, s.out)
 	// On a busy machine the kill comes late: by then the rules and further steps may be finished.
 	e.undo(t, 2, []string{
-		"Holding lease kube-system/" + lease, "Ending csccm's controller", ": renamed",
+		"Holding lease kube-system/" + lease, "Stopping csccm's controller", ": renamed",
 		"Starting Deployment kube-system/" + oldName,
 	})
 	old, err := deployments.Get(t.Context(), oldName, metav1.GetOptions{})
@@ -237,7 +237,7 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, kept.Status.CurrentNumberScheduled)
 	require.NotEmpty(t, kept.Annotations[keptAnnotation])
-	e.undo(t, 1, []string{"Ending csccm's controller", "Starting DaemonSet kube-system/" + oldName})
+	e.undo(t, 1, []string{"Stopping csccm's controller", "Starting DaemonSet kube-system/" + oldName})
 	now, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.True(t, now.Status.NumberReady == 1 && now.Annotations[keptAnnotation] == "", "the old DaemonSet: %+v", now)

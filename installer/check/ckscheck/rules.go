@@ -181,7 +181,7 @@ const defaultDiskGiB = 8
 func (c *check) create(r cloudapi.CreateClusterRequest) {
 	if r.OfferingID == "" {
 		c.add(Error, "offering-missing", "cluster "+r.Name, "name one offering for all nodes, too",
-			"without it CloudStack makes the cluster, but never upgrades it")
+			"without it CloudStack creates the cluster, but never upgrades it")
 	}
 
 	v := c.version(r.VersionID)
@@ -190,7 +190,7 @@ func (c *check) create(r cloudapi.CreateClusterRequest) {
 		r.WorkerOfferingID != "" &&
 		!large(o, v) {
 		c.add(Warning, "offering-unused-small", "offering "+o.Name, larger(v),
-			"no node will have it, but CloudStack measures the cluster by it when it upgrades; it has %s", size(o))
+			"no node uses it, but CloudStack compares it with the version before an upgrade; it has %s", size(o))
 	}
 
 	var needs demand
@@ -242,13 +242,13 @@ func (c *check) kinds(r cloudapi.CreateClusterRequest, v *cloudapi.KubernetesVer
 
 	if r.EtcdNodes > 0 {
 		c.add(Warning, "etcd-iso", "version "+v.Name,
-			"where you are not sure, ask who registered it; create-kubernetes-binaries-iso.sh of CloudStack 4.21 "+
+			"if you are not sure, ask who registered it; create-kubernetes-binaries-iso.sh of CloudStack 4.21 "+
 				"takes the version of etcd",
-			"its ISO must hold etcd, and CloudStack does not show whether it does: without, the creation fails after "+
-				"the VMs were made")
+			"its ISO must contain etcd, and CloudStack does not show whether it does; without etcd, the creation "+
+				"fails after the VMs were created")
 		if r.EtcdNodes%2 == 0 {
 			c.add(Warning, "etcd-even", "cluster "+r.Name, "ask for an odd number",
-				"%d etcd nodes bear no more failures than %d", r.EtcdNodes, r.EtcdNodes-1)
+				"%d etcd nodes tolerate no more failures than %d", r.EtcdNodes, r.EtcdNodes-1)
 		}
 	}
 }
@@ -399,7 +399,7 @@ func (c *check) offerings(s Severity) {
 	case k.ControlOfferingID != "" && k.ControlOfferingID != k.OfferingID ||
 		k.WorkerOfferingID != "" && k.WorkerOfferingID != k.OfferingID:
 		c.add(Warning, "mixed-offerings", "cluster "+k.Name,
-			"where scaling fails so, stop the cluster and scale it to one offering for all nodes",
+			"if scaling fails with this error, stop the cluster and scale it to one offering for all nodes",
 			"its kinds of nodes have different offerings: CloudStack 4.21 and 4.22 can take a change of the size for "+
 				"a change of the offering and refuse it on KVM")
 	}
@@ -650,11 +650,11 @@ func (c *check) leftover(l *Leftover) {
 	switch {
 	case c.OwnNetwork():
 		c.add(Warning, "address-lost", object, "to keep the address, move it to another network before",
-			"CloudStack made the network, and releases the address with it")
+			"CloudStack created the network, and releases the address with it")
 	case l.Living:
 		c.add(Warning, "leftover", object,
 			"csccm cks delete "+c.Cluster.Name+" --remove-services, or delete the Service first",
-			"%s: CloudStack deletes only what it made", what)
+			"%s: CloudStack deletes only what it created", what)
 	default:
 		c.add(Warning, "leftover", object,
 			"when nobody needs them, delete the rules in CloudStack, and release the address unless it is of source "+
@@ -676,7 +676,8 @@ func (c *check) guests() {
 	if len(others) > 0 {
 		c.add(Error, "network-guests", "network "+c.Cluster.NetworkName,
 			"delete these VMs, or remove them from the network",
-			"CloudStack made it and deletes it with the cluster, but other VMs use it: %s", strings.Join(others, ", "))
+			"CloudStack created it and deletes it with the cluster, but other VMs use it: %s",
+			strings.Join(others, ", "))
 	}
 
 	for _, vm := range c.Cluster.Nodes {

@@ -173,7 +173,7 @@ func TestReadErrors(t *testing.T) {
 	r := sources.run(t.Context(), catalogue, check.Selection{Timeout: time.Millisecond}, nil)
 	require.Equal(t, check.Summary{OK: 1, Unknown: 3}, r.Summary)
 	for i, says := range []string{
-		"slow could not be read: no result within 1ms", "oops", "odd could not be read: csccm broke (oops)", "fine",
+		"slow could not be read: no result within 1ms", "oops", "odd could not be read: csccm failed (oops)", "fine",
 	} {
 		require.Contains(t, r.Checks[i].Message, says)
 	}

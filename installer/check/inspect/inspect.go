@@ -167,7 +167,7 @@ func (r *reading) result(ctx context.Context, c *check.Check, before map[string]
 func (r *reading) judge(ctx context.Context, c *check.Check) (f check.Finding) {
 	defer func() {
 		if p := recover(); p != nil {
-			f = check.Unknownf("the check itself broke (%v): please report this", p)
+			f = check.Unknownf("the check itself failed (%v): please report this", p)
 		}
 	}()
 
@@ -286,7 +286,7 @@ func (r *reading) wait(sources ...check.Source) (err error) {
 func (r *reading) read(run context.Context, s check.Source, src source) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("csccm broke (%v): please report this", p)
+			err = fmt.Errorf("csccm failed (%v): please report this", p)
 		}
 		if run.Err() != nil {
 			err = errEnded // facts of a cancelled run may be incomplete

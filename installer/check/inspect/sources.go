@@ -401,7 +401,7 @@ func (r *reading) readPlans(ctx context.Context, f *check.Facts) error {
 // nodes have names as in CKS clusters.
 func (r *reading) readCKS(ctx context.Context, f *check.Facts) error {
 	if !slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return cluster.NamedByCKS(n.Name) }) {
-		f.NotCKS = "not made by CKS: no node has such a name"
+		f.NotCKS = "not created by CKS: no node has such a name"
 		return nil
 	}
 
@@ -414,10 +414,10 @@ func (r *reading) readCKS(ctx context.Context, f *check.Facts) error {
 	case err != nil:
 		return err
 	case k == nil:
-		f.NotCKS = "not made by CKS: none of its clusters has these nodes"
+		f.NotCKS = "not created by CKS: none of its clusters has these nodes"
 		return nil
 	case k.Type == cloudstack.ExternalManaged:
-		f.NotCKS = "not made by CKS: CloudStack only lists it"
+		f.NotCKS = "not created by CKS: CloudStack only lists it"
 		return nil
 	}
 

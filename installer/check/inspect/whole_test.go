@@ -68,7 +68,7 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 					ran[code] = c
 					switch {
 					case code == "HELM-002": // the objects carry no marks of Helm here
-					case c.Message == "not made by CKS: no node has such a name":
+					case c.Message == "not created by CKS: no node has such a name":
 						require.Equal(t, check.Skipped, c.Outcome, code)
 					default:
 						require.Equal(t, check.OK, c.Outcome, "%s %s: %s %v", code, c.Title, c.Message, c.Objects)
@@ -348,8 +348,8 @@ func TestCKS(t *testing.T) {
 func TestNotCKS(t *testing.T) {
 	t.Parallel()
 	for why, change := range map[string]func(t *testing.T, w *world){
-		"not made by CKS: none of its clusters has these nodes": func(*testing.T, *world) {},
-		"not made by CKS: CloudStack only lists it": func(t *testing.T, w *world) {
+		"not created by CKS: none of its clusters has these nodes": func(*testing.T, *world) {},
+		"not created by CKS: CloudStack only lists it": func(t *testing.T, w *world) {
 			vms, err := w.env.CloudStack.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 			require.NoError(t, err)
 			entry := &registration.Entry{

@@ -143,7 +143,7 @@ func (f *Facts) item(svc *corev1.Service) Item {
 	}
 	out.Address, out.AddressID, out.project = a.Address, a.ID, a.ProjectID
 	if Marked(a, svc) && slices.Contains(f.ClusterIDs, a.Tags[plan.TagCluster]) {
-		out.Verdict, out.Why = Done, "is handed over already"
+		out.Verdict, out.Why = Done, "is already handed over"
 	} else if out.Why = f.against(id, a); out.Why == "" {
 		out.Verdict, out.Why, out.tags = Adopt, "is tagged", plan.Tags(f.ClusterIDs[0], id)
 		out.Doubt = f.doubt(svc, id, a)
@@ -220,7 +220,7 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 	} {
 		if value := a.Tags[tag.key]; value != "" && value != tag.own {
 			return fmt.Sprintf("its tag %s=%s gives the address to another Service; "+
-				"if that one is gone for good, delete the tag in CloudStack", tag.key, value)
+				"if that Service no longer exists, delete the tag in CloudStack", tag.key, value)
 		}
 	}
 

@@ -137,7 +137,7 @@ func decodeCreated(c *corev1.ConfigMap) (*Created, error) {
 		return m, nil
 	}
 	if err := json.Unmarshal([]byte(c.Data[createdKey]), m); err != nil || m.SchemaVersion != 1 {
-		return nil, fmt.Errorf("ConfigMap %s/%s is no list of csccm's of what it made in CloudStack", c.Namespace,
+		return nil, fmt.Errorf("ConfigMap %s/%s is not csccm's list of what it created in CloudStack", c.Namespace,
 			c.Name)
 	}
 	return m, nil
@@ -207,7 +207,7 @@ func changeCreated(ctx context.Context, c *cluster.Cluster, change func(*Created
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", c.Namespace,
+		err = fmt.Errorf("writing the list of what was created in CloudStack to ConfigMap %s/%s: %w", c.Namespace,
 			CreatedConfigMap, err)
 	}
 

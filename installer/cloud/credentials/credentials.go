@@ -118,7 +118,7 @@ func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) erro
 	}
 	return &RefusedError{report.Errorf(
 		fixes[cloudstack.KindNotPermitted]+" of a user in the account of the cluster's VMs",
-		"%s is not an administrator, and cannot make a user for the controller", who,
+		"%s is not an administrator, and cannot create a user for the controller", who,
 	)}
 }
 
@@ -159,11 +159,11 @@ var keyRemedies = map[cloudstack.Kind]string{
 		"csccm doctor --only CS-003 names all that is missing",
 	cloudstack.KindThrottled: "wait a minute, then run the command again",
 	cloudstack.KindTransient: "check api-url in the cloud-config, that the management server answers, and the " +
-		"network between here and there",
+		"network to CloudStack",
 }
 
 // newKeys is the remedy for keys that no longer work. rotate-keys is no remedy, because it finds the user by the keys.
-const newKeys = "csccm install --overwrite-secret --admin-user USER --admin-password-file FILE makes new keys"
+const newKeys = "csccm install --overwrite-secret --admin-user USER --admin-password-file FILE creates new keys"
 
 // untrusted is the remedy for a certificate error that a ca-file resolves.
 const untrusted = "give the authority of CloudStack's certificate: ca-file in the file of --cloud-config, or csccm " +

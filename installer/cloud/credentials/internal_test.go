@@ -211,7 +211,7 @@ func TestRemedy(t *testing.T) {
 		"/client/api": &cloudstack.Error{Kind: cloudstack.KindInvalid, Text: "got HTML in place of the API"},
 		"csccm install --overwrite-secret --admin-user": &cloudstack.Error{Kind: cloudstack.KindAuth},
 		"add the command": &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listZones"},
-		"network between": &cloudstack.Error{Kind: cloudstack.KindTransient},
+		"network to":      &cloudstack.Error{Kind: cloudstack.KindTransient},
 		"wait a minute":   &cloudstack.Error{Kind: cloudstack.KindThrottled},
 	} {
 		require.Contains(t, Remedy(err), want)

@@ -130,7 +130,7 @@ func Plan(ctx context.Context, admin *cloudapi.Client, r Request) (*Provision, e
 		err = p.planAccount(ctx)
 	default:
 		fix := "name the account that owns the cluster's VMs (--account, --domain), or their project with --project; " +
-			"with --create-account a project gets a member of that name"
+			"with --create-account, csccm creates that account as a member of the project"
 		if i := slices.IndexFunc(p.domains, accountIn); i >= 0 && r.Project == "" {
 			fix = fmt.Sprintf("there is one in %s: --domain %s", p.domains[i].Path, p.domains[i].Path)
 		}
@@ -347,7 +347,7 @@ func (p *Provision) foreign(u *cloudapi.User) bool {
 
 // NotMine returns the reason to keep the keys of a user that csccm did not create for this cluster.
 func NotMine(user string) string {
-	return fmt.Sprintf("this cluster did not make user %q, and others may work with its keys", user)
+	return fmt.Sprintf("user %q was not created for this cluster, and others may use its keys", user)
 }
 
 // planKeys re-uses the keys of an existing user. Registering new keys would revoke the old ones at once for everyone
@@ -379,7 +379,7 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	case user.APIKey != "" && !p.r.Created.Mine(user):
 		return report.Usage(
 			"leave out --controller-user for a user of this cluster's own, or name another with it",
-			"the keys of user %q cannot be read, and new ones would end them; %s",
+			"the keys of user %q cannot be read, and new ones would revoke them; %s",
 			user.Username, NotMine(user.Username),
 		)
 	case p.r.Created.Mine(user):

@@ -196,7 +196,7 @@ func TestDomainAdminMakesUser(t *testing.T) {
 func TestDomainAdminMakesAccount(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.refused(e.boss(), e.request("", "tenant-shop"), `this administrator may not make role "csccm-kubeadm"`,
+	e.refused(e.boss(), e.request("", "tenant-shop"), `this administrator may not create role "csccm-kubeadm"`,
 		"--role-name User")
 	require.Zero(t, e.writes())
 	for name, role := range map[string]string{"default role": "User", "role made by a root administrator": ""} {

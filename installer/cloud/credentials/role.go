@@ -155,8 +155,9 @@ func (p *Provision) mayMakeRole(ctx context.Context, name string) error {
 	return report.Errorf(
 		fmt.Sprintf("name a role of type User that exists, for example --role-name User; or an account that exists, "+
 			"with --account; "+
-			"or have a root administrator make role %q", name),
-		"this administrator may not make role %q for account %q: by default only root administrators make roles",
+			"or have a root administrator create role %q", name),
+		"this administrator may not create role %q for account %q: by default only root administrators may create "+
+			"roles",
 		name, p.Account,
 	)
 }

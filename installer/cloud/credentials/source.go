@@ -32,7 +32,7 @@ func CheckKey(what, key string) error {
 	if !strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return nil
 	}
-	return report.Usage("paste the key whole, and nothing else", "%s has blanks or control characters in it", what)
+	return report.Usage("paste only the complete key", "%s has blanks or control characters in it", what)
 }
 
 // TrimKey removes what an editor or a clipboard adds around a key: blanks, line breaks and byte order marks.
@@ -94,7 +94,7 @@ func RefusePlainLogin(apiURL string, allowed bool) error {
 		return nil
 	}
 	return report.Usage(
-		"give the https:// URL, or add --allow-http where nobody else can read the traffic",
+		"give the https:// URL, or add --allow-http if nobody else can read the traffic",
 		"an administrator's login at %s would send the password and the controller's new keys unencrypted; "+
 			"nothing was sent", apiURL,
 	)

@@ -105,7 +105,7 @@ func (a *Applier) Apply(ctx context.Context, steps []Step) error {
 			// The cause is text and not wrapped: after ^C this error is more useful than the engine's error for a step
 			// that was interrupted.
 			return report.Errorf(
-				"run the same command again to go on, or "+a.Undo+" to go back",
+				"run the same command again to continue, or "+a.Undo+" to go back",
 				"%d of %s renamed: rule %q (%s): %v",
 				i, report.Count(len(steps), "rule"), steps[i].Name, steps[i].RuleID, err,
 			)
@@ -124,12 +124,12 @@ func (a *Applier) rename(ctx context.Context, s *Step) (what string, err error) 
 	}
 
 	if len(list) != 1 {
-		return "", errors.New("is gone since the plan was made: run the command again")
+		return "", errors.New("was deleted after the plan was made: run the command again")
 	}
 
 	was := &list[0]
 	if was.Name == s.NewName {
-		return "has the name already", nil
+		return "already has the name", nil
 	}
 
 	if was.Name != s.Name || was.PublicPort != s.Port || was.PublicIP != s.PublicIP {
@@ -239,13 +239,13 @@ func Undo(
 
 		switch {
 		case i < 0:
-			skipped = append(skipped, fmt.Sprintf("rule %s is gone by now", was[id]))
+			skipped = append(skipped, fmt.Sprintf("rule %s no longer exists", was[id]))
 		case now[i].Name == was[id]: // never renamed, or already renamed back
 		// Require the Service's UID in the current name, because a Leaseweb name does not prove whose rule it is.
 		case ParseName(now[i].Name).LB != lb || old.LB != lb && !leaseweb(old):
 			skipped = append(skipped,
-				fmt.Sprintf("rule %s, which was %s, has been renamed by somebody else and keeps that "+
-					"name", now[i].Name, was[id]))
+				fmt.Sprintf("rule %s, formerly %s, was renamed by somebody else and keeps that name",
+					now[i].Name, was[id]))
 		default:
 			// A rule that had no protocol keeps "tcp": CloudStack cannot remove it, and it has the same effect.
 			r := &now[i]

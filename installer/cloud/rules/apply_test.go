@@ -136,7 +136,7 @@ func TestApplyFails(t *testing.T) {
 			e.sim.Inject(refused)
 		}, "refused"},
 		"renamed meanwhile": {func(e *env, s Step) { e.updated(s.RuleID, "else") }, "run the command again"},
-		"gone meanwhile":    {func(e *env, s Step) { e.deleted(s.RuleID) }, "is gone"},
+		"gone meanwhile":    {func(e *env, s Step) { e.deleted(s.RuleID) }, "was deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

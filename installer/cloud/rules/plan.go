@@ -217,18 +217,19 @@ func (c *candidate) decide(keeper *candidate, why string) Item {
 			why
 	case keeper != c:
 		item.Verdict = VerdictSurplus
-		item.Reason = fmt.Sprintf("%s on %s serves the same port, and counts: %s; delete this one: cmk delete "+
+		item.Reason = fmt.Sprintf("%s on %s serves the same port and is kept: %s; delete this one: cmk delete "+
 			"loadbalancerrule id=%s",
 			keeper.Name, keeper.PublicIP, why, c.ID)
 
 	case c.service == nil && item.OurNodes:
 		item.Verdict = VerdictOrphan
-		item.Reason = "its Service is gone, and all its members are nodes of this cluster; if nobody uses it: cmk " +
+		item.Reason = "its Service no longer exists, and all its members are nodes of this cluster; if nobody uses " +
+			"it: cmk " +
 			"delete loadbalancerrule id=" + c.ID
 
 	case c.service == nil:
 		item.Verdict, item.Reason = VerdictUnattributed, fmt.Sprintf("no Service of this cluster has it, and %d of "+
-			"its members are nodes of it", c.ours)
+			"its members are nodes of this cluster", c.ours)
 	case c.name.Family == FamilyUpstream:
 		item.Verdict, item.Reason = VerdictCurrent, "has the current name"
 	default:
@@ -251,7 +252,7 @@ func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
 	case len(same) == 1:
 		return same[0], ""
 	case s == nil:
-		return nil, "no Service of this cluster tells which of them counts"
+		return nil, "no Service of this cluster shows which of them is in use"
 	}
 
 	for _, c := range same {

@@ -114,7 +114,7 @@ func TestMakePlan(t *testing.T) {
 			rules: []cloudstack.LoadBalancerRule{rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-81", "", 81),
 				rule("3", lbGone+"-82", "", 82), rule("4", lbGone+"-83", "", 83)},
 			want: map[string]row{
-				"1": {VerdictOrphan, "", "", "its Service is gone"},
+				"1": {VerdictOrphan, "", "", "its Service no longer exists"},
 				"2": {VerdictUnattributed, "", "", "1 of its members"},
 				"3": {VerdictUnattributed, "", "", "0 of its members"},
 				"4": {VerdictUnattributed, "", "", "no Service of this cluster"},
@@ -228,14 +228,14 @@ func TestUndo(t *testing.T) {
 		"back":                        {back.NewName, back.Name, []Step{back}, ""},
 		"back to Leaseweb's":          {leaseweb.NewName, back.Name, []Step{leaseweb}, ""},
 		"nothing":                     {back.NewName, back.NewName, nil, ""},
-		"the rule is not there":       {back.NewName, "", nil, "is gone"},
-		"a third name":                {back.NewName, "third", nil, "has been renamed by somebody else"},
-		"the rule of another Service": {back.NewName, lbGone + "-tcp-80", nil, "has been renamed by somebody else"},
-		"the rule of another cluster": {back.NewName, "K8s_svc_other_default_web-tcp-80", nil, "has been renamed " +
-			"by somebody else"},
-		"to the name of another Service": {lbGone + "-80", back.Name, nil, "has been renamed by somebody else"},
-		"to another's name of Leaseweb": {"K8s_svc_kubernetes_shop_web-tcp-80", back.Name, nil, "has been renamed " +
-			"by somebody else"},
+		"the rule is not there":       {back.NewName, "", nil, "no longer exists"},
+		"a third name":                {back.NewName, "third", nil, "was renamed by somebody else"},
+		"the rule of another Service": {back.NewName, lbGone + "-tcp-80", nil, "was renamed by somebody else"},
+		"the rule of another cluster": {back.NewName, "K8s_svc_other_default_web-tcp-80", nil, "was renamed by " +
+			"somebody else"},
+		"to the name of another Service": {lbGone + "-80", back.Name, nil, "was renamed by somebody else"},
+		"to another's name of Leaseweb": {"K8s_svc_kubernetes_shop_web-tcp-80", back.Name, nil, "was renamed by " +
+			"somebody else"},
 	} {
 		var now []cloudstack.LoadBalancerRule
 		if tc.now != "" {

@@ -43,7 +43,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 			steps = append(steps, engine.Step{Name: "tags for " + it.Service, Do: func(ctx context.Context) error {
 				e.Progress.Step("Tagging %s", &it)
 				if err := addresses.Tag(ctx, cs.Client, &it); err != nil {
-					fix := "run the same command again to go on"
+					fix := "run the same command again to continue"
 					if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 						fix = "allow the role createTags, or give the keys of a user who may tag with --cloud-config"
 					}
@@ -59,7 +59,8 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, services planner.
 	if len(p.Changes) == 0 {
 		p.Add(
 			"adopt",
-			"nothing: no Service says that another provider acquired its address. Name Services to hand theirs over.",
+			"nothing: no Service says that another provider acquired its address. To hand over addresses of other "+
+				"Services, name the Services.",
 			nil,
 		)
 	}

@@ -51,7 +51,7 @@ func explain(doing string, err error) error {
 	var api *cloudstack.Error
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-		fix = "use credentials whose role allows this; where no role does, the service is switched off (setting " +
+		fix = "use credentials whose role allows this; if no role does, the service is switched off (setting " +
 			"cloud.kubernetes.service.enabled of CloudStack)"
 	case strings.Contains(err.Error(), "endpoint.url"):
 		fix = "have an administrator set CloudStack's setting endpoint.url to the URL of the API that nodes reach, " +

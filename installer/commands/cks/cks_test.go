@@ -118,7 +118,7 @@ func TestPreflightStops(t *testing.T) {
 		{Code: "x", Severity: ckscheck.Warning},
 	}
 	testenv.RequireRefusal(t, p.judge(nil),
-		"cannot scale cluster demo, the preflight has found 1 problem: account k8s: too many VMs",
+		"cannot scale cluster demo, because the preflight found 1 problem: account k8s: too many VMs",
 		"--ignore-preflight limit", report.ExitCheckFailed)
 	require.NoError(t, p.judge([]string{"limit"}))
 }
@@ -141,7 +141,7 @@ func TestOver(t *testing.T) {
 		"the job has failed": {Scale, is("Scaling", 2), job(cloudstack.JobFailed, "no capacity"), true,
 			"no capacity"},
 		"the job broke off": {Scale, is("Scaling", 2), job(cloudstack.JobFailed, ""), true,
-			"the job ended without a reason given, perhaps by a restart of the management server"},
+			"the job ended, and CloudStack gave no reason: perhaps by a restart of the management server"},
 		"the job is done": {Scale, is("Running", 5), job(cloudstack.JobSucceeded, ""), true, ""},
 		"the job is done, but not that": {Scale, is("Alert", 5), job(cloudstack.JobSucceeded, ""), true,
 			"it ended in state Alert, and differs from what was requested"},
@@ -149,7 +149,7 @@ func TestOver(t *testing.T) {
 		"no job, it is done": {Scale, is("Running", 5), nil, true, ""},
 		"no job, it is not": {Scale, is("Running", 2), nil, true,
 			"it ended in state Running, and differs from what was requested"},
-		"gone meanwhile": {Scale, nil, nil, true, "the cluster does not exist any more"},
+		"gone meanwhile": {Scale, nil, nil, true, "the cluster no longer exists"},
 		"deleted":        {Delete, nil, job(cloudstack.JobSucceeded, ""), true, ""},
 		"deleting":       {Delete, is("Destroying", 2), nil, false, ""},
 	} {
@@ -252,7 +252,7 @@ func TestCreateInstalls(t *testing.T) {
 
 	err := s.Run(t.Context(), Create, "demo", o)
 	require.ErrorContains(t, err,
-		"cluster demo runs, but csccm is not ready there, and the same command again goes on with the install: no "+
+		"cluster demo runs, but csccm is not ready there; run the same command again to continue the install: no "+
 			"Pod of the controller starts")
 	require.Contains(t, given, "clusters:")
 	broken = nil

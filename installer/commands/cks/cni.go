@@ -89,7 +89,7 @@ func (s *Service) AddCNI(ctx context.Context, name, file string) error {
 			if same := n.UserData == data && slices.Equal(variables(n.Params), declared); !same {
 				return report.Usage(
 					"choose another name, or delete it first: csccm cks cni delete "+name,
-					"there is a CNI configuration %s of %s already, with other content; nothing was changed",
+					"CNI configuration %s of %s already exists with other content; nothing was changed",
 					name, ownerOf(&n),
 				)
 			}

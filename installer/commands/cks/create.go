@@ -64,7 +64,7 @@ func create(ctx context.Context, t *task, name string) error {
 			func(c *Change) string { return fmt.Sprintf("%s %s, not %s", c.What, dash(c.From), c.To) })
 		return report.Usage(
 			"choose another name, or change that cluster with csccm cks scale or csccm cks upgrade",
-			"there is a cluster %s already, state %s, with other parameters: %s; nothing was changed",
+			"cluster %s already exists in state %s, with other parameters: %s; nothing was changed",
 			k.Name, k.State, strings.Join(texts, ", "),
 		)
 	}
@@ -211,7 +211,7 @@ func (t *task) install(ctx context.Context) error {
 		err = t.Install(ctx, kubeconfig)
 	}
 	if err != nil {
-		return fmt.Errorf("cluster %s runs, but csccm is not ready there, and the same command again goes on with "+
+		return fmt.Errorf("cluster %s runs, but csccm is not ready there; run the same command again to continue "+
 			"the install: %w", t.plan.Name, err)
 	}
 

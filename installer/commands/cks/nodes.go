@@ -85,8 +85,8 @@ func removeNodes(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) er
 
 		if !n.External {
 			return report.Usage(
-				"csccm cks scale "+k.Name+" --size N removes workers that CloudStack made",
-				"CloudStack made node %s: only nodes that were added are removed; nothing was changed", n.Name,
+				"csccm cks scale "+k.Name+" --size N removes workers that CloudStack created",
+				"CloudStack created node %s: csccm removes only nodes that were added; nothing was changed", n.Name,
 			)
 		}
 
@@ -162,7 +162,7 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 		f.Lost[name] = strings.TrimPrefix(f.Lost[name]+"; "+problem.Error(), "; ")
 	}
 
-	evicted := "nothing that has to move runs there"
+	evicted := "no Pod has to move"
 	if list != nil && len(list.Pods()) > 0 {
 		var pods []string
 		for _, pod := range list.Pods() {
@@ -187,7 +187,7 @@ func (t *task) planDrain(ctx context.Context, kube kubernetes.Interface, name st
 
 		if err != nil {
 			return report.Errorf(
-				"look at what does not move, then run the same command again; "+
+				"find out why these Pods do not terminate, then run the same command again; "+
 					"`kubectl uncordon "+name+"` allows Pods again",
 				"node %s is not drained, and no node was removed: %w", name, err,
 			)

@@ -198,7 +198,7 @@ func TestRemoveNodes(t *testing.T) {
 	k, err := s.cluster(t.Context(), "demo")
 	require.NoError(t, err)
 	err = s.Run(t.Context(), RemoveNodes, "demo", Options{VMs: []string{k.Nodes[1].Name}})
-	testenv.RequireRefusal(t, err, "CloudStack made node "+k.Nodes[1].Name, "csccm cks scale demo", report.ExitUsage)
+	testenv.RequireRefusal(t, err, "CloudStack created node "+k.Nodes[1].Name, "csccm cks scale demo", report.ExitUsage)
 }
 
 func TestValidateVersion(t *testing.T) {
@@ -242,7 +242,7 @@ func TestAddVersion(t *testing.T) {
 	require.NoError(t, s.AddVersion(t.Context(), "1.35.0", o))
 	require.NoError(t, s.AddVersion(t.Context(), "1.35.0", o))
 	require.Equal(t, 1, cloud.Ledger().Count("addKubernetesSupportedVersion"))
-	require.Contains(t, e.Said(), "without a checksum CloudStack takes whatever the URL serves")
+	require.Contains(t, e.Said(), "without a checksum CloudStack accepts whatever the URL serves")
 	require.Contains(t, e.Said(), "ISO of version 1.35.0: Ready")
 	require.Contains(t, e.Said(), "Version 1.35.0: nothing to do")
 

@@ -154,7 +154,7 @@ func (t *task) decide() error {
 	switch {
 	case k.Type == cloudstack.ExternalManaged:
 		return report.Usage(
-			"change the cluster with what made it; csccm cks list shows which clusters CloudStack made",
+			"change the cluster with the tool that created it; csccm cks list shows which clusters CloudStack created",
 			"CloudStack cannot %s cluster %s: it is ExternalManaged, CloudStack only lists it", t.name, k.Name,
 		)
 
@@ -164,7 +164,7 @@ func (t *task) decide() error {
 	case inProgress(k.State):
 		return report.CheckFailed(
 			"wait until it is over: csccm cks show "+k.Name+" --watch; then run the command again",
-			"cluster %s is %s: another operation on it runs, and nothing was changed", k.Name, k.State,
+			"cluster %s is %s: another operation on it is in progress; nothing was changed", k.Name, k.State,
 		)
 
 	case done && slices.Contains(t.to, k.State):
@@ -233,8 +233,8 @@ func (p *Plan) judge(ignored []string) error {
 	slices.Sort(codes)
 	return report.CheckFailed(
 		"correct that; --ignore-preflight "+strings.Join(slices.Compact(codes), ",")+
-			" goes on all the same, and CloudStack decides",
-		"cannot %s, the preflight has found %s: %s; nothing was changed",
+			" continues anyway, and CloudStack decides",
+		"cannot %s, because the preflight found %s: %s; nothing was changed",
 		p.what(), report.Count(len(codes), "problem"), strings.Join(texts, "; "),
 	)
 }
@@ -272,7 +272,7 @@ func (t *task) run(ctx context.Context) error {
 		Plan:  p.shown(t.Env),
 		Steps: steps,
 		Looks: p.Action == ActionFollow && len(t.after) == 0,
-		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
+		Back:  "CloudStack continues the operation, and csccm cks show " + p.Name + " --watch shows it",
 		Check: func(context.Context) error { return p.judge(strings.Split(strings.Join(t.Ignore, ","), ",")) },
 		Done:  func() string { return fmt.Sprintf("Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted")) },
 	})
@@ -353,11 +353,11 @@ func (t *task) over(k *cloudapi.KubernetesCluster, job *cloudstack.Job) (over bo
 		return false, ""
 	case job != nil && job.Status != cloudstack.JobSucceeded:
 		return true, cmp.Or(job.ErrorText,
-			"the job ended without a reason given, perhaps by a restart of the management server")
+			"the job ended, and CloudStack gave no reason: perhaps by a restart of the management server")
 	case k == nil && t.to == nil, k != nil && slices.Contains(t.to, k.State) && len(t.differs(k)) == 0:
 		return true, ""
 	case k == nil:
-		return true, "the cluster does not exist any more"
+		return true, "the cluster no longer exists"
 	case inProgress(k.State):
 		return false, ""
 	}

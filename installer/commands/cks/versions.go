@@ -55,7 +55,7 @@ func (o *Options) ValidateVersion(number string) error {
 	case o.Checksum != "" && (sum == nil || len(sum[2]) != digits[sum[1]]):
 		return report.Usage(
 			"give {SHA-256} and the output of sha256sum; csccm cks iso prints it",
-			"--checksum %q is none", o.Checksum,
+			"--checksum %q is not a checksum", o.Checksum,
 		)
 
 	case o.MinCPUs != 0 && o.MinCPUs < minCPUs, o.MinMemoryMiB != 0 && o.MinMemoryMiB < minMemoryMiB:
@@ -111,7 +111,7 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 			Code:     "no-checksum",
 			Severity: ckscheck.Warning,
 			Object:   "ISO " + o.URL,
-			What:     "without a checksum CloudStack takes whatever the URL serves",
+			What:     "without a checksum CloudStack accepts whatever the URL serves",
 			Remedy:   "give --checksum",
 		})
 	}
@@ -156,7 +156,7 @@ func (s *Service) awaitISO(
 		if i < 0 || all[i].ISOState == "" {
 			return false, report.Errorf(
 				"csccm cks versions shows what there is",
-				"version %s has no ISO any more", p.Name,
+				"the ISO of version %s no longer exists", p.Name,
 			)
 		}
 
@@ -239,7 +239,7 @@ func (s *Service) DeleteVersion(ctx context.Context, name string) error {
 				Object:   "cluster " + k.Name + " of " + k.Owner(),
 				What:     "it has the version",
 				Remedy: "upgrade or delete the cluster first; csccm cks versions disable " + v.Name +
-					" keeps new clusters from it",
+					" prevents new clusters with it",
 			})
 		}
 	}

@@ -36,8 +36,8 @@ func (r *run) findAccess(ctx context.Context) error {
 	if r.Source != SourceAdmin && (r.CreateAccount || r.Domain+r.User+r.Role+r.Account != "") {
 		return report.Usage(
 			"leave them out, or give an administrator's login with "+adminFlags,
-			"--account, --create-account, --domain, --controller-user and --role-name are for the user that an "+
-				"administrator makes, and keys exist here",
+			"--account, --create-account, --domain, --controller-user and --role-name are for a user that an "+
+				"administrator creates, but keys are given",
 		)
 	}
 
@@ -72,7 +72,7 @@ func (r *run) findAccess(ctx context.Context) error {
 	}
 
 	for _, name := range r.config.Ignored {
-		r.Progress.Warn("%s is a key of another provider and has no effect; the Secret will not hold it", name)
+		r.Progress.Warn("%s is a key of another provider and has no effect; the Secret will not contain it", name)
 	}
 
 	switch {
@@ -323,7 +323,7 @@ func (r *run) close(err error) {
 	}
 
 	if len(names) > 0 {
-		r.Progress.Info("Made in CloudStack: %s; the next run goes on with it, and csccm uninstall "+
+		r.Progress.Info("Created in CloudStack: %s; the next run continues with it, and csccm uninstall "+
 			"--delete-user removes it", strings.Join(names, ", "))
 	}
 

@@ -128,12 +128,12 @@ func (r *run) summary() string {
 	text := ""
 	if r.taker != nil {
 		names := cloudapi.Names(r.taker.Plan.Predecessors, func(p *family.Predecessor) string { return p.String() })
-		text = "Took the place of " + strings.Join(names, ", ") + ".\n" + r.taker.Afterwards()
+		text = "Replaced " + strings.Join(names, ", ") + ".\n" + r.taker.Afterwards()
 	}
 
 	return text + fmt.Sprintf(`cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
 Check it at any time:  csccm doctor
-The same again:        %s
+Repeat this install:   %s
 `, r.release.AppVersion, r.Cluster.Namespace, len(r.taints.In(taint.StateDone)),
 		report.Count(len(r.taints.Items), "node"), report.ShellLine(r.FlagLine(r.Env)...))
 }
@@ -281,7 +281,7 @@ func pick(history []helm.Release, revision int) (*helm.Release, error) {
 		return &history[i], nil
 	case revision == 0:
 		return nil, report.Usage(
-			"revisions: "+strings.Join(known, ", ")+"; csccm uninstall takes the controller away",
+			"revisions: "+strings.Join(known, ", ")+"; csccm uninstall removes the controller",
 			"there is no earlier revision that worked",
 		)
 	}

@@ -341,7 +341,7 @@ func (r *run) askSource(ctx context.Context) error {
 		choices := []prompt.Choice{
 			{
 				Value: string(SourceAdmin),
-				Label: "Log in as a CloudStack administrator and make a user for the controller",
+				Label: "Log in as a CloudStack administrator and create a user for the controller",
 			},
 			{Value: string(SourceKeys), Label: "Use API keys that exist already"},
 		}
@@ -359,7 +359,8 @@ func (r *run) askSource(ctx context.Context) error {
 			Default: string(SourceAdmin),
 			Choices: choices,
 			Flag:    adminFlags + ", or " + keyFlags,
-			Help:    "a login is used once to make a user with the rights that the controller needs, and is not kept",
+			Help: "a login is used once, to create a user with the rights that the controller needs, and is not " +
+				"stored",
 		})
 		if err != nil || source != predecessor {
 			r.Source = Source(source)
@@ -435,7 +436,8 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 		Message: "Account that owns the cluster's VMs",
 		Flag:    "--account NAME, or --project NAME for a cluster in a project",
 		Default: owner,
-		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project " +
+		Help: "the controller's user is created in this account, since nobody else sees its VMs; for VMs in a " +
+			"project " +
 			"type project/NAME, for an account of another domain the domain's path too, as in ROOT/shop/NAME",
 		Validate: func(answer string) error {
 			if err := notEmpty(answer); err != nil {
@@ -517,7 +519,7 @@ func (r *run) askZone(ctx context.Context, api *cloudapi.Client) error {
 		Message: "Zone of the cluster's VMs",
 		Choices: choices,
 		Flag:    "--zone NAME",
-		Help:    "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
+		Help:    "the controller looks for the nodes' VMs there; any zone if the cluster is in several",
 	})
 	r.complete("zone", zone)
 	return err

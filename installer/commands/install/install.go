@@ -142,7 +142,7 @@ func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
 
 	r.invalid = cmp.Or(r.planOrder(), r.overwrites())
 
-	op := r.operation("make the user in CloudStack for the controller")
+	op := r.operation("create the user in CloudStack for the controller")
 	op.Then = r.changes
 	if r.pending() && !r.DryRun {
 		op.Check = r.judgeUser
@@ -157,7 +157,7 @@ func (r *run) operation(what string) engine.Operation {
 	return engine.Operation{
 		Name:     "install",
 		What:     what,
-		Back:     "csccm uninstall takes the controller away again",
+		Back:     "csccm uninstall removes the controller again",
 		Question: prompt.Question{Default: "yes"},
 		Plan:     r.shown(),
 	}
@@ -265,7 +265,7 @@ func (r *run) preflight(ctx context.Context) error {
 	}
 
 	if r.api == nil {
-		env.CloudStack, env.CloudConfig, env.NoCloud = nil, nil, "the controller's user is not made yet"
+		env.CloudStack, env.CloudConfig, env.NoCloud = nil, nil, "the controller's user is not created yet"
 	}
 
 	return r.runChecks(ctx, env, check.PhasePreflight)

@@ -124,9 +124,9 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			o.Account, o.Answers["project-id"] = "", "p"
 			require.ErrorContains(t, e.installer(t, o).Run(t.Context()), "no chart today")
 			for _, want := range []string{
-				`Made in CloudStack: role "csccm-kubeadm", account "csccm-`,
+				`Created in CloudStack: role "csccm-kubeadm", account "csccm-`,
 				`, user "kubeadmin" of account "csccm-`,
-				"the next run goes on with it, and csccm uninstall --delete-user removes it",
+				"the next run continues with it, and csccm uninstall --delete-user removes it",
 			} {
 				require.Contains(t, e.Stderr.String(), want)
 			}

@@ -292,8 +292,8 @@ func (r *run) planOrder() error {
 	}
 
 	if r.pending() {
-		r.Progress.Info("what changes of which Service is seen with the new user's keys and asked then; without " +
-			"consent the user in CloudStack stays, for the next run")
+		r.Progress.Info("the changes to Services are planned with the new user's keys, and need consent then; " +
+			"without it, the user in CloudStack is kept for the next run")
 	}
 
 	return nil
@@ -415,7 +415,7 @@ func (r *run) overwrites() error {
 	switch {
 	case r.OverwriteSecret:
 	case r.newSecret == nil && r.user != nil && r.user.NewKeys && r.secret.Exists:
-		differences = "it would hold the new user's keys"
+		differences = "it would get the new user's keys"
 	case r.newSecret != nil && r.newSecret.Action == access.SecretOverwrite:
 		differences = strings.Join(r.newSecret.Differences, "; ")
 	}
@@ -473,11 +473,11 @@ func (r *run) shown() *engine.Plan {
 	if r.order != nil {
 		out.Add(
 			"Takeover",
-			"in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:",
+			"replacing another provider, which is kept without Pods; its Services keep addresses and rules:",
 			nil,
 		)
 		if r.order.AddTo(out); r.taker == nil {
-			out.Add("Services", "what changes of which Service is planned once the credentials are there", nil)
+			out.Add("Services", "the changes to Services are planned once the credentials exist", nil)
 		}
 	}
 
@@ -486,7 +486,7 @@ func (r *run) shown() *engine.Plan {
 	case r.SkipTaint:
 		out.Add("Nodes", "left as they are (--skip-taint); csccm taint has them initialised later", nil)
 	case r.taints == nil:
-		out.Add("Nodes", "planned once the credentials are there", nil)
+		out.Add("Nodes", "planned once the credentials exist", nil)
 	default:
 		r.taints.AddTo(out)
 	}

@@ -71,7 +71,7 @@ func TestInstallFromPredecessor(t *testing.T) {
 				" of Deployment kube-system/cloud-controller-manager, API "+e.cloud.URL)
 			e.requireNoSecrets(t, keys.APIKey, keys.SecretKey)
 			require.Contains(t, string(e.Secret(t, access.SecretName)[access.SecretKey]), keys.APIKey)
-			_, again, _ := strings.Cut(e.Stdout.String(), "The same again:")
+			_, again, _ := strings.Cut(e.Stdout.String(), "Repeat this install:")
 			require.NotContains(t, again, "predecessor", "its Secret may go with it; the keys are in our own")
 			require.NotContains(t, again, "api-key")
 		})

@@ -115,17 +115,17 @@ func TestInstallRefuses(t *testing.T) {
 				e.putKeys(t, "a-canary", "b-canary")
 			}, "Secret kube-system/cloudstack-secret exists and differs: api-key differs", "--overwrite-secret", 2},
 			"an account beside the keys": {account("k8s"),
-				"--account, --create-account, --domain, --controller-user and --role-name are for the user that an " +
-					"administrator makes", "", 2},
+				"--account, --create-account, --domain, --controller-user and --role-name are for a user that an " +
+					"administrator creates", "", 2},
 			"an account beside the Secret's keys": {func(t *testing.T, e *env, o *Config) {
 				e.putKeys(t, o.Answers["api-key"], o.Answers["secret-key"])
 				*o = Config{Account: "k8s"}
 			},
-				"--account, --create-account, --domain, --controller-user and --role-name are for the user that an " +
-					"administrator makes", "", 2},
+				"--account, --create-account, --domain, --controller-user and --role-name are for a user that an " +
+					"administrator creates", "", 2},
 			"a flag for a user that nobody makes": {func(_ *testing.T, _ *env, o *Config) {
 				o.CreateAccount = true
-			}, "are for the user that an administrator makes", "", 2},
+			}, "are for a user that an administrator creates", "", 2},
 			"a failed check": {func(_ *testing.T, e *env, _ *Config) {
 				e.failing = []check.Result{
 					{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"},
@@ -146,7 +146,7 @@ func TestInstallRefuses(t *testing.T) {
 			}, `there is no zone "zone-9"`, "zone-1", 2},
 			"a Secret without the new user's keys": {func(t *testing.T, e *env, _ *Config) {
 				e.putKeys(t, "a-canary", "b-canary")
-			}, "exists and differs: it would hold the new user's keys", "--overwrite-secret", 2},
+			}, "exists and differs: it would get the new user's keys", "--overwrite-secret", 2},
 			// An administrator's login shows which account owns the VMs of the nodes.
 			"another account than the nodes'": {
 				func(_ *testing.T, _ *env, o *Config) { o.Account, o.Domain = "other", "empty" },

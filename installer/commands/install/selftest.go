@@ -98,7 +98,7 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 	if why != "" && r.order != nil && r.order.Order == takeover.OldFirst {
 		return "", report.Errorf(
 			"remove the cause and run the command again (or leave the self-test out with --skip-self-test)",
-			"the self-test did not run: %s; nothing has replaced the old controller, which would end before "+
+			"the self-test did not run: %s; nothing has replaced the old controller, which would be stopped before "+
 				"csccm's starts", r.Scrubbed(why),
 		)
 	}

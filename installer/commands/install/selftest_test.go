@@ -72,7 +72,7 @@ func TestSelfTest(t *testing.T) {
 	}
 
 	var good, bad bytes.Buffer
-	good.WriteString(selftest.Line(selftest.MarkOK, "API", "takes the keys"))
+	good.WriteString(selftest.Line(selftest.MarkOK, "API", "accepts the keys"))
 	good.WriteString(selftest.Line(selftest.MarkWarning, "role", "may not list zones"))
 	bad.WriteString(selftest.Line(selftest.MarkFailed, "", "the server does not\naccept canary") +
 		selftest.Line(selftest.MarkFix, "", "check both keys"))
@@ -91,7 +91,7 @@ func TestSelfTest(t *testing.T) {
 			status: ended(corev1.PodSucceeded, 0),
 			log:    "I0101 some line\n" + good.String(),
 			passed: "Pod x-self-test on node n1",
-			said:   "API: takes the keys\n  warn role: may not list zones",
+			said:   "API: accepts the keys\n  warn role: may not list zones",
 		},
 		"fails": {
 			status: ended(corev1.PodFailed, 1),

@@ -93,7 +93,7 @@ func TestKeysOfAnotherUserAreNeverRevoked(t *testing.T) {
 			b.install(t, made(b))
 
 			a.rotate(t)
-			require.Contains(t, a.Stdout.String(), `this cluster did not make user "`+testenv.Owner+`"`)
+			require.Contains(t, a.Stdout.String(), `user "`+testenv.Owner+`" was not created for this cluster`)
 			require.NotEqual(t, a.config(t).APIKey, b.config(t).APIKey)
 			require.NoError(t, b.works(t))
 

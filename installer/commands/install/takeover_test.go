@@ -121,7 +121,7 @@ func TestInstallTakesOver(t *testing.T) {
 			n := e.Releases.Applied
 			e.Stdout.Reset()
 			e.install(t, Config{})
-			require.NotContains(t, e.Stdout.String(), "Took the place")
+			require.NotContains(t, e.Stdout.String(), "Replaced ")
 			require.Equal(t, n, e.Releases.Applied, "no new revision")
 		})
 	}
@@ -145,7 +145,7 @@ func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	var consent *report.Error
 	require.ErrorAs(t, err, &consent)
 	said, made := strings.Index(e.Stderr.String(),
-		"without consent the user in CloudStack stays"), strings.Index(e.Stderr.String(), `made user "ccm"`)
+		"without it, the user in CloudStack is kept"), strings.Index(e.Stderr.String(), `made user "ccm"`)
 	require.True(t, 0 < said && said < made, e.Stderr.String())
 	require.Equal(t, 1, e.cloud.Ledger().Count("createUser"))
 	require.NotContains(t, strings.Join(notes(), "; "), "deployments")

@@ -63,7 +63,7 @@ func run(t *testing.T, e *testenv.Env, o install.Config) error {
 	return install.Upgrade(t.Context(), e.Env, o)
 }
 
-// The values of the release are kept. The same again is nothing to do.
+// The values of the release are kept. A second run has nothing to do.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, release(3, "deployed", "1.0.0", map[string]any{"replicaCount": 5, "kept": true}))

@@ -102,7 +102,8 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 		}
 	}
 
-	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in namespace %s, and remove them",
+	what := fmt.Sprintf("create a Service of type LoadBalancer and two Pods (image %s) in namespace %s, and remove "+
+		"them",
 		o.Image, cmp.Or(o.Namespace, prefix+"..."))
 	e.PodLogs = c.PodLog
 	t := &Tester{
@@ -209,7 +210,8 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 				}
 			}
 			fix = "csccm doctor --only LB,CS-005,NODE; where it finds nothing, no firewall is in between, and " +
-				"connections are refused or time out, the virtual router has lost rules that CloudStack lists: restart " +
+				"connections are refused or time out, the virtual router has lost rules that CloudStack lists: " +
+				"restart " +
 				"the network with clean-up, which interrupts its traffic: `cmk restart network cleanup=true id=" +
 				network + "` (of a VPC: cmk restart vpc); where connections are closed without an answer, a firewall " +
 				"on the nodes or a network policy keeps the virtual router from the node port"
@@ -282,7 +284,7 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 		case ctx.Err() != nil:
 			return "", context.Cause(ctx)
 		case i == 0 && errors.As(err, &network) && network.Op == "dial":
-			why := "the address is not reached from this machine, which may be as it should"
+			why := "the address cannot be reached from this machine, which may be intended"
 			if t.NoProxy { // kube-proxy answers clients inside the cluster itself
 				why += "; no request has passed the virtual router"
 			}

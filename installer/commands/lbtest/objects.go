@@ -215,7 +215,7 @@ func (t *Tester) askInside(ctx context.Context) (string, error) {
 // before the Service disappears. It repeats the delete calls, which do not affect objects that are being deleted.
 func (t *Tester) remove(ctx context.Context) (string, error) {
 	core, ns := t.Cluster.Kube.CoreV1(), t.result.Namespace
-	return "everything is gone", t.wait(ctx, removalTime, func(ctx context.Context) (why string, err error) {
+	return "everything is deleted", t.wait(ctx, removalTime, func(ctx context.Context) (why string, err error) {
 		remove := func(kind, name string, call func(context.Context, string, metav1.DeleteOptions) error) {
 			failed := call(ctx, name, metav1.DeleteOptions{})
 			switch {

@@ -176,7 +176,7 @@ func (m *migration) allowed(ctx context.Context) error {
 	}
 
 	return report.Refused(
-		"take its place with csccm takeover, or stop it first",
+		"replace it with csccm takeover, or stop it first",
 		"another controller is running, and would revert %s of the plan: %s",
 		report.Count(m.renames, "rule"), strings.Join(where, "; "),
 	)

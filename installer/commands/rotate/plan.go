@@ -70,8 +70,8 @@ func (r *run) newPlan(ctx context.Context) error {
 	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.Config.APIKey })
 	if at < 0 {
 		return report.Errorf(
-			"log in as an administrator of the user's domain; if the keys are dead already, csccm install "+
-				"--overwrite-secret makes others",
+			"log in as an administrator of the user's domain; if the keys no longer work, csccm install "+
+				"--overwrite-secret creates new ones",
 			"the keys in Secret %s belong to no user that this administrator sees", p.Secret,
 		)
 	}
@@ -93,7 +93,7 @@ func (r *run) newPlan(ctx context.Context) error {
 	switch {
 	case r.Finish && record.From+record.To != "":
 		return report.Refused(
-			"run csccm rotate-keys again, which goes on with it; with --keep-old it keeps the old keys",
+			"run csccm rotate-keys again, which continues it; with --keep-old it keeps the old keys",
 			"a rotation has not ended",
 		)
 
@@ -190,7 +190,7 @@ func (r *run) done() string {
 	if len(p.UsedBy) > 0 {
 		old = "still work"
 		if p.created.Mine(&p.ends[0]) {
-			next = "When nothing uses them any more, end them: csccm rotate-keys --finish\n"
+			next = "When nothing uses them any more, revoke them: csccm rotate-keys --finish\n"
 		}
 	}
 

@@ -51,13 +51,13 @@ func (r *run) pods(ctx context.Context) ([]corev1.Pod, error) {
 	case errors.Is(err, rollout.ErrNoWorkload):
 		return nil, report.Usage(
 			"name the release with --release and --namespace, or run csccm install",
-			"release %s has no controller in namespace %s, which would have to prove new keys",
+			"release %s has no controller in namespace %s, which would have to test the new keys",
 			r.Release, r.Cluster.Namespace,
 		)
 	case err == nil && len(out) == 0:
 		return nil, report.CheckFailed(
-			"csccm doctor says why no Pod runs; where the keys are the reason, csccm install --overwrite-secret "+
-				"gives it others",
+			"csccm doctor says why no Pod runs; if the keys are the reason, csccm install --overwrite-secret "+
+				"creates new ones",
 			"no Pod of the controller runs, so nothing can test the keys",
 		)
 	}
@@ -88,7 +88,7 @@ func (r *run) prove(ctx context.Context) error {
 
 	state := "the Secret holds the old keys again, which still work"
 	if back := r.writeBack(ctx); back != nil {
-		state = fmt.Sprintf("and the old keys could not be put back: %v", back)
+		state = fmt.Sprintf("and the old keys could not be restored: %v", back)
 	} else {
 		r.Note("the Secret holds the keys of user %q again", r.plan.From)
 	}
@@ -104,13 +104,13 @@ func (r *run) prove(ctx context.Context) error {
 func (r *run) proven(ctx context.Context) error {
 	if !r.plan.switched {
 		r.plan.Proof = "reload"
-		r.Progress.Step("Waiting for the controller to take the keys over")
+		r.Progress.Step("Waiting for the controller to reload the keys")
 		if inTime, err := r.listen(ctx, reloadTimeout, saysReloaded, saysRefused, false); inTime || err != nil {
 			return err
 		}
 
 		r.Progress.Done("")
-		r.Progress.Info("the controller does not take changed keys over by itself; restarting it, one Pod at a time")
+		r.Progress.Info("the controller does not reload changed keys; restarting it, one Pod at a time")
 	}
 
 	r.plan.Proof = "restart"
@@ -127,10 +127,10 @@ func (r *run) proven(ctx context.Context) error {
 		return err
 	}
 
-	r.Progress.Step("Waiting for the controller to speak to CloudStack")
+	r.Progress.Step("Waiting for the controller to call CloudStack")
 	inTime, err := r.listen(ctx, contactTimeout, saysWorks, saysFails, true)
 	if err == nil && !inTime {
-		err = fmt.Errorf("after a restart it says nothing about CloudStack within %s", contactTimeout)
+		err = fmt.Errorf("after a restart it logs nothing about CloudStack within %s", contactTimeout)
 	}
 
 	return err

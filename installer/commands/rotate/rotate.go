@@ -50,7 +50,7 @@ func (o *Options) Validate() error {
 	case o.Force && !o.Finish:
 		return report.Usage("add --finish, or leave --force out", "--force is only for --finish")
 	case o.Finish && o.KeepOld:
-		return report.Usage("leave it out", "--finish makes no new keys: --keep-old has no meaning with it")
+		return report.Usage("leave it out", "--finish creates no new keys: --keep-old has no effect with it")
 	}
 
 	return nil
@@ -125,7 +125,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	}
 
 	if o.Finish {
-		op.What = fmt.Sprintf("end old keys of account %q", p.Account)
+		op.What = fmt.Sprintf("revoke old keys of account %q", p.Account)
 		op.Check = func(context.Context) error { return r.mayBreak(p.UsedBy) }
 	}
 
@@ -147,7 +147,7 @@ func (r *run) steps() (steps []engine.Step) {
 		if p.toID == "" {
 			step(r.makeUser, "create user %q in account %q", p.To, p.Account)
 		}
-		step(r.makeKeys, "register API keys for user %q, and prove them", p.To)
+		step(r.makeKeys, "register API keys for user %q, and test them", p.To)
 		step(r.write, "write them into Secret %s", p.Secret)
 	}
 
@@ -161,7 +161,7 @@ func (r *run) steps() (steps []engine.Step) {
 		if len(p.UsedBy) > 0 && !r.Finish {
 			text = "leave the keys of user %q as they are"
 			if p.created.Mine(&u) {
-				text += "; csccm rotate-keys --finish ends them"
+				text += "; csccm rotate-keys --finish revokes them"
 			}
 		}
 		step(func(ctx context.Context) error { return r.retire(ctx, &u) }, text, u.Username)
@@ -171,7 +171,7 @@ func (r *run) steps() (steps []engine.Step) {
 		step(func(ctx context.Context) error {
 			return report.Remedied(credentials.CheckKeys(ctx, r.Config.APIURL, r.Client),
 				"the old keys are revoked; see csccm doctor")
-		}, "prove the keys in the Secret")
+		}, "test the keys in the Secret")
 	}
 
 	return steps
@@ -341,7 +341,7 @@ func (r *run) oldKeyUsers(f *access.Found) (why []string) {
 
 	for _, u := range r.plan.ends {
 		if !r.plan.created.Mine(&u) {
-			why = append(why, credentials.NotMine(u.Username)+": revoke them in CloudStack when nobody does")
+			why = append(why, credentials.NotMine(u.Username)+": revoke them in CloudStack when nothing uses them")
 		}
 	}
 
@@ -363,7 +363,7 @@ func (r *run) mayBreak(breaks []string) error {
 
 	return report.CheckFailed(
 		"restart the Pods that started before the change (kubectl rollout restart), write the new keys into the "+
-			"copies; or end the old keys all the same with --force",
+			"copies; or revoke the old keys anyway with --force",
 		"the old keys are still in use: %s", strings.Join(breaks, "; "),
 	)
 }

@@ -27,7 +27,7 @@ const (
 
 // needsText describes these needs in messages.
 var needsText = map[string]string{
-	reloads: "takes new keys over by itself",
+	reloads: "reloads new keys automatically",
 	restart: "must be restarted",
 	update:  "needs new keys in that Secret, and a restart",
 }

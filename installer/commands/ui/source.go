@@ -170,13 +170,13 @@ func (s *Source) Serve(ctx context.Context, out, errOut io.Writer, open bool) er
 		return errors.Join(err, at.Close())
 	}
 
-	note := "The address is valid for one browser. ^C ends the page."
+	note := "The address works in one browser only. Press ^C to stop."
 	if open {
 		remove, err := server.Open(ctx, at.URL())
 		defer remove()
 		if err != nil {
 			note = "No browser could be opened (" + strings.TrimSpace(err.Error()) +
-				"): open the address yourself. ^C ends the page."
+				"): open the address yourself. Press ^C to stop."
 		}
 	}
 
@@ -328,7 +328,7 @@ func (s *Source) publish() {
 		p.Missing = append(p.Missing, model.Missing{Part: part, Reason: reason, Remedy: remedy})
 	}
 	if s.report == nil {
-		incomplete("checks", "the checks have not ended yet", "wait some seconds")
+		incomplete("checks", "the checks are still running", "wait a few seconds")
 	} else {
 		p.Checks = s.report.Checks
 		for _, code := range slices.Sorted(maps.Keys(s.findings)) {
@@ -348,7 +348,7 @@ func (s *Source) publish() {
 
 	if s.known.Planned == nil {
 		incomplete("plans", cmp.Or(s.cloud.Reason, "CloudStack has not answered yet"),
-			cmp.Or(s.cloud.Remedy, "wait some seconds"))
+			cmp.Or(s.cloud.Remedy, "wait a few seconds"))
 	}
 
 	snapshot := picture.Of(&p)

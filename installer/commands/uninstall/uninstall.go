@@ -126,9 +126,10 @@ func (u *run) makePlan(ctx context.Context) error {
 		w, _, err := rollout.Read(ctx, u.Env)
 		if err == nil {
 			return report.Refused(
-				"delete what made it: the application of GitOps, or csccm template | kubectl delete -f -; then csccm "+
+				"delete the source of the objects: the GitOps application, or csccm template | kubectl delete -f "+
+					"-; then csccm "+
 					"uninstall removes the rest",
-				"%s was not made by Helm", w,
+				"%s was not installed by Helm", w,
 			)
 		}
 
@@ -282,7 +283,7 @@ func (u *run) others(ctx context.Context) error {
 	}
 
 	for _, what := range found.NotRead {
-		u.warn("you may not list %s, which may hold the same keys, which end", what)
+		u.warn("you may not list %s, which may contain the same keys, and the uninstall revokes these keys", what)
 	}
 
 	if len(who) == 0 {
@@ -291,7 +292,7 @@ func (u *run) others(ctx context.Context) error {
 
 	return report.Refused(
 		"give them keys of their own first, or leave out --delete-secret and --delete-user",
-		"others work with these credentials: %s", strings.Join(who, ", "),
+		"others use these credentials: %s", strings.Join(who, ", "),
 	)
 }
 
@@ -335,12 +336,12 @@ func (u *run) cloud(ctx context.Context) error {
 
 	switch {
 	case len(created.Objects) == 0 && (!u.DeleteUser || u.owner == nil):
-		u.keep("the controller's user and keys in CloudStack: no list says that csccm made them (--delete-user goes " +
-			"by the cluster's mark on users)")
+		u.keep("the controller's user and keys in CloudStack: no list says that csccm created them (--delete-user " +
+			"finds users by the cluster's mark)")
 		return nil
 	case !u.DeleteUser:
 		for _, o := range created.Objects {
-			u.keep("%s in CloudStack, made by csccm (--delete-user removes it)", o.String())
+			u.keep("%s in CloudStack, created by csccm (--delete-user removes it)", o.String())
 		}
 		return nil
 	}
@@ -373,7 +374,7 @@ func (u *run) cloud(ctx context.Context) error {
 	u.ends = slices.Contains(removal.APIKeys, key)
 	if !u.ends && len(created.Objects) == 0 {
 		u.keep("the controller's user and keys in CloudStack: neither a list nor the cluster's mark says that " +
-			"csccm made them")
+			"csccm created them")
 	}
 
 	for _, text := range removal.Remaining {

@@ -233,7 +233,7 @@ func TestUninstallKeepsTheSecretOfOthers(t *testing.T) {
 
 	e := newEnv(t, driver)
 	err := Run(t.Context(), e.Env, Options{DeleteSecret: true})
-	testenv.RequireRefusal(t, err, "nothing was changed: others work with these credentials: Pod kube-system/csi-0",
+	testenv.RequireRefusal(t, err, "nothing was changed: others use these credentials: Pod kube-system/csi-0",
 		"leave out --delete-secret", report.ExitCheckFailed)
 	require.NotNil(t, e.Releases.Release())
 	require.NotNil(t, e.Secret(t, access.SecretName))
@@ -287,7 +287,7 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	}
 
 	err = Run(t.Context(), e.Env, o)
-	testenv.RequireRefusal(t, err, "others work with these credentials: Secret backup/keys",
+	testenv.RequireRefusal(t, err, "others use these credentials: Secret backup/keys",
 		"leave out --delete-secret and --delete-user", report.ExitCheckFailed)
 	require.NotNil(t, e.Releases.Release())
 	after, err := admin.ListUsers(t.Context(), "")

@@ -50,7 +50,7 @@ func (c *Cluster) Explain(err error) error {
 	case apierrors.IsUnauthorized(err):
 		return newError("log in again, or check the user of this context in the kubeconfig", "%s (401): %w", what, err)
 	case apierrors.IsForbidden(err):
-		return newError("use a kubeconfig of a cluster administrator, or have the right granted",
+		return newError("use a kubeconfig of a cluster administrator, or ask for the permission",
 			"%s (403): %w", what, err)
 	case apierrors.IsServiceUnavailable(err):
 		return newError(remedyUnready, "%s (503): %w", what, err)

@@ -256,7 +256,7 @@ func Refused(changes []Change) error {
 	if n := len(bad) - 1; n > 0 {
 		what += fmt.Sprintf("; and %d more", n)
 	}
-	return report.Refused("have the right granted, or change the chart's values or the admission policy that the "+
+	return report.Refused("ask for the permission, or change the chart's values or the admission policy that the "+
 		"message names", "%s", what)
 }
 

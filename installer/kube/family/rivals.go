@@ -62,7 +62,7 @@ func (r *Rival) String() string {
 
 // Remedies of rivals.
 const (
-	fixProvider  = "`csccm takeover` stops the other provider for CloudStack and keeps all that it made"
+	fixProvider  = "`csccm takeover` stops the other provider for CloudStack and keeps everything that it created"
 	fixStatic    = "move the Pod's file out of /etc/kubernetes/manifests of its node"
 	fixK3s       = "start k3s and RKE2 with disable-cloud-controller: true"
 	fixElector   = "find the program that renews the lease, and stop it"
@@ -70,8 +70,8 @@ const (
 	fixBalancer  = "have it serve only Services with a class of its own: MetalLB by --lb-class, kube-vip by " +
 		"lb_class_only=true; or give the controller one: " +
 		"`csccm upgrade --set loadBalancers.class=example.com/cloudstack`"
-	fixWriter = "have the other program serve only Services with a class of its own; an address that one left " +
-		"which is gone: `kubectl patch service -n NAMESPACE NAME --subresource=status --type=merge " +
+	fixWriter = "have the other program serve only Services with a class of its own; to remove an address that a " +
+		"deleted program left: `kubectl patch service -n NAMESPACE NAME --subresource=status --type=merge " +
 		"--patch='{\"status\":{\"loadBalancer\":null}}'`"
 )
 

@@ -277,7 +277,7 @@ func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
 			changed = true
 			var ip *cloudstack.PublicIP
 			if ip, err = w.unrecorded(ctx, p, job.InstanceID,
-				fmt.Errorf("job %s of %s does not end", p.JobID, cmdAssociate)); err == nil {
+				fmt.Errorf("job %s of %s has not ended", p.JobID, cmdAssociate)); err == nil {
 				w.recordAddress(p, ip)
 			}
 

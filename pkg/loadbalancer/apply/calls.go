@@ -234,8 +234,8 @@ func refused(s plan.Step, command string, err error) error {
 			"have the role allow it, or "+proxy)
 	case s.OnForward() && e.HTTPCode == 431 && strings.Contains(e.Text, "cidrList is deprecated"):
 		return refuse(plan.ReasonUnsupportedMode,
-			"this CloudStack has no source ranges of port forwardings, by which ports of a VPC are spread "+
-				"and protected",
+			"this CloudStack does not support source ranges of port forwardings, which a VPC needs to spread and "+
+				"protect ports",
 			"upgrade CloudStack, or "+proxy)
 
 	// A missing rule, or a role without the command, is a different failure.

@@ -70,7 +70,7 @@ func (o *Observer) Orphans(
 	}
 
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return nil, fmt.Errorf("list what the cluster has: %w", err)
+		return nil, fmt.Errorf("list the cluster's objects in CloudStack: %w", err)
 	}
 
 	for i := range rules {

@@ -88,8 +88,8 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	case known && !target.Internal && target.VPCID != d.VPCID:
 		return unusable(" does not belong to the nodes' VPC", "choose an address of the VPC")
 	case target.VPCID != "" && target.SourceNAT:
-		return unusable(" is the source NAT address of the VPC, and with a load balancer rule it would permanently "+
-			"stop being that",
+		return unusable(" is the source NAT address of the VPC, and a load balancer rule would permanently end its "+
+			"source NAT",
 			"choose another address")
 	case known && target.NetworkID != "" && target.NetworkID != d.NetworkID:
 		return unusable(" serves another network than the nodes'", "choose an address of the nodes' network")
@@ -101,7 +101,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	rulesOfOthers := len(d.Forwards) > 0 && slices.ContainsFunc(target.Rules, ofOthers)
 	forwardsOfOthers := len(d.Rules) > 0 && slices.ContainsFunc(target.Forwards, ofOthers)
 	if d.OnePurpose && (rulesOfOthers || forwardsOfOthers) {
-		return unusable(" has rules of others of the kind that excludes this Service's, and "+network.eitherOr(),
+		return unusable(" has rules of others that exclude those of this Service, and "+network.eitherOr(),
 			"choose another address")
 	}
 
@@ -188,14 +188,14 @@ func (a *Address) refuses(d Desired, grants Grants) *RefusalError {
 
 	switch {
 	case a.SourceNAT && !grants.SourceNAT:
-		return refuse(" is the source NAT address of the network, by which all its VMs reach the outside",
+		return refuse(" is the source NAT address of the network, through which its VMs reach other networks",
 			"choose another address, or have the namespace added to the chart's value tenancy.sourceNATAddress.allow")
 	case grants.ForeignAddress, a.proven() && !a.Internal, a.Holder != "" && a.Known:
 		return nil // others use an address of ours, or its holder shares it with them
 	case slices.ContainsFunc(a.Rules, ofNobodyHere):
-		return refuse(" carries a load balancer rule that no Service of this cluster has", foreignRemedy)
+		return refuse(" has a load balancer rule that no Service of this cluster has", foreignRemedy)
 	case slices.ContainsFunc(a.Forwards, ofNobodyHere):
-		return refuse(" carries a port forwarding that no Service of this cluster made", foreignRemedy)
+		return refuse(" has a port forwarding that no Service of this cluster created", foreignRemedy)
 	case a.Internal && d.Address == a.IP && !a.Known:
 		return refuse(" is an address of the tier that no Service of this cluster has, and CloudStack does not show "+
 			"what else uses it", foreignRemedy)

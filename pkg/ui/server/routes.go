@@ -191,7 +191,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, in any, do func(con
 	body.DisallowUnknownFields()
 	err := body.Decode(in)
 	if err != nil {
-		err = fmt.Errorf("the body is not what %s takes: %w", r.URL.Path, err)
+		err = fmt.Errorf("the body is not valid for %s: %w", r.URL.Path, err)
 	} else {
 		err = do(r.Context())
 	}

@@ -52,7 +52,7 @@ func (p *Page) SetFault(_ context.Context, name, command string, enabled bool) e
 	if id, ok := armedID(name); ok {
 		switch {
 		case enabled:
-			return fmt.Errorf("fault %s was armed elsewhere and can be switched off only", name)
+			return fmt.Errorf("fault %s was armed elsewhere and can only be switched off", name)
 		case !p.sim.Disarm(id):
 			return fmt.Errorf("fault %s: %w", name, server.ErrUnknown)
 		}

@@ -100,7 +100,7 @@ func (g *Globals) Command(
 
 	if has&FlagUnlock != 0 {
 		flags.BoolVar(&g.ForceUnlock, "force-unlock", false,
-			"continue although a revision of the release is pending; use only if that Helm operation has crashed")
+			"continue even if a revision of the release is pending; use only if that Helm operation has crashed")
 	}
 
 	if has&FlagRollout != 0 {
@@ -132,7 +132,7 @@ func (g *Globals) Command(
 			errors.Is(context.Cause(cmd.Context()), ErrInterrupted) &&
 			report.RemedyOf(err) == "" {
 			return report.Remedied(Classify(cmd.Context(), err),
-				"run the same command again: what is done already stays done")
+				"run the same command again: it does not repeat finished steps")
 		}
 		return err
 	}

@@ -106,7 +106,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	case cmd.HasSubCommands() && cmd.HasParent():
 		problem = cmd.CommandPath() + " has no such subcommand"
 	case cmd.HasParent(): // the error does not repeat the argument: it may be a secret in the wrong place
-		problem = cmd.CommandPath() + " takes no arguments beside its flags"
+		problem = cmd.CommandPath() + " takes no arguments besides its flags"
 	}
 
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {

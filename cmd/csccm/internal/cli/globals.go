@@ -117,7 +117,7 @@ func (g *Globals) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.Accessible, "accessible", false, "ask in plain lines, for screen readers and scripts")
 	flags.DurationVar(&g.Timeout, "timeout", 10*time.Minute, "give up after this time; 0 means never")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "no progress, only warnings and errors")
-	flags.CountVarP(&g.Verbosity, "verbose", "v", "say more; twice for details")
+	flags.CountVarP(&g.Verbosity, "verbose", "v", "show more; twice for details")
 }
 
 // Validate validates the flags that every command has.

@@ -34,12 +34,12 @@ func (f *WatchFlags) Add(cmd *cobra.Command) {
 	f.AddWatch(cmd)
 	cmd.Flags().Lookup("interval").Usage = "time between two rounds of --watch and --wait"
 	cmd.Flags().BoolVar(&f.wait, "wait", false,
-		"look again until nothing fails, for at most --timeout, and show the last round")
+		"repeat until nothing fails, for at most --timeout, and show the last round")
 }
 
 // AddWatch declares --watch alone.
 func (f *WatchFlags) AddWatch(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.On, "watch", "w", false, "show it again and again, until ^C")
+	cmd.Flags().BoolVarP(&f.On, "watch", "w", false, "repeat until ^C")
 	cmd.Flags().DurationVar(&f.interval, "interval", 10*time.Second, "time between two rounds of --watch")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
 		t := cmd.Flags().Lookup("timeout")
