@@ -66,7 +66,7 @@ func TestMatches(t *testing.T) {
 		ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "A", ""))))
 }
 
-// The Node that was created later is the one that is named, in whatever order the API server lists them.
+// Of two Nodes with one VM, the younger one is named, in whatever order the API server lists them.
 func TestSecurityCheckNamesTheLaterNode(t *testing.T) {
 	t.Parallel()
 	first, later := nodeWith("z", providerID("cloudstack:///"+idA)), nodeWith("a")

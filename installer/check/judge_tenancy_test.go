@@ -82,7 +82,7 @@ func TestPolicy(t *testing.T) {
 	refused.of(t, "TEN-002", policy("--tenancy="))
 	passes("none").of(t, "TEN-002", policy("--tenancy={}"))
 	fails("cannot be read").of(t, "TEN-002", policy("--tenancy={"))
-	// Labels of namespaces matter to a policy with selectors alone.
+	// Labels of namespaces are read only for a policy with selectors.
 	unread := failing(Namespaces, errors.New("no"))
 	unknown("no").of(t, "TEN-002", unread, policy(`--tenancy={"trustedNamespaces":["a=b"]}`))
 	refused.of(t, "TEN-002", unread, policy())

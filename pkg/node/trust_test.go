@@ -29,8 +29,7 @@ func waiting(n *corev1.Node) {
 // uid makes the order of UIDs the opposite of the order of names.
 func uid(s types.UID) nodeOption { return func(n *corev1.Node) { n.UID = s } }
 
-// Of two Nodes that lead to the same VM, the one that was created later does not get it, neither when it joins nor in a
-// later round.
+// If two Nodes match one VM, the younger one does not get it, neither when it joins nor later.
 func TestSecurityVMOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	bound := ProviderID(FormUpstream, testVMID(1))
@@ -160,7 +159,8 @@ func TestSecurityVMOutsideOfTheCluster(t *testing.T) {
 	}
 }
 
-// The second round refuses what the first would have refused, and undoes what the kubelet has written since.
+// The framework's second round makes the same decisions as the first, and overwrites what the kubelet has written in
+// between.
 func TestSecurityAddressesInALaterRound(t *testing.T) {
 	t.Parallel()
 	p := newFakeNodes(t, machines(1))

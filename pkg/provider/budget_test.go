@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 
 			sync := func() { env.mustSync("web") }
 
-			// No other Service or Node was read before, so the two snapshots are read in addition.
+			// No other Service or Node was read before, so the calls include the two snapshots.
 			created := 6 + 2*n
 			if n > 1 {
 				created++ // one list of rules in place of the results of 2n jobs, which count as polls
@@ -90,7 +90,7 @@ func TestBudget(t *testing.T) {
 				1)
 			spend("a node leaves", n, func() { env.update("web", "w1", "w2") })
 
-			// A restart forgets the members; They are read rule by rule or, if there are fewer VMs, VM by VM.
+			// A restart loses the members. They are read rule by rule or, if there are fewer VMs, VM by VM.
 			env.restart()
 			env.noticed()
 			spend("restart", 3+min(n, 5), sync)
@@ -118,7 +118,8 @@ func TestBudgetOfForwards(t *testing.T) {
 
 		sync := func() { env.mustSync("web") }
 
-		// The address takes 3, looking for rules of the same name, the tags, the firewall and its tags one each.
+		// The address takes three calls. The search for rules of the same name, the tags, the firewall rule and its
+		// tags take one call each.
 		spend("create", 7+n, sync)
 		spend("sync again", 0, sync)
 		env.advance(6 * time.Minute)
@@ -157,7 +158,8 @@ func TestBudgetAtScale(t *testing.T) {
 				env := newEnv(t, withWorld(func(w string) string { return withVMs(w, size.nodes+1) }))
 				s, n, v := size.services, size.ports, size.nodes+1+7
 				nodes := nodesUpTo(size.nodes)
-				// Of several namespaces, each of which may change so many at once.
+				// Use several namespaces, because the budget of a namespace limits how many changes it may make at
+				// once.
 				key := func(i int) string { return fmt.Sprintf("team%d/web%d", i/100, i) }
 				for i := range s {
 					env.create(key(i), someOrTen(n))
@@ -179,7 +181,7 @@ func TestBudgetAtScale(t *testing.T) {
 				env.spend("re-sync", 0, all)
 				env.advance(5 * time.Minute)
 				env.spend("drift round", lists+members, func() { env.round() })
-				// Most changes of Nodes do not matter for load balancers, such as another order.
+				// Most changes of Nodes do not matter for load balancers, such as another order of the Nodes.
 				slices.Reverse(nodes)
 				nodes[0] = nodes[0].DeepCopy()
 				nodes[0].ResourceVersion, nodes[0].Labels = "2", map[string]string{"changed": "yes"}

@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// account is a simulated CloudStack with an API server, and the account in which Services are served, as another of its
-// users sees it.
+// account is a simulated CloudStack with an API server. It sees the account in which Services are served as another
+// user of that account would.
 type account struct {
 	*testenv.Cloud
 	apiServer

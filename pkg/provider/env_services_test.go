@@ -200,7 +200,7 @@ func changes(before, after []string) []string {
 	return out
 }
 
-// ipOf returns the address that a line of a dump is about, or "".
+// ipOf returns the address in a line of a dump, or "".
 func ipOf(line string) string {
 	for _, field := range strings.Fields(line) {
 		if strings.Count(field, ".") == 3 && !strings.Contains(field, "/") {

@@ -217,7 +217,7 @@ func (env *serviceEnv) attempt(key string) error {
 	return err
 }
 
-// around lets the process die at a call of the controller, and calls the watcher.
+// around kills the process at the chosen call of the controller, and calls the watcher.
 func (env *serviceEnv) around(
 	_ *http.Request, form url.Values, send func() (*http.Response, error),
 ) (res *http.Response, err error) {

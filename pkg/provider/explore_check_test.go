@@ -950,7 +950,7 @@ func (e *explorer) writes() (out []string) {
 	return out
 }
 
-// quietHour checks that the controller does next to nothing in an hour without changes.
+// quietHour checks that the controller makes almost no calls in an hour without changes.
 func (e *explorer) quietHour() {
 	e.Ledger().Reset()
 	e.mu.Lock()
@@ -1370,8 +1370,8 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 // isExempt reports whether a policy of exploredPolicies trusts a namespace.
 func isExempt(tenancy, namespace string) bool { return tenancy == "tenants" && namespace == "blog" }
 
-// isDenied reports whether a policy of exploredPolicies denies a namespace an address of source NAT, or one with rules
-// or forwardings of others. Addresses without are for everybody.
+// isDenied reports whether a policy of exploredPolicies denies a namespace a source NAT address, or an address with
+// rules or forwardings of others. Every namespace may use an address without such objects.
 func isDenied(tenancy, namespace, ip string) bool {
 	foreign := []string{foreignIP, forwardedIP, wideFirewallIP, otherLeasewebIP}
 	switch tenancy {

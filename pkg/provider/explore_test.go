@@ -67,7 +67,8 @@ func TestExplore(t *testing.T) {
 		switch {
 		case len(out.breaches) == 0:
 		case !play(t, h, false).breaks(out.breaches[0].kind):
-			// The runtime has interrupted a goroutine on a busy machine. It must not be forgotten, and is no proof.
+			// On a busy machine the runtime may have preempted a goroutine in the first play. Log that play, because it
+			// proves nothing.
 			t.Logf("seed %d broke a promise once, and not when it was played again: %s", seed, out.breaches[0])
 		default:
 			t.Errorf("seed %d breaks promises. To play it again: make explore SEEDS=%d", seed, seed)

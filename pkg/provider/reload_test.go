@@ -103,7 +103,7 @@ func TestReload(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, cloud.Ledger().Calls(), 1, "what the old key saw is not taken for what the new one sees")
 
-	// When a replica starts, the files may already be new and its old key invalid.
+	// When a replica starts, the files may already be newer than its key, which is then invalid.
 	require.NoError(t, os.WriteFile(o.ConfigFile, []byte(good), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

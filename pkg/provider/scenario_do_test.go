@@ -30,7 +30,8 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/script"
 )
 
-// A change waits until the change before it has had its effect, unless both belong to one group, which happens at once.
+// A change waits until the previous one has taken effect, unless the verbs of both belong to one group: then they
+// happen at the same time.
 const (
 	alone = iota
 	atOnce
@@ -458,5 +459,5 @@ func (p *player) refer(text string) string {
 	}
 }
 
-// at returns the address of a Service, or the address that is given itself.
+// at returns the address of a Service; an address is returned unchanged.
 func (p *player) at(name string) string { return cmp.Or(p.vars[name], name) }

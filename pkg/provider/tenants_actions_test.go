@@ -65,7 +65,8 @@ func (r *tenantRun) next(random *rand.Rand) action {
 	}
 }
 
-// acquireReleased acquires an address by hand that a record names and that was released since; its ID is the same.
+// acquireReleased acquires by hand an address that a record names and that was released since. The address has the same
+// ID as before.
 func (r *tenantRun) acquireReleased(nth int) {
 	var free []annotation.AddressRecord
 	for _, text := range r.records {

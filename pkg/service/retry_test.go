@@ -183,8 +183,8 @@ func TestChangesByTheOwnerDoNotResetThePause(t *testing.T) {
 	}
 }
 
-// What one Service frees is tried by all that wait for it, one after the other: each attempt begins when the one before
-// has ended.
+// When one Service frees an address, all Services that wait for one are tried one after the other: each attempt begins
+// when the one before has ended.
 func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	c, clk := idleController(t)

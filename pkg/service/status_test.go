@@ -156,7 +156,7 @@ func TestNewestVersionOfService(t *testing.T) {
 	assert.Equal(t, "12", c.states[k].svc.ResourceVersion, "all that is left of it")
 }
 
-// A Service that wants a load balancer again while its old one is being removed is not forgotten.
+// A Service that becomes type LoadBalancer again while its old load balancer is being removed gets a new one.
 func TestServiceThatWantsAgainIsKept(t *testing.T) {
 	t.Parallel()
 	c, _ := idleController(t)
@@ -225,8 +225,8 @@ func TestChangesThatWakeTheQueue(t *testing.T) {
 	}
 }
 
-// A Service that is deleted without its finalizer is cleaned up like any other. Nothing is remembered of a Service that
-// had nothing in CloudStack.
+// A Service that is deleted without its finalizer is cleaned up like any other. The state of a Service that had nothing
+// in CloudStack is deleted.
 func TestDeletedServices(t *testing.T) {
 	t.Parallel()
 

@@ -115,7 +115,7 @@ func newTab(t testing.TB, l look) *tab {
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 	}})
 
-	// Several tabs have the focus at once: tests of keys run in parallel.
+	// Give each tab the focus, because tests of keys run in parallel.
 	call(tb, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	call(tb, page.AddScriptToEvaluateOnNewDocument,
 		page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.violations = [];

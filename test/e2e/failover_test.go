@@ -67,7 +67,7 @@ func TestFailover(t *testing.T) {
 				t.Fatal("the old leader has not ended")
 			}
 			e.noOverlap(t, "ccm-a", "ccm-b")
-			// One list of VMs to begin with; new nodes may need newer ones.
+			// The replica lists VMs once when it starts. New nodes may need newer lists.
 			require.LessOrEqual(t, len(e.cloud.Ledger().Find("listVirtualMachines", "ccm-b")),
 				2+int(time.Since(begun)/(3*time.Second)))
 			l2, err := e.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease,

@@ -211,9 +211,8 @@ func (e *directEnv) visible(t *testing.T, services ...string) (out []string) {
 	return out
 }
 
-// TestKubernetesServiceControllerAndBack takes Services over from Kubernetes' own service controller with the objects
-// of Apache's provider, and gives them back, with one of its own: no rule, address or finalizer changes, and nothing is
-// left in the end.
+// TestKubernetesServiceControllerAndBack takes Services over from Kubernetes' own service controller, with the objects
+// of Apache's provider, and gives them back. No rule, address or finalizer changes, and nothing is left at the end.
 func TestKubernetesServiceControllerAndBack(t *testing.T) {
 	t.Parallel()
 	e := directEnvOf(t, testenv.Options{VMs: 3, Nodes: 3})

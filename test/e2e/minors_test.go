@@ -108,8 +108,8 @@ func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
 	}
 }
 
-// testChart has the API server take what the chart renders for it with each of its sets of values: without a warning,
-// and all of it can be deleted.
+// testChart applies what the chart renders with each of its value sets. The API server must report no warning, and all
+// objects can be deleted again.
 func (e *clusterEnv) testChart(t *testing.T) {
 	kubectl := func(stdin string, args ...string) {
 		t.Helper()

@@ -221,7 +221,7 @@ func (s *scene) transport() http.RoundTripper {
 	return must.Get(rest.TransportFor(must.Get(s.AdminConfig())))
 }
 
-// serve has an address answer as an API server whose certificate is for an address.
+// serve makes an address answer like an API server, with a certificate for the address in the second argument.
 func (s *scene) serve(_ *testscript.TestScript, args []string) {
 	if s.serving != nil {
 		s.serving.Close()

@@ -68,8 +68,8 @@ type Plane struct {
 	egress   *egress
 	programs string
 
-	// For control planes of a pool: the initial content of the API server, and the size of the audit log when the
-	// plane was lent.
+	// For control planes of a pool: the initial objects of the API server, and the size of the audit log when a test
+	// got the plane.
 	baseline *baseline
 	audited  int64
 
@@ -179,7 +179,7 @@ func (p *Plane) stopControllers() {
 }
 
 // AuditLog returns the complete lines of the audit log; the API server may still be writing. For a control plane of a
-// pool, it returns the lines since the plane was lent.
+// pool, it returns only the lines since the current test got it.
 func (p *Plane) AuditLog() (_ []string, err error) {
 	defer must.Return(&err)
 	f := must.Get(os.Open(p.file("audit.log")))

@@ -173,7 +173,8 @@ func TestScaleRequests(t *testing.T) {
 	}
 }
 
-// TestUnread: with nothing but the cluster itself, each operation names what was not read, once, and finds no problem.
+// TestUnread: if only the cluster itself can be read, each operation names once what was not read, and finds no
+// problem.
 func TestUnread(t *testing.T) {
 	t.Parallel()
 	everything := map[Subject]string{}

@@ -106,7 +106,8 @@ func TestDelete(t *testing.T) {
 	}, func(f *facts) []Finding { return Delete(f, true) })
 }
 
-// TestLeftover: a leftover names its ids and its Service, whatever shows whose it is, and none of CKS's own rules.
+// TestLeftover: a leftover names its ids and its Service, however its Service was found. CKS's own rules are no
+// leftovers.
 func TestLeftover(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(f *facts){

@@ -113,7 +113,7 @@ func node(name, why string) corev1.Node {
 	return n
 }
 
-// newCluster are facts and a request of a cluster that can be created in a network without one.
+// newCluster are the facts and the request for a new cluster without problems, in a network that has no other cluster.
 func newCluster() (*Facts, cloudapi.CreateClusterRequest) {
 	f := good()
 	f.Cluster, f.Firewall = nil, nil

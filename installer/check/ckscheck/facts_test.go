@@ -80,7 +80,7 @@ func (e *env) network() string {
 	return testenv.Named(e.t, all, "own-net", func(v cloudstack.Network) string { return v.Name }).ID
 }
 
-// does runs a command, and returns the text of its failure, or of its job's.
+// does runs a command, and returns the error text of the call or of its job.
 func (e *env) does(command string, p cloudstack.Params) string {
 	e.t.Helper()
 	s, err := e.user.Submit(e.t.Context(), command, p)
@@ -120,7 +120,7 @@ func problems(all []ckscheck.Finding) (codes []string) {
 	return codes
 }
 
-// TestCalls: an operation reads only what it needs, each thing once.
+// TestCalls: an operation reads only what it needs, and reads nothing twice.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -164,7 +164,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestWell: a healthy cluster of the simulator has no findings; what cannot be read is named.
+// TestWell: a healthy cluster of the simulator has no findings, and findings name what could not be read.
 func TestWell(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -197,8 +197,8 @@ func TestWell(t *testing.T) {
 	require.Empty(t, problems(ckscheck.Delete(f, false)))
 }
 
-// TestRefusedByTheServer: what the preflight finds, the server refuses, or stops at half-way: with the cluster half
-// made, or with a new VM that is no node (apache/cloudstack#12123).
+// TestRefusedByTheServer: what the preflight finds is a real problem: the server refuses the operation, or stops
+// half-way and leaves an incomplete cluster or a VM that is not a node (apache/cloudstack#12123).
 func TestRefusedByTheServer(t *testing.T) {
 	t.Parallel()
 	for server, world := range map[string]func(w *simulator.World){
@@ -233,7 +233,7 @@ func TestRefusedByTheServer(t *testing.T) {
 	require.NotEmpty(t, e.does("scaleKubernetesCluster", scale.Params()))
 }
 
-// TestRoleOfCKS: the keys that CKS gives to a project's clusters may read little. That is said, and nothing is an
+// TestRoleOfCKS: the keys that CKS gives to a project's clusters may read little. The findings say so, and none is an
 // error.
 func TestRoleOfCKS(t *testing.T) {
 	t.Parallel()
@@ -327,7 +327,7 @@ func serve(t *testing.T, address string) ckscheck.Dial {
 	}
 }
 
-// TestIssue9418 is a cluster whose certificates end: CloudStack never renews them.
+// TestIssue9418: the certificates of a cluster expire, because CloudStack never renews them.
 func TestIssue9418(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

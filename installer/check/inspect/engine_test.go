@@ -153,7 +153,7 @@ func TestSelection(t *testing.T) {
 	require.NoError(t, check.Selection{Only: []string{"NODE", "cs-001"}}.Validate())
 }
 
-// What cannot be read, and a panic, is a finding of that check alone.
+// A source that cannot be read, or a check that panics, affects only that check.
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	sources := readers{
@@ -179,7 +179,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// Results from before the end of the run are kept; what could not be read in time is not a finding.
+// Results from before the end of the run are kept. Sources that could not be read in time cause no findings.
 func TestEndOfTheRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

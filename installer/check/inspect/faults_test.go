@@ -22,7 +22,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// oldName gives a rule of the example the name that it had before names had protocols: LB-002.
+// oldName renames a rule of the example to the older form of names, without a protocol, as LB-002 expects it.
 func oldName(w *simulator.World) {
 	for i := range w.PublicIPs {
 		for j := range w.PublicIPs[i].LoadBalancerRules {

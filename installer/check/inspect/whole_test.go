@@ -79,7 +79,7 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 			require.Len(t, ran, len(check.All()))
 			require.Contains(t, ran["CS-001"].Message, version+".0.0")
 
-			// Two runs with two rules cost this much, whatever the number of checks.
+			// Two runs with two rules cost this many calls, whatever the number of checks.
 			for command, limit := range map[string]int{
 				"listVirtualMachines":           3,
 				"listCapabilities":              2,
@@ -110,7 +110,8 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the transcripts")
 
-// transcript compares what doctor and status say with docs/transcripts, and looks for the keys in every format.
+// transcript compares the output of doctor and status with docs/transcripts, and searches the output in every format
+// for the keys.
 func (w *world) transcript(t *testing.T, name string) check.Report {
 	t.Helper()
 	r, f := inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
@@ -151,7 +152,7 @@ func TestTranscriptOfABrokenCluster(t *testing.T) {
 	failed, is := errors.AsType[*report.Error](r.Err(check.SeverityError))
 	require.True(t, is)
 	require.Equal(t, 3, failed.Code)
-	// A check that reads more than it declares says something else when it runs alone.
+	// A check that reads more facts than it declares has a different result when it runs alone.
 	for _, c := range r.Checks {
 		alone := w.result(t, c.Code, check.PhaseInstalled)
 		require.Equal(t, c.Outcome, alone.Outcome, "%+v", alone)

@@ -71,8 +71,7 @@ metadata: {name: cloudstack-ccm, labels: {app.kubernetes.io/name: cloudstack-ccm
 	accountPath  = "/api/v1/namespaces/kube-system/serviceaccounts/cloudstack-ccm"
 )
 
-// fixed is the time of the cluster, which stands still: what was renewed just now stays fresh, however long a run
-// takes.
+// fixed is the time of the cluster. It stands still, so that leases stay fresh however long a run takes.
 var fixed = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 // world is a cluster in a fake clientset with a simulated CloudStack below it.
@@ -170,8 +169,8 @@ func controller() (*appsv1.Deployment, *corev1.Pod, *coordinationv1.Lease) {
 	return d, p, l
 }
 
-// newWorld is the example world with its nodes initialised and the old rules renamed, in a CloudStack that makes
-// clusters of CKS and has these changes.
+// newWorld is the example world with initialised nodes and renamed rules, in a CloudStack that has CKS. The changes
+// modify it.
 func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 	t.Helper()
 	example := simulator.ExampleWorld()

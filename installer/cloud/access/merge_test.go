@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/access"
 )
 
-// A file of another program is named for what it is, without its secrets.
+// The error for a file of another program says what kind of file it is, and shows none of its secrets.
 func TestReadFileRecognisesOtherFiles(t *testing.T) {
 	t.Parallel()
 	const head = "[Global]\napi-url = https://h/client/api\napi-key = canary-key\nsecret-key = canary-secret\n"

@@ -170,7 +170,7 @@ func TestScaleRequest(t *testing.T) {
 	}
 }
 
-// Offerings are compared by id, not by name, and only offerings that were named can change.
+// Offerings are compared by id, not by name. Only offerings that flags name can change.
 func TestOfferingsDiffer(t *testing.T) {
 	t.Parallel()
 	k := &cloudapi.KubernetesCluster{

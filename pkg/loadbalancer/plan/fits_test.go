@@ -263,7 +263,7 @@ func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 	}
 }
 
-// someBook is an address book: what it says about each address.
+// someBook is an address book with a fixed answer for each address.
 type someBook struct {
 	Book
 	claims map[string]AddressUse
@@ -271,7 +271,7 @@ type someBook struct {
 
 func (b someBook) Use(address, _ string) AddressUse { return b.claims[address] }
 
-// The tags and the address book decide to whom an address belongs, and who may use it.
+// The tags and the address book decide who owns an address, and who may use it.
 func TestConsultAddressBook(t *testing.T) {
 	const ip = "203.0.113.7"
 	self := Service{UID: "self", Namespace: "shop", Name: "web"}

@@ -126,7 +126,7 @@ func aclAccess(a Actual) map[string]bool {
 	return out
 }
 
-// through returns the access through all filters together: an ACL alone admits nobody.
+// through returns the access that all filters together allow: an ACL alone admits nobody.
 func through(a Actual) map[string]bool {
 	out := reached(a)
 	maps.Copy(out, aclAccess(a))

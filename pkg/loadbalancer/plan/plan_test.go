@@ -462,7 +462,7 @@ func TestRuleNames(t *testing.T) {
 	}
 }
 
-// Drift is what the plan for the last reached state would change as well.
+// Drift are the changes that the plan for the last reached state would make as well.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	before := desired([]int{80, 443})

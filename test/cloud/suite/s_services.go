@@ -81,7 +81,7 @@ func internal(e *env) string {
 	e.internalIs(id, ip, 443, 8443)
 	e.remove("web")
 	e.internalIs(id, ip)
-	// The same address again: leftovers of the first Service would be in the way.
+	// Create the Service again with the same address: leftovers of the first one would prevent that.
 	again := e.served("again", append(inTier, "address="+ip)...)
 	must.Be(again == ip, "served at %s, want %s", again, ip)
 	return "2 ports at " + ip + ", a port replaced, removed; the address used again"

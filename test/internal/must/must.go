@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package must ends a piece of work at the first error, as require does in a test, for code that is not a test.
+// Package must stops a function at the first error, like require in a test, for code that is not a test.
 package must
 
 import (
