@@ -12,25 +12,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMissingObjectIsAbsentOnlyWithAWitness(t *testing.T) {
+func TestMissingObjectIsAbsentOnlyWithProof(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		contradicts, witness string
-		absent               bool
-		says                 string
+		contradicts, proof string
+		absent             bool
+		says               string
 	}{
 		"nothing of ours is shown": {says: "project-id"},
-		"a witness":                {witness: "network n", absent: true, says: "network n"},
-		"a witness, and something that needs the object": {
+		"a proof":                  {proof: "network n", absent: true, says: "network n"},
+		"a proof, and something that needs the object": {
 			contradicts: "rule r on it",
-			witness:     "network n",
+			proof:       "network n",
 			says:        "rule r on it",
 		},
 		"something that needs the object": {contradicts: "rule r on it", says: "rule r on it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := Missing(c.contradicts, c.witness)
+			e := Missing(c.contradicts, c.proof)
 			assert.Equal(t, c.absent, e.Absent())
 			assert.Equal(t, c.absent, e.Err() == nil)
 			assert.False(t, e.Present())

@@ -103,8 +103,8 @@ func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 	_, is, _ := c.learn(svc)
 	touched := false
 	c.with(k, func(s *state) { touched, s.deleted = s.touched, true })
-	hasLeftovers := is != nil && (touched || hasRecords(is.svc) || is.handled && is.served())
-	if !hasLeftovers {
+	mayHaveObjects := is != nil && (touched || hasRecords(is.svc) || is.handled && is.served())
+	if !mayHaveObjects {
 		c.deleteState(k)
 		return
 	}
