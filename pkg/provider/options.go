@@ -96,7 +96,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"How a service offering's name becomes the instance type label: keep-separators (Small_Instance) or upstream "+
 			"(SmallInstance).")
 	duration(&o.DriftPeriod, "drift-period",
-		"How often load balancers are compared with CloudStack, and changes by others are repaired. 0: only when " +
+		"How often load balancers are compared with CloudStack, and changes by others are repaired. 0: only when "+
 			"the controller starts.")
 	text(&o.Policy, "load-balancer-policy",
 		"What the controller changes in CloudStack for Services: apply (everything), no-delete (it deletes "+
@@ -118,7 +118,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Delete what this cluster created in CloudStack for Services that no longer exist. Otherwise only report it. "+
 			"Needs a cluster-id.")
 	duration(&o.DirectSuspectAfter, "direct-suspect-after",
-		"Forward no ports to a node while its kubelet's lease is older than this and the kubelet's port does not " +
+		"Forward no ports to a node while its kubelet's lease is older than this and the kubelet's port does not "+
 			"answer the controller. This excludes at most a fifth of the nodes. At least 11s: "+
 			"kubelets renew leases each 10 s. 0: wait until Kubernetes says that the node is not Ready.")
 

@@ -63,7 +63,7 @@ func TestInstallWithKeysAndThenTheSecret(t *testing.T) {
 	e.install(t, o)
 	e.requireNoSecrets(t)
 	e.install(t, Config{})
-	require.Contains(t, e.Stdout.String(), "Repeat this install:        csccm install --yes\n")
+	require.Contains(t, e.Stdout.String(), "Repeat this install:   csccm install --yes\n")
 	require.Equal(t, 1, e.Releases.Applied)
 
 	// Programs see where an upgrade came from when it is done.
