@@ -1118,7 +1118,7 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 		if len(users) == 0 && !waited && !e.mayStay(a) {
 			left("address", "address %s (%s, %v)", a.Address, a.State, a.tags())
 		}
-		reported := strings.Contains(e.texts.String(), "address "+a.ID+" ("+a.Address+") in CloudStack was made")
+		reported := strings.Contains(e.texts.String(), "address "+a.ID+" ("+a.Address+") in CloudStack was created")
 		if e.unproven(a) && a.Tags[plan.TagCluster] != "" && !reported {
 			left("address without an Event", "address %s (%v)", a.Address, a.tags())
 		}

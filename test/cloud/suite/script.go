@@ -32,7 +32,7 @@ func played(name string) scenario {
 		}
 		found := must.Get(script.Find("anywhere", name))
 		must.OK(found[0].Play(p))
-		return found[0].About
+		return found[0].Name
 	}}
 }
 
