@@ -94,7 +94,7 @@ func TestInstallRefuses(t *testing.T) {
 						},
 					}, nil
 				}
-			}, "nothing was changed: the API server refuses ClusterRole x", "granted", 3},
+			}, "nothing was changed: the API server refuses ClusterRole x", "ask for the permission", 3},
 			"a Secret with a broken cloud-config": {func(t *testing.T, e *env, o *Config) {
 				e.putSecret(t, "[Global]\nsecret-key = word-canary\nflavour = vanilla-canary\n")
 				*o = Config{}
