@@ -23,6 +23,8 @@ func TestURLs(t *testing.T) {
 		"http://a:canary@b:1,http://c:canary@d:2":                "http://REDACTED@b:1,http://REDACTED@d:2",
 		"http://ccm:pa/ca#na?ry@proxy:3128":                      "http://REDACTED@proxy:3128",
 		"http://ccm:1canary#x@proxy/":                            "http://REDACTED@proxy/",
+		"http://ccm:ca@na/ry@proxy:3128":                         "http://REDACTED@proxy:3128",
+		"http://ccm:ca/n@a#ry@proxy/,http://d":                   "http://REDACTED@proxy/,http://d",
 		"https://h:8443/client/api?email=a@b.de":                 "https://h:8443/client/api?email=a@b.de",
 		"ghcr.io/csccm/ccm:v1@sha256:9f86d081884c7d659a2feaa0":   "ghcr.io/csccm/ccm:v1@sha256:9f86d081884c7d659a2feaa0",
 		"https://cloud.example.org:8443/client/api?email=a@b.de": "https://cloud.example.org:8443/client/api?email=a@b.de",
