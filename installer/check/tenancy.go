@@ -97,7 +97,7 @@ func policy(f *Facts) Finding {
 
 	var objects Objects
 	for _, r := range Refusals(p, f) {
-		objects.aboutf("Service", r.Service, "%s", r.Message)
+		objects.aboutf("Service", r.Service, "%s", r.Denial.Message)
 	}
 	return Passf("none").Unless(objects, "setting", "%s more than the policy allows")
 }
@@ -281,8 +281,7 @@ func recordFixes(adopt, remove, rename []string) (fixes []string) {
 
 // Refusal is one rule of the policy that a Service breaks.
 type Refusal struct {
-	*tenancy.Denial
-
+	Denial  *tenancy.Denial
 	Service *corev1.Service
 }
 
@@ -291,7 +290,7 @@ func (r *Refusal) String() string {
 	if len(r.Service.Status.LoadBalancer.Ingress) == 0 {
 		text += "; it has no address yet"
 	}
-	return text + ": " + r.Message
+	return text + ": " + r.Denial.Message
 }
 
 // PolicyOf returns the policy of a controller with these arguments. set reports whether they have --tenancy. Without

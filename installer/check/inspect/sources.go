@@ -58,6 +58,7 @@ func allSources() map[check.Source]source {
 }
 
 func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) (err error) {
+	// The API server sorts lists by namespace and name.
 	core, leases := r.Cluster.Kube.CoreV1(), r.Cluster.Kube.CoordinationV1().Leases
 	switch s {
 	case check.Version:
@@ -75,7 +76,6 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 		f.Namespaces, err = cluster.NamespaceLabels(ctx, r.Cluster.Kube)
 	case check.Nodes:
 		f.Nodes = cluster.List(ctx, &err, core.Nodes().List).Items
-		slices.SortFunc(f.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	case check.Heartbeats:
 		f.Heartbeats = cluster.List(ctx, &err, leases(corev1.NamespaceNodeLease).List).Items
 	case check.Leases:
@@ -90,9 +90,6 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 		f.Volumes = cluster.List(ctx, &err, core.PersistentVolumes().List).Items
 	case check.Services:
 		f.Services = cluster.List(ctx, &err, core.Services(metav1.NamespaceAll).List).Items
-		slices.SortFunc(f.Services,
-			func(a, b corev1.Service) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
-
 	case check.Events:
 		for _, kind := range []string{"Node", "Service"} { // the objects about which cloud controllers report Events
 			o := metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}

@@ -94,6 +94,7 @@ func TestUserIsRemovedWithoutTheList(t *testing.T) {
 
 	e.uninstall(t, false)
 	require.ElementsMatch(t, append(before, "user other"), e.names(t))
+	require.Contains(t, e.Stdout.String(), `keep        account "k8s" of domain ROOT, and role "User": without the list`)
 	require.Nil(t, e.Secret(t, access.SecretName), "its keys have ended")
 }
 
