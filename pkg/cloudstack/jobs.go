@@ -20,10 +20,11 @@ const (
 )
 
 // Submitted is the first answer of an asynchronous call. ID is the ID of the object that the call creates, if any;
-// JobID is the job to wait for.
+// JobID is the job to wait for. Command is set for a call that failed, too.
 type Submitted struct {
-	ID    string `json:"id"`
-	JobID string `json:"jobid"`
+	Command string `json:"-"`
+	ID      string `json:"id"`
+	JobID   string `json:"jobid"`
 }
 
 // JobStatus is the state of an asynchronous job.
@@ -148,9 +149,9 @@ func (c *Client) Delete(ctx context.Context, command, id string) (Submitted, err
 
 // Submit sends an asynchronous command and checks that the server has answered with a job.
 func (c *Client) Submit(ctx context.Context, command string, f Params) (Submitted, error) {
-	var s Submitted
+	s := Submitted{Command: command}
 	if err := c.Call(ctx, command, f, &s); err != nil {
-		return Submitted{}, err
+		return s, err
 	}
 	if s.JobID == "" {
 		return s, BadAnswer(command, "the answer names no job")

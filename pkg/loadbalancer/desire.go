@@ -35,16 +35,14 @@ var ErrStale = errors.New("the nodes have to be read again")
 // desire decides what the Service should have. It calls CloudStack only for a network not seen before, and for a
 // request that is Fresh.
 func (r *Reconciler) desire(ctx context.Context, t *task) error {
-	refusal, outside, err := r.desireNow(ctx, t)
-	if err == nil && !t.req.Fresh && (refusal != nil || len(outside) > 0) {
-		return ErrStale
-	}
-
+	err := r.desireNow(ctx, t)
+	outside := plan.Outside(t.Members, t.Desired.NetworkID)
+	unserved := plan.RefusalOf(err) != nil || err == nil && len(outside) > 0
 	switch {
+	case unserved && !t.req.Fresh:
+		return ErrStale
 	case err != nil:
 		return err
-	case refusal != nil:
-		return refusal
 	}
 
 	if n := plan.NoneEligible(t.Facts, t.Desired); n != nil {
@@ -60,8 +58,8 @@ func (r *Reconciler) desire(ctx context.Context, t *task) error {
 }
 
 // desireNow is like desire, for one description of the network. That may be some minutes old, or a few seconds if the
-// request is Fresh. outside are the nodes without a NIC in the network.
-func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.RefusalError, outside []string, err error) {
+// request is Fresh.
+func (r *Reconciler) desireNow(ctx context.Context, t *task) error {
 	maxAge := time.Duration(0)
 	if t.req.Fresh {
 		maxAge = freshAge
@@ -84,7 +82,7 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 		id, refusal = plan.ServingNetwork(t.Members, t.Spec.Network, current)
 	}
 	if refusal != nil {
-		return refusal, nil, nil
+		return refusal
 	}
 
 	if id == "" {
@@ -97,7 +95,7 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 			read, err = t.Inventory.Network(ctx, id, min(t.tierAge, networkAge))
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
+			return fmt.Errorf("look up the nodes' network: %w", err)
 		}
 		n := NetworkOf(&read)
 		t.Network, t.LeaveACLs = &n, r.skipsACL(t, n.ACLID)
@@ -116,12 +114,11 @@ func (r *Reconciler) desireNow(ctx context.Context, t *task) (refusal *plan.Refu
 		}
 	}
 
-	if refusal == nil {
-		t.Desired.Members = r.oneCopy(t.Desired.Members)
-		outside = plan.Outside(t.Members, id)
+	if refusal != nil {
+		return refusal
 	}
-
-	return refusal, outside, nil
+	t.Desired.Members = r.oneCopy(t.Desired.Members)
+	return nil
 }
 
 // Commands that some roles do not allow.

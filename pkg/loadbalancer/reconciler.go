@@ -121,7 +121,7 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 
 	result.Pending = len(t.Records.Pending)
 	if !t.req.Preview {
-		err = r.settle(ctx, t)
+		err = t.work.Settle(ctx)
 	}
 	if err == nil && !t.req.Keep {
 		err = r.look(ctx, t)
@@ -196,19 +196,6 @@ func Lasting(err error) bool {
 		// The name of the project was wrong. Other missing objects were just deleted.
 		return e.Kind == cloudstack.KindNotFound && e.Command == "listProjects"
 	}
-}
-
-// settle completes the jobs and acquisitions of earlier syncs that have ended.
-func (r *Reconciler) settle(ctx context.Context, t *task) error {
-	known, changed := t.Actual != nil, false
-	err := t.work.Resume(ctx)
-	if err == nil {
-		changed, err = t.work.Settle(ctx)
-	}
-	if changed || !known {
-		t.Actual = nil
-	}
-	return err
 }
 
 // served records the result for a Service that wants a load balancer.

@@ -161,7 +161,7 @@ func (c *Controller) reportOrphan(of *corev1.Service, o observe.Orphan) {
 // found is what CloudStack has of it. It returns false if the Service exists after all.
 func (c *Controller) remember(ctx context.Context, found []observe.Orphan) bool {
 	svc := formerService(found[0])
-	if found[0].UID != "" && !c.isDeleted(ctx, svc.Namespace, svc.Name, svc.UID) {
+	if !c.isDeleted(ctx, svc.Namespace, svc.Name, svc.UID) {
 		return false
 	}
 

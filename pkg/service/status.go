@@ -60,7 +60,7 @@ func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
 	if servicehelpers.HasLBFinalizer(w.latest) {
 		return nil
 	}
-	return c.change(ctx, w, false, func(svc *corev1.Service) {
+	return c.change(ctx, w, func(svc *corev1.Service) {
 		svc.Finalizers = append(svc.Finalizers, servicehelpers.LoadBalancerCleanupFinalizer)
 	})
 }
@@ -142,10 +142,8 @@ func statusOf(w *work) *corev1.LoadBalancerStatus {
 }
 
 // change changes a copy of the Service, and patches the difference. It does not compare the spec, which the owner may
-// make large and the controller never changes. With unchanged, it fails if anybody has changed the Service meanwhile.
-func (c *Controller) change(
-	ctx context.Context, w *work, unchanged bool, do func(*corev1.Service), subresources ...string,
-) error {
+// make large and the controller never changes.
+func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Service), subresources ...string) error {
 	before := *w.latest
 	before.Spec = corev1.ServiceSpec{}
 	after := before.DeepCopy()
@@ -159,10 +157,6 @@ func (c *Controller) change(
 	}
 
 	before.UID = "" // so that the patch contains the UID
-	if unchanged {
-		before.ResourceVersion = ""
-	}
-
 	was, err := json.Marshal(&before)
 	is, ierr := json.Marshal(after)
 	text, perr := strategicpatch.CreateTwoWayMergePatch(was, is, &before)
@@ -196,7 +190,7 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 		all = append(all, naming(ConditionAddress, w.IP, w.spec.Hostname != ""))
 	}
 
-	err = c.change(ctx, w, false, func(svc *corev1.Service) {
+	err = c.change(ctx, w, func(svc *corev1.Service) {
 		for _, cond := range all {
 			if cond.Type != ConditionReady &&
 				cond.Status == metav1.ConditionFalse &&
@@ -286,13 +280,21 @@ func (c *Controller) records(w *work) apply.Store {
 			return nil
 		}
 
-		err := c.change(ctx, w, unchanged, func(svc *corev1.Service) {
-			for name, value := range r.Values() {
-				if metav1.SetMetaDataAnnotation(&svc.ObjectMeta, name, value); value == "" {
-					delete(svc.Annotations, name)
-				}
+		// The patch names what it removes: a difference that removes the last annotation removes all that others have
+		// added meanwhile.
+		annotations := map[string]any{}
+		for name, value := range r.Values() {
+			if annotations[name] = value; value == "" {
+				annotations[name] = nil
 			}
-		})
+		}
+
+		metadata := map[string]any{"annotations": annotations, "uid": w.latest.UID}
+		if unchanged {
+			metadata["resourceVersion"] = w.latest.ResourceVersion
+		}
+
+		err := c.patch(ctx, w, map[string]any{"metadata": metadata})
 		switch {
 		case apierrors.IsNotFound(err) && r.Empty():
 			return nil

@@ -319,7 +319,8 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 		c.with(w.key, func(s *state) { s.asked = "" }) // the next sync is the first one of the owner's new request
 		c.queue.Add(w.key)
 	case running != nil:
-		again = c.awaitJobs(w, running)
+		running.Notify(func() { c.queue.Add(w.key) })
+		again = running.After
 		if errors.Is(err, cloudstack.ErrJobTimeout) {
 			again = max(again, c.failed(w, err))
 		}
@@ -351,7 +352,8 @@ func (c *Controller) maintain(ctx context.Context, w *work, wait time.Duration) 
 	result, err := c.applyMaintenance(ctx, w)
 	c.tryNext(result.Done > 0)
 	if running := plan.Running(err); running != nil {
-		return min(wait, c.awaitJobs(w, running))
+		running.Notify(func() { c.queue.Add(w.key) })
+		return min(wait, running.After)
 	}
 
 	c.mu.Lock()
@@ -389,13 +391,6 @@ func (c *Controller) applyMaintenance(ctx context.Context, w *work) (loadbalance
 	unreadable := w.spec.NodeSelector == nil && w.svc.Annotations[annotation.NodeSelector] != ""
 	w.request.Keep, w.request.MembersKnown = true, !refused && !unreadable
 	return c.balance(ctx, w)
-}
-
-// awaitJobs makes the end of the jobs that a sync waits for add the Service to the queue. It returns when the Service
-// has to be synced again without that.
-func (c *Controller) awaitJobs(w *work, wait *plan.WaitError) time.Duration {
-	wait.Notify(func() { c.queue.Add(w.key) })
-	return wait.After
 }
 
 // succeeded records that a Service is served. Ports that it no longer uses are free for others. If it has acquired the

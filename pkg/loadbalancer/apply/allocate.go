@@ -259,9 +259,9 @@ func (w *Work) unrecorded(
 	return nil, errors.Join(failure, w.save(ctx, false))
 }
 
-// Settle finds out the results of acquisitions whose jobs were not seen to end. changed reports whether one of them
+// settlePending finds out the results of acquisitions whose jobs were not seen to end. changed reports whether one of them
 // ended.
-func (w *Work) Settle(ctx context.Context) (changed bool, err error) {
+func (w *Work) settlePending(ctx context.Context) (changed bool, err error) {
 	for _, p := range slices.Clone(w.Records.Pending) {
 		given := w.Desired.Absent && w.Clock.Since(p.Since) >= allocationGrace
 		if j := w.extraJobs[p.JobID]; j != nil && !j.ended() && !given {

@@ -81,7 +81,7 @@ func (a *Applier) Begin(subject *plan.Subject, memory *Memory, store Store) *Wor
 
 // note records a submitted job. finish waits for it later, when there is nothing left to submit: until then, polling
 // would change nothing.
-func (w *Work) note(s plan.Step, command string, submitted cloudstack.Submitted) *job {
+func (w *Work) note(s plan.Step, submitted cloudstack.Submitted) *job {
 	if s.Kind == plan.CreateRule {
 		w.rules[s.Port] = submitted.ID
 	}
@@ -93,7 +93,7 @@ func (w *Work) note(s plan.Step, command string, submitted cloudstack.Submitted)
 	j := &job{
 		step:      s,
 		rule:      w.ruleID(s),
-		command:   command,
+		command:   submitted.Command,
 		id:        submitted.JobID,
 		submitted: w.Clock.Now(),
 		outcome:   plan.Outcome{ID: submitted.ID},

@@ -18,13 +18,13 @@ import (
 )
 
 // submitted returns a function that handles the answer to a call.
-func (w *Work) submitted(s plan.Step, command string) func(cloudstack.Submitted, error) error {
+func (w *Work) submitted(s plan.Step) func(cloudstack.Submitted, error) error {
 	return func(answer cloudstack.Submitted, err error) error {
 		switch {
 		case err == nil:
-			w.note(s, command, answer)
+			w.note(s, answer)
 			return nil
-		case strings.HasPrefix(command, "delete") && cloudstack.IsNotFound(err):
+		case strings.HasPrefix(answer.Command, "delete") && cloudstack.IsNotFound(err):
 			// The item no longer exists, so there is nothing to delete.
 			w.effect(s, plan.Outcome{})
 			return nil
@@ -37,7 +37,7 @@ func (w *Work) submitted(s plan.Step, command string) func(cloudstack.Submitted,
 			return nil
 		}
 
-		return refused(s, command, err)
+		return refused(s, answer.Command, err)
 	}
 }
 
@@ -45,8 +45,8 @@ func (w *Work) submitted(s plan.Step, command string) func(cloudstack.Submitted,
 func (w *Work) call(ctx context.Context, s plan.Step) error {
 	api, rule := w.API.Client, w.ruleID(s)
 	vm, secondary := plan.SplitMember(s.Member)
-	submitted := func(command string) func(cloudstack.Submitted, error) error { return w.submitted(s, command) }
-	remove := func(command, id string) error { return submitted(command)(api.Delete(ctx, command, id)) }
+	submitted := w.submitted(s)
+	remove := func(command, id string) error { return submitted(api.Delete(ctx, command, id)) }
 
 	switch s.Kind {
 	case plan.AllocateAddress:
@@ -61,7 +61,7 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 		if s.Internal {
 			return w.createInternal(ctx, s)
 		}
-		return submitted("createLoadBalancerRule")(api.CreateLoadBalancerRule(ctx,
+		return submitted(api.CreateLoadBalancerRule(ctx,
 			cloudstack.CreateLoadBalancerRuleRequest{
 				Name:        s.Rule.Name,
 				Description: w.Service.Key(),
@@ -75,7 +75,7 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 			}))
 
 	case plan.UpdateRule:
-		return submitted("updateLoadBalancerRule")(api.UpdateLoadBalancerRule(ctx,
+		return submitted(api.UpdateLoadBalancerRule(ctx,
 			cloudstack.UpdateLoadBalancerRuleRequest{
 				ID:        s.ItemID,
 				Name:      s.Rule.Name,
@@ -91,11 +91,11 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 		return remove("deleteLoadBalancerRule", s.ItemID)
 
 	case plan.AddMembers:
-		return submitted("assignToLoadBalancerRule")(api.AssignToLoadBalancerRule(ctx, rule,
+		return submitted(api.AssignToLoadBalancerRule(ctx, rule,
 			w.memberAddresses(s.Members, nil)))
 	case plan.RemoveMembers:
 		have := w.on(s).Rule(s.ItemID, s.Port).Members
-		return submitted("removeFromLoadBalancerRule")(api.RemoveFromLoadBalancerRule(ctx, rule,
+		return submitted(api.RemoveFromLoadBalancerRule(ctx, rule,
 			w.memberAddresses(s.Members, have)))
 
 	case plan.SetStickiness:
@@ -104,14 +104,14 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 			Method: s.Rule.Stickiness.Method,
 			Params: s.Rule.Stickiness.Params,
 		}
-		return submitted("createLBStickinessPolicy")(api.CreateStickinessPolicy(ctx, rule, policy))
+		return submitted(api.CreateStickinessPolicy(ctx, rule, policy))
 
 	case plan.DeleteStickiness:
 		return remove("deleteLBStickinessPolicy", s.PolicyID)
 	case plan.BindCertificate:
-		return submitted("assignCertToLoadBalancer")(api.AssignCertificate(ctx, rule, s.Rule.Certificate))
+		return submitted(api.AssignCertificate(ctx, rule, s.Rule.Certificate))
 	case plan.CreateForward:
-		return submitted("createPortForwardingRule")(api.CreatePortForwarding(ctx,
+		return submitted(api.CreatePortForwarding(ctx,
 			cloudstack.CreatePortForwardingRequest{
 				PublicIPID:  w.on(s).ID,
 				Protocol:    s.Protocol,
@@ -123,7 +123,7 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 			}))
 
 	case plan.UpdateForward:
-		return submitted("updatePortForwardingRule")(api.UpdatePortForwarding(ctx,
+		return submitted(api.UpdatePortForwarding(ctx,
 			cloudstack.UpdatePortForwardingRequest{
 				ID: s.ItemID, VMID: vm, GuestIP: secondary, PrivatePort: s.PrivatePort, CIDRs: s.CIDRs,
 			}))
@@ -131,7 +131,7 @@ func (w *Work) call(ctx context.Context, s plan.Step) error {
 	case plan.DeleteForward:
 		return remove("deletePortForwardingRule", s.ItemID)
 	case plan.OpenFirewall:
-		return submitted("createFirewallRule")(api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
+		return submitted(api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
 			PublicIPID: w.on(s).ID,
 			Protocol:   s.Access.Protocol,
 			StartPort:  s.Access.StartPort,
@@ -188,7 +188,7 @@ func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 		}
 	}
 
-	return w.submitted(s, "createLoadBalancer")(submitted, err)
+	return w.submitted(s)(submitted, err)
 }
 
 // memberAddresses returns members in the form that CloudStack expects. To remove one address of a VM and keep another,
@@ -284,7 +284,7 @@ func (w *Work) openACL(ctx context.Context, s plan.Step) error {
 		Number: number, Reason: plan.ACLReason(w.Clusters[0], w.Service),
 	})
 	if err == nil {
-		w.note(s, "createNetworkACL", submitted).outcome.Number = number
+		w.note(s, submitted).outcome.Number = number
 	}
 
 	return err

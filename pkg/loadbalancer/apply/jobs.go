@@ -169,12 +169,22 @@ func (w *Work) wait(
 	return err
 }
 
-// Resume completes the actions of jobs that have ended since the last sync.
-func (w *Work) Resume(ctx context.Context) error {
-	if w.Actual == nil {
-		w.Actual = &plan.Actual{} // the caller reads the actual state afterwards
+// Settle completes the jobs and acquisitions of earlier syncs that have ended. After the end of an acquisition, the
+// state of CloudStack is not known.
+func (w *Work) Settle(ctx context.Context) error {
+	known, changed := w.Actual != nil, false
+	if !known {
+		w.Actual = &plan.Actual{}
 	}
-	return w.finish(ctx, func(*job) bool { return true })
+
+	err := w.finish(ctx, func(*job) bool { return true })
+	if err == nil {
+		changed, err = w.settlePending(ctx)
+	}
+	if changed || !known {
+		w.Actual = nil
+	}
+	return err
 }
 
 // busy reports whether an action has to wait for a job. Two concurrent changes of one rule fail, and the same change is

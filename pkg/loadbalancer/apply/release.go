@@ -69,7 +69,7 @@ func (w *Work) releaseAddress(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return err
 	}
-	w.note(s, cmdDisassociate, submitted)
+	w.note(s, submitted)
 	return nil
 }
 

@@ -151,7 +151,7 @@ func (w *Work) tag(ctx context.Context, s plan.Step, kind string, ids []string, 
 	if err != nil {
 		return w.tagged(ctx, s, err)
 	}
-	w.note(s, cmdCreateTags, submitted)
+	w.note(s, submitted)
 	return nil
 }
 

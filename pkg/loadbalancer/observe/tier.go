@@ -157,10 +157,10 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 				ID: id, IP: ip, NetworkID: network, Internal: true, Owner: plan.Unknown,
 				InStatus: slices.Contains(r.Service.StatusIPs, ip),
 			}
-			if i := slices.IndexFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool {
-				return rec.ID == id
-			}); i >= 0 {
-				a.Recall(&r.Records.Addresses[i])
+			for i := range r.Records.Addresses {
+				if rec := &r.Records.Addresses[i]; rec.ID == id {
+					a.Recall(rec)
+				}
 			}
 			a.Allocated = true
 			r.found.Addresses = append(r.found.Addresses, a)

@@ -280,9 +280,10 @@ func TestProblems(t *testing.T) {
 
 	nodes := []*corev1.Node{readyNode("a"), readyNode("b", ready(corev1.ConditionUnknown, "NodeStatusUnknown")),
 		readyNode("c")}
-	assert.Equal(t, map[string]plan.Problem{
-		"a": {Cause: plan.Suspected, Text: "silent"}, "b": {Cause: plan.NotReady, Text: "not Ready (NodeStatusUnknown)"},
-	},
-		Problems(nodes, map[string]string{"a": "silent", "b": "silent", "gone": "silent"}),
+	want := map[string]plan.Problem{
+		"a": {Cause: plan.Suspected, Text: "silent"},
+		"b": {Cause: plan.NotReady, Text: "not Ready (NodeStatusUnknown)"},
+	}
+	assert.Equal(t, want, Problems(nodes, map[string]string{"a": "silent", "b": "silent", "gone": "silent"}),
 		"what Kubernetes knows comes first")
 }
