@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
 const ours = "csccm-cloud-a1b2c3"
@@ -198,61 +200,23 @@ func learned(t *testing.T) *Guard {
 
 // TestGuardRefusesForeignObjects makes calls that a bug in the suite or in the product could cause.
 func TestGuardRefusesForeignObjects(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		command string
-		params  url.Values
-		refused string
-	}{
-		"a list": {"listVirtualMachines", values("id", foreign2), ""},
-		"our VM": {"destroyVirtualMachine", values("id", vm, "expunge", "true"), ""},
-		"a foreign VM": {"destroyVirtualMachine", values("id", foreign2, "expunge", "true"),
-			foreign2},
-		"a member of ours": {"assignToLoadBalancerRule", values("id", rule1, "virtualmachineids", vm),
-			""},
-		"a foreign member among ours": {"assignToLoadBalancerRule",
-			values("id", rule1, "virtualmachineids", vm+","+foreign2), foreign2},
-		"a foreign member by address": {"assignToLoadBalancerRule",
-			values("id", rule1, "vmidipmap[0].vmid", foreign2, "vmidipmap[0].vmip", "10.1.1.2"), foreign2},
-		"a foreign rule": {"deleteLoadBalancerRule", values("id", foreign), foreign},
-		"our network interface": {"removeNicFromVirtualMachine",
-			values("virtualmachineid", vm, "nicid", nic), ""},
-		"a foreign network interface": {"removeNicFromVirtualMachine",
-			values("virtualmachineid", vm, "nicid", foreign), foreign},
-		"an address for our network": {"associateIpAddress",
-			values("networkid", network, "customjobid", foreign), ""},
-		"an address for a foreign network": {"associateIpAddress", values("networkid", foreign), foreign},
-		"an address for nothing of ours":   {"associateIpAddress", values("zoneid", foreign), "names no object"},
-		"a domain of another run": {"createDomain", values("name", "csccm-cloud-zzzzzz"),
-			"does not start with"},
-		"a domain of this run": {"createDomain", values("name", run, "parentdomainid", foreign), ""},
-		"a VM with the prefix, elsewhere": {"deployVirtualMachine", values("name", run+"-vm", "networkids", foreign),
-			foreign},
-		"a foreign network by number": {"deployVirtualMachine",
-			values("name", run+"-vm", "networkids[0]", foreign), foreign},
-		"a VM with the prefix": {"deployVirtualMachine",
-			values("name", run+"-vm", "networkids", network, "zoneid", foreign), ""},
-		"an account in a foreign domain": {"createAccount", values("account", run, "domainid", foreign), foreign},
-		"keys of a foreign user":         {"registerUserKeys", values("id", foreign), foreign},
-		"secret keys of a foreign user":  {"getUserKeys", values("id", foreign), foreign},
-		"a get that makes a template":    {"getUploadParamsForTemplate", values("name", run), "no rule"},
-		"tags of ours and others":        {"createTags", values("resourceids", address+","+foreign), foreign},
-		"a command that the guard knows not": {"updateConfiguration", values("name", "expunge.delay", "value", "1"),
-			"no rule"},
-		"a network that others use":     {"restartNetwork", values("id", foreign), foreign},
-		"deletion of the parent domain": {"deleteDomain", values("id", foreign, "cleanup", "true"), foreign},
-	} {
+	named := strings.NewReplacer("$run", run, "$network", network, "$address", address, "$vm", vm, "$nic", nic,
+		"$rule1", rule1, "$foreign2", foreign2, "$foreign", foreign)
+	type call struct{ Call, Refused string }
+	cases.Run(t, "testdata/guard.yaml", func(t *testing.T, _ string, c call) {
+		command, query, _ := strings.Cut(named.Replace(c.Call), "?")
+		params, err := url.ParseQuery(query)
+		require.NoError(t, err)
+
 		g := learned(t)
-		err := g.Judge(c.command, c.params)
-		switch {
-		case c.refused == "" && err != nil:
-			t.Errorf("%s: %v", name, err)
-		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
-			t.Errorf("%s: %v, want a refusal that names %s", name, err, c.refused)
-		case c.refused != "" && len(g.Refused()) != 1:
-			t.Errorf("%s: the refusal is not kept", name)
+		err = g.Judge(command, params)
+		if c.Refused == "" {
+			require.NoError(t, err)
+			return
 		}
-	}
+		require.ErrorContains(t, err, named.Replace(c.Refused))
+		require.Len(t, g.Refused(), 1)
+	})
 }
 
 // TestGuardOfAPlainUser: a run without an account of its own creates objects with its prefix in the user's account, and
