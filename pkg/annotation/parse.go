@@ -338,7 +338,7 @@ func (p *parser) shareWith() []string {
 	for _, item := range strings.Split(value, ",") {
 		name := strings.TrimSpace(item)
 		if name != "*" && len(validation.IsDNS1123Label(name)) > 0 {
-			p.refuse(ShareWith, value, fmt.Sprintf("%q is not a namespace", name), allowed(ShareWith))
+			p.wrong(ShareWith, fmt.Sprintf("%q is not a namespace", name))
 			return nil
 		}
 		out = append(out, name)
@@ -356,6 +356,9 @@ func (p *parser) unknown() {
 		_, known := byName[name]
 		return known
 	})
+	settings := slices.DeleteFunc(slices.Collect(maps.Keys(byName)), func(name string) bool {
+		return byName[name].Writer != ByUser
+	})
 	for i, name := range names {
 		if i == maxWarnings {
 			p.warnings = append(p.warnings,
@@ -363,7 +366,7 @@ func (p *parser) unknown() {
 			break
 		}
 		text := fmt.Sprintf("annotation %s is not known and has no effect", name)
-		if near := typo.Nearest(name, slices.Collect(maps.Keys(byName)), 1+len(name[len(family):])/4); len(near) > 0 {
+		if near := typo.Nearest(name, settings, 1+len(name[len(family):])/4); len(near) > 0 {
 			text += ", did you mean " + strings.Join(near, " or ") + "?"
 		}
 		p.warnings = append(p.warnings, text)

@@ -34,7 +34,7 @@ func (p *parser) ports(name, value string) Ports {
 	for _, item := range strings.Split(value, ",") {
 		number, ok := known[strings.TrimSpace(item)]
 		if !ok {
-			p.refuse(name, value, "the Service has no port "+strings.TrimSpace(item), allowed(name))
+			p.wrong(name, "the Service has no port "+strings.TrimSpace(item))
 			return Ports{}
 		}
 		out.Numbers = append(out.Numbers, number)

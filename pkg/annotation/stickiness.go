@@ -146,7 +146,7 @@ func (p *parser) stickiness() *Stickiness {
 	}
 
 	if params["mode"] == "rewrite" && params["indirect"] != "" {
-		p.refuse(StickinessOptions, options, "mode=rewrite and indirect exclude each other", allowed(StickinessOptions))
+		p.wrong(StickinessOptions, "mode=rewrite and indirect exclude each other")
 		return nil
 	}
 
@@ -164,8 +164,7 @@ func (p *parser) stickinessOptions(options string, methods ...stickinessMethod) 
 			value = "true"
 		}
 		if !slices.ContainsFunc(methods, func(m stickinessMethod) bool { return m.takes(name, value, hasValue) }) {
-			p.refuse(StickinessOptions, options, fmt.Sprintf("%q is not an option of %s", item, methodWords(methods)),
-				allowed(StickinessOptions))
+			p.wrong(StickinessOptions, fmt.Sprintf("%q is not an option of %s", item, methodWords(methods)))
 			return nil, false
 		}
 		out[name] = value
