@@ -57,7 +57,8 @@ func write(minor plane.Minor) {
 }
 
 // planeMod returns the go.mod of a minor's module. It keeps the release's go and godebug lines and replaces the
-// release's staging folders by the modules that are published from them. These determine all other versions.
+// release's staging folders by the modules that are published from them. These determine all other versions, except
+// that the newest minor has the product's newer ones: with them both use the same compiled packages.
 func planeMod(minor plane.Minor) []byte {
 	var published struct{ GoMod string }
 	out := must.Get(program.Go(context.Background(), os.TempDir(), "mod", "download", "-json",
@@ -75,7 +76,17 @@ go %[4]s
 	for _, d := range theirs.Godebug {
 		_, _ = fmt.Fprintf(&b, "\ngodebug %s=%s\n", d.Key, d.Value)
 	}
-	_, _ = fmt.Fprintf(&b, "\nrequire %s %s\n\nreplace (\n", kubernetes, minor.Release())
+
+	_, _ = fmt.Fprintf(&b, "\nrequire (\n\t%s %s\n", kubernetes, minor.Release())
+	if minor == plane.Newest {
+		const product = "../../go.mod"
+		for _, r := range must.Get(modfile.Parse(product, must.Get(os.ReadFile(product)), nil)).Require {
+			_, _ = fmt.Fprintf(&b, "\t%s %s // indirect\n", r.Mod.Path, r.Mod.Version)
+		}
+	}
+	b.WriteString(")\n")
+
+	b.WriteString("\nreplace (\n")
 	seen := map[string]bool{}
 	for _, r := range theirs.Replace {
 		if seen[r.Old.Path] || !strings.HasPrefix(r.New.Path, staging) {
