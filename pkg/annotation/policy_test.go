@@ -115,7 +115,7 @@ func policy() string {
 			"[variables.now['%[1]s']].all(v, %[2]s)", d.Name, d.CEL, annotation.MaxValue),
 			d.Name+": allowed: "+d.Allowed)
 		if d.Needs != "" {
-			// Also when what it needs is removed.
+			// The rule also refuses a write that removes the annotation that this one needs.
 			write(fmt.Sprintf("!('%[1]s' in variables.now) || '%[2]s' in variables.now || !('%[1]s' in "+
 				"variables.changed) && !('%[2]s' in variables.was)", d.Name, d.Needs),
 				d.Name+": needs "+d.Needs+": set that one too, or remove both")
@@ -148,7 +148,8 @@ func policy() string {
 	return b.String()
 }
 
-// writeLists writes the limits of lists. IPv6 ranges are ignored, and do not count on a load balancer rule.
+// writeLists writes the limits of lists. IPv6 ranges do not count towards the source ranges of a load balancer rule,
+// because the controller ignores them.
 func writeLists(write func(expression, message string), names []string) {
 	tooMany := fmt.Sprintf("more than %d source ranges, which CloudStack's virtual router does not take: use fewer, "+
 		"larger ranges, or set %s to %s",
@@ -192,7 +193,8 @@ func writeLists(write func(expression, message string), names []string) {
 	}
 }
 
-// The name is empty if the API server has not generated it yet: then the permission must cover all Services.
+// recordsHead checks the permission of the writer. The name of the Service is empty if the API server has not generated
+// it yet: then the permission must cover all Services.
 const recordsHead = variables +
 	`    # The right that only the controller and administrators have; the role edit does not have it.
     - name: writer
@@ -203,7 +205,7 @@ const recordsHead = variables +
 // recordsPolicy renders the template of the policy that protects the records of the controller and of other providers.
 func recordsPolicy() string {
 	var b strings.Builder
-	// services/status as well: a write of the status may change annotations.
+	// The policy covers services/status, too, because a write of the status may change annotations.
 	fmt.Fprintf(&b, policyHead, "records", "services, services/status")
 	b.WriteString(recordsHead)
 	for _, d := range annotation.Table() {

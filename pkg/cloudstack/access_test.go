@@ -44,7 +44,7 @@ func javaSign(form url.Values, secret string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// A fixed vector, in case both computations have the same error.
+// The expected signature is fixed, in case the client and the tests compute signatures with the same error.
 func TestSignatureVector(t *testing.T) {
 	t.Parallel()
 	form := url.Values{
@@ -52,7 +52,7 @@ func TestSignatureVector(t *testing.T) {
 		"response": {"json"},
 		"apiKey":   {"plgWJfZK4gyS3mOMTVmjUVg-X-jlWlnfaUJ9GAbBbf9EdM-kAYMmAiLqzzq1ElZLYq_u38zCm0bewzGUdP66mg"},
 	}
-	// The example of CloudStack's documentation for developers.
+	// The signature is the example in CloudStack's documentation for developers.
 	require.Equal(t, "TTpdDq/7j/J58XCRHomKoQXEQds=",
 		signatureOf(form, "VDaACYb0LV9eNjTetIOElcVQkvJck_J_QljX_FcHRj87ZKiy0z0ty0ZsYBkoXkY9b7eq1EhwJaw7FF3akA3KBQ"))
 }

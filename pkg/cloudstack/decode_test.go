@@ -74,7 +74,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// What CloudStack sends in several forms, by command and release.
+// CloudStack sends the same value in several forms, depending on the command and the release.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	type forms struct {
@@ -124,7 +124,7 @@ func TestTextsAreShared(t *testing.T) {
 	require.LessOrEqual(t, len(shared.known), maxSharedTexts)
 }
 
-// manyMembers is an answer with n members, each as a real server shows it.
+// manyMembers returns an answer with n members, each with the fields that a real server sends.
 func manyMembers(t *testing.T, n int) []byte {
 	t.Helper()
 	var answer map[string]struct {
@@ -154,7 +154,8 @@ func manyMembers(t *testing.T, n int) []byte {
 	return b.Bytes()
 }
 
-// A long list is decoded while it arrives. If it breaks off, it is requested again and decoded from its beginning.
+// A long list is decoded while it arrives. If the answer breaks off, the list is requested again and decoded from its
+// beginning.
 func TestLongListThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -197,8 +198,8 @@ func TestLongListThatBreaksOff(t *testing.T) {
 	}
 }
 
-// This limits the cost of a list of members, which the drift check reads for each rule: bytes and allocations, which
-// are the same on every machine.
+// The drift check reads a list of members for each rule. The test limits the cost of such a list in bytes and
+// allocations, which are the same on every machine.
 func TestMembersAreReadCheaply(t *testing.T) {
 	const n = 1000
 	body := manyMembers(t, n)
@@ -229,7 +230,7 @@ func TestMembersAreReadCheaply(t *testing.T) {
 	require.LessOrEqual(t, size, uint64(1<<20), "14 MB with encoding/json")
 }
 
-// A server that never ends its answer does not fill the memory.
+// An answer that never ends does not exhaust the memory.
 func TestListsAreBoundedInAll(t *testing.T) {
 	t.Parallel()
 	for name, least := range map[string]int{"pages as asked for": 0, "huge pages": 60_000} {

@@ -109,7 +109,7 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, "JobFailed", KindJobFailed.String())
 }
 
-// TestSecretsInErrors makes the server repeat in its answer what it was sent.
+// TestSecretsInErrors checks errors of a server whose answer repeats the request.
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(func(_ int, form url.Values) reply {

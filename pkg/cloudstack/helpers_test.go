@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// Keys with characters that need escaping. The tests search outputs for them.
+// The keys have characters that need escaping. The tests search outputs for the keys.
 const (
 	testAPIKey    = "canaryApiKey_-AAAA~1111+/="
 	testSecretKey = "canarySecretKey_-BBBB~2222+/="
@@ -134,13 +134,13 @@ func testConfig() *Config {
 	}
 }
 
-// client makes a client of the server that never waits between tries.
+// client returns a client of the server that retries without a pause.
 func (f *fakeAPI) client(t testing.TB, opts ...Option) *Client {
 	t.Helper()
 	return clientOf(t, f.RoundTrip, opts...)
 }
 
-// clientOf makes a client that never waits between tries.
+// clientOf returns a client that retries without a pause.
 func clientOf(t testing.TB, send roundTripFunc, opts ...Option) *Client {
 	t.Helper()
 	c, err := NewClient(testConfig(), append([]Option{WithJitter(noJitter), WithTransport(send)}, opts...)...)

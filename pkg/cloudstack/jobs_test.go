@@ -104,7 +104,7 @@ func (f *fakeJobs) run(t *testing.T, w *JobWaiter, ids ...string) map[string]err
 			_, err := w.Wait(context.Background(), "createTags", id)
 			results <- func() { out[id] = err }
 		}()
-		synctest.Wait() // in this order
+		synctest.Wait() // so that the waits begin in the order of ids
 	}
 	for range ids {
 		(<-results)()
@@ -127,7 +127,7 @@ func (f *fakeJobs) succeed(t *testing.T, w *JobWaiter, ids ...string) {
 	}
 }
 
-// wait waits for jobs in the background until stop.
+// wait returns a function that waits for jobs in the background, and a function that ends these waits.
 func (f *fakeJobs) wait(t *testing.T, w *JobWaiter) (wait func(ids ...string), stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func TestTenJobsShareTheirPolls(t *testing.T) {
 		took := f.polls[len(f.polls)-1].Sub(start)
 		results := 0
 		for id, n := range f.queries {
-			if id != "job-9" { // the last one is alone in the end and polled by its own query
+			if id != "job-9" { // the last job, once it runs alone, is polled by its own query
 				require.Equal(t, 1, n, "one result read for %s", id)
 			}
 			results += n
@@ -229,8 +229,8 @@ func TestListRefused(t *testing.T) {
 	})
 }
 
-// If jobs are queried one by one, those that have ended cost one query each and no time, and one that never ends does
-// not delay new ones.
+// If jobs must be queried one by one, each job that has ended costs one query and no wait, and a job that never ends
+// does not delay new jobs.
 func TestJobsThatCannotBeListed(t *testing.T) {
 	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.listErr = &Error{Kind: KindNotPermitted, HTTPCode: 432, Text: "no"}

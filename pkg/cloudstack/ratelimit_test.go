@@ -27,11 +27,12 @@ type server struct {
 	n       int
 	refused int
 	running int
-	most    int       // of running
-	paused  time.Time // until then no call is sent, after a 429
+	most    int       // the maximum of running
+	paused  time.Time // after a 429, no call is sent before this time
 }
 
-// call counts a call at some time before its answer. It returns the delay of a 429.
+// call simulates a call: the server counts it after the duration there, and the answer arrives after the duration back.
+// It returns the delay of a 429.
 func (s *server) call(there, back time.Duration) (retry time.Duration) {
 	s.mu.Lock()
 	s.running++
@@ -157,8 +158,8 @@ func TestAServerWithoutLimit(t *testing.T) {
 	})
 }
 
-// For a server that does not show its limit to the role, and for an account with other users, refusals lower the rate,
-// and time without refusals raises it.
+// If the role may not read the server's limit, or if the account has other users, refusals lower the rate, and time
+// without refusals raises it.
 func TestRefusalsMakeTheRateSmaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +255,7 @@ func TestCancelledCallsGiveTheirPlaceBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &limiterLog{limiter: fixed(1, 1)}
 		ctx, cancel := context.WithCancel(t.Context())
-		l.call(t.Context(), 0) // goes at once
+		l.call(t.Context(), 0) // is let through at once
 		for range 50 {
 			l.call(ctx, 0)
 		}

@@ -100,7 +100,7 @@ func TestPagingNeverAnswersWithAPart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pages []reply
 		kind  Kind
-		err   string // "": all 600 are there
+		err   string // empty if all 600 VMs are returned
 	}{
 		"a page is missing": {[]reply{vms(0, 500, 501), vms(0, 0, 501)}, KindTransient,
 			"counts 501 entries but sent 500"},

@@ -73,7 +73,7 @@ func TestCallsRecorded(t *testing.T) {
 	ask(w, "listLoadBalancerRules.by-id-tagged", (*Client).ListLoadBalancerRules, LoadBalancerRuleQuery{ID: "r"})
 	ask(w, "listLoadBalancerRules.other-empty", (*Client).ListLoadBalancerRules, LoadBalancerRuleQuery{VMID: "vm"})
 
-	// Rules that were made without a protocol have none.
+	// Rules that were created without a protocol have none.
 	ask(w, "listLoadBalancerRules.all", (*Client).ListLoadBalancerRules, LoadBalancerRuleQuery{})
 	ask(w, "listLoadBalancerRuleInstances.several-lbvmips", (*Client).ListLoadBalancerMembers, "r")
 	ask(w, "listLoadBalancerRuleInstances.primary-and-secondary-lbvmips", (*Client).ListLoadBalancerMembers, "r")
@@ -147,7 +147,7 @@ func TestCallsRecorded(t *testing.T) {
 		PublicIPID: "i", Protocol: "tcp", StartPort: 80, EndPort: 90, CIDRs: two,
 	})
 
-	// One port, and all ports.
+	// The first rule opens one port, the second one opens all ports.
 	ask(w, "createFirewallRule.ok", (*Client).CreateFirewallRule, CreateFirewallRuleRequest{
 		PublicIPID: "i", Protocol: "tcp", StartPort: 80, CIDRs: two,
 	})

@@ -192,7 +192,7 @@ func TestUnreachable(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 
-	// The port refuses connections, and no other process can get it meanwhile, because a connection uses it.
+	// The port refuses connections. No other process can listen on it during the test, because a connection uses it.
 	taken, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer func() { _ = taken.Close() }()
@@ -478,7 +478,7 @@ var metricsTests atomic.Int32
 // Each HTTP exchange is counted and reported to the observer.
 func TestMetricsAndObserver(t *testing.T) {
 	t.Parallel()
-	command := fmt.Sprintf("deleteSnapshotForMetricsTest%d", metricsTests.Add(1)) // nothing else sends it
+	command := fmt.Sprintf("deleteSnapshotForMetricsTest%d", metricsTests.Add(1)) // only this test sends it
 	f := newFakeAPI(func(n int, _ url.Values) reply {
 		if n == 1 {
 			return jsonReply(503, `{"x":{"errorcode":503}}`)

@@ -26,7 +26,7 @@ type fakeAPI struct {
 	networks []cloudstack.Network
 	projects []cloudstack.Project
 	err      error
-	takes    time.Duration // of a call that lists VMs
+	takes    time.Duration // duration of a call that lists VMs
 	mu       sync.Mutex
 	calls    []string
 }
@@ -71,7 +71,7 @@ func machine(id, name, zone string) cloudstack.VirtualMachine {
 	return cloudstack.VirtualMachine{ID: id, Name: name, ZoneName: zone, ZoneID: "id-of-" + zone}
 }
 
-// env is an inventory of a CloudStack with one VM, in a bubble.
+// env is an inventory of a CloudStack with one VM, in a synctest bubble.
 type env struct {
 	*Inventory
 	t   *testing.T
@@ -174,7 +174,7 @@ func TestSingleFlight(t *testing.T) {
 
 func TestAbandonedCallIsCancelledAndNotJoined(t *testing.T) {
 	test(t, Options{}, func(t *testing.T, e *env) {
-		e.api.takes = time.Hour // longer than the test lasts: the bubble has no goroutine left that waits for it
+		e.api.takes = time.Hour // a call ends earlier only if it is cancelled
 		ctx, stop := context.WithCancel(t.Context())
 		abandoned := e.begin(ctx, time.Minute)
 		stop()

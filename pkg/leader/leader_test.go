@@ -60,8 +60,8 @@ func TestFenceFollowsRenewals(t *testing.T) {
 		after        time.Duration
 		status       int // the API server's answer
 		method, path string
-		err          string // contained in the error; the request is not sent
-		leads        bool   // afterwards
+		err          string // part of the error; a request with an error is not sent
+		leads        bool   // whether the process leads afterwards
 	}{
 		{"no renewal yet", 0, 200, http.MethodPatch, node, errStale.Error(), false},
 		{"reads are always allowed", 0, 200, http.MethodGet, "/api/v1/nodes", "", false},

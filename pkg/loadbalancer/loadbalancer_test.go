@@ -35,7 +35,7 @@ func TestMemberLists(t *testing.T) {
 	require.False(t, same(first, p.oneCopy([]string{"a", "b"})), "only the recent ones are kept")
 }
 
-// The wait for a rule in state Deleting must not begin again with each sync if another address is released, too.
+// While another address is released, a sync must not restart the wait for a rule in state Deleting.
 func TestReleaseDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	actual := plan.Actual{

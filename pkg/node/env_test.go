@@ -30,11 +30,11 @@ type fakeCloud struct {
 	testenv.Elsewhere
 	mu      sync.Mutex
 	vms     []cloudstack.VirtualMachine
-	listErr error                                   // of whole lists
+	listErr error                                   // of complete lists
 	idErr   error                                   // of look-ups by id
-	hidden  func(vm cloudstack.VirtualMachine) bool // what whole lists, although complete, leave out
+	hidden  func(vm cloudstack.VirtualMachine) bool // VMs that complete lists lack
 	lists   int
-	byID    []string // the ids that were asked for
+	byID    []string // the IDs of the look-ups so far
 }
 
 func (f *fakeCloud) set(change func(f *fakeCloud)) { f.mu.Lock(); defer f.mu.Unlock(); change(f) }
@@ -95,7 +95,7 @@ type fakeNodes struct {
 
 var testLimit = DeletionLimit{Percent: 20, Window: 10 * time.Minute}
 
-// newFakeNodes returns Nodes for VMs and Nodes, in all zones.
+// newFakeNodes returns fakeNodes with these VMs and Node objects, in all zones.
 func newFakeNodes(t *testing.T, vms []cloudstack.VirtualMachine, nodes ...*corev1.Node) *fakeNodes {
 	t.Helper()
 	return newFakeNodesIn(t, "", vms, nodes...)

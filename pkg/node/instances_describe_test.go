@@ -47,7 +47,7 @@ func TestProvidedNodeIPThatIsOnNoNIC(t *testing.T) {
 	assert.Empty(t, drain(p.events))
 	n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr] = "10.1.0.99"
 	for range 3 {
-		p.describe(n) // it is the framework that refuses
+		p.describe(n) // this succeeds; the framework refuses the Node
 	}
 	onlyOne(t, p.events, "Warning NodeIPNotOnVM", "--node-ip=10.1.0.99", "VM w1 (10.1.0.2)")
 	n.Annotations = map[string]string{AnnotationExternalCIDRs: "wan"}
@@ -113,7 +113,7 @@ func TestVMWithoutNIC(t *testing.T) {
 	require.Len(t, failed, 1)
 	require.ErrorContains(t, failed[0].Err, "has no NIC")
 
-	// The node itself waits without ending anything.
+	// The Node without addresses causes no error, and its VM exists.
 	p.describe(nodes[1])
 	assert.True(t, p.exists(initialised(2)[1]))
 }
@@ -149,8 +149,8 @@ func TestUnknownNodesShareTheirLists(t *testing.T) {
 	assert.Len(t, drain(p.events), 5)
 }
 
-// For a list of many pages, looking up one VM by its ID is cheaper; once as many VMs as pages were looked up, the list
-// is.
+// If a list has many pages, looking up one VM by its ID is cheaper than the list. After as many look-ups as the list
+// has pages, the list is read.
 func TestUnknownNodesByIDInALargeAccount(t *testing.T) {
 	t.Parallel()
 	p := newFakeNodes(t, machines(1001))

@@ -30,7 +30,7 @@ func TestInstanceShutdown(t *testing.T) {
 		{"w1", "", false},
 		{"w2", "", true},
 		{"w3", "", true},
-		{"w2", "k3s://w2", true}, // a foreign provider id: by name
+		{"w2", "k3s://w2", true}, // a foreign provider id; found by name
 		{"metal", "k3s://metal", false},
 	} {
 		got, err := p.InstanceShutdown(t.Context(), k8sNode(c.name, c.id))
@@ -182,8 +182,8 @@ func hide(name string) func(*fakeCloud) {
 	}
 }
 
-// The framework may ask again before it has seen that the Node is deleted. A proof is reused for as long as the list on
-// which it is based.
+// The framework may ask again before it has seen that the Node is deleted. The proof that a VM is gone is reused
+// for as long as the list of VMs on which it is based.
 func TestGoneIsProvedOncePerList(t *testing.T) {
 	t.Parallel()
 	nodes := initialised(10)
@@ -197,7 +197,7 @@ func TestGoneIsProvedOncePerList(t *testing.T) {
 	p.clock.Step(MissAge + time.Second)
 	assert.False(t, p.exists(nodes[0]))
 	p.spent(2, 2, "the list is too old, and the proof with it")
-	p.VMs.Reset() // as with a new key
+	p.VMs.Reset() // as when the API key changes
 	assert.False(t, p.exists(nodes[0]))
 	p.spent(3, 3, "")
 	p.clock.Step(MissAge + time.Second)
@@ -221,7 +221,7 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	p := newFakeNodes(t, machines(10))
 	p.List = func() ([]*corev1.Node, error) { return nodes, nil }
 	all := initialised(10)
-	for i := range 2 { // one after the other, and the framework deletes their Nodes
+	for i := range 2 { // two VMs vanish one after the other, and the framework deletes their Nodes
 		p.api.remove(all[i].Name)
 		p.clock.Step(VMAge + time.Second)
 		assert.False(t, p.exists(all[i]))
@@ -237,7 +237,7 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	assert.Equal(t, 1, p.withoutVM(), "the two others have no Node any more")
 
 	lists, _ := p.api.counts()
-	for range 5 { // a standing refusal costs no call while the list is young enough
+	for range 5 { // asking again costs no call while the list is recent
 		_, err := p.InstanceExists(t.Context(), all[2])
 		require.True(t, is[*deletionRefusedError](err))
 		p.clock.Step(5 * time.Second)
@@ -249,15 +249,15 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	assert.Zero(t, p.guard.blocked())
 }
 
-// Nodes with the taint of the cluster autoscaler may lose their VMs at once, and do not count for other Nodes later. If
-// no VM is found at all, the taint has no effect.
+// VMs of Nodes with the cluster autoscaler's taint may vanish all at once, and do not count towards the limit for other
+// Nodes later. If no VM is found at all, the taint has no effect.
 func TestGuardAllowsAnnouncedDeletions(t *testing.T) {
 	t.Parallel()
 	nodes := initialised(12)
 	for _, n := range nodes[:6] {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: failover.TaintBeingDeleted})
 	}
-	for _, n := range nodes[6:] { // only candidates
+	for _, n := range nodes[6:] { // only candidates for deletion
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "DeletionCandidateOfClusterAutoscaler"})
 	}
 	p := newFakeNodes(t, machines(12))
@@ -294,7 +294,7 @@ func TestGuardAllowsARejoinedNode(t *testing.T) {
 	nodes := initialised(10)
 	p := newFakeNodes(t, machines(10), nodes...)
 	p.guard.deleting(nodes[8])
-	p.guard.deleting(nodes[9]) // both are back
+	p.guard.deleting(nodes[9]) // w9 and w10 joined again
 	p.api.remove("w1")
 	assert.False(t, p.exists(nodes[0]))
 }
@@ -309,7 +309,7 @@ func TestDownNeedsTwoProofs(t *testing.T) {
 			other.State = listed
 			f.hidden = func(vm cloudstack.VirtualMachine) bool { return vm.ID == other.ID && vm.State != listed }
 			if listed != "" && listed != byID {
-				f.vms = append(f.vms, other) // after the one that is found by its id
+				f.vms = append(f.vms, other) // a look-up by ID finds the VM before it
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
-// lookup is a complete list of VMs; node-vms of the cloud-config may be given.
+// lookup returns a complete list of VMs. nodeVMs is the value of node-vms in the cloud-config; it may be empty.
 func lookup(nodeVMs string, vms ...cloudstack.VirtualMachine) *inventory.VMSnapshot {
 	return inventory.NewVMSnapshot(time.Time{}, inventory.Scope{Project: "p", NodeVMs: nodeVMs}, vms)
 }
@@ -197,8 +197,8 @@ func TestUnshared(t *testing.T) {
 	}
 }
 
-// FuzzMatch checks for any names that the VM found has one of the Node's names, and that a VM with the Node's full name
-// is found or makes the Node ambiguous.
+// FuzzMatch checks, for arbitrary names, that the VM found has one of the Node's names, and that a VM with the Node's
+// full name is found or makes the Node ambiguous.
 func FuzzMatch(f *testing.F) {
 	f.Add("worker-1", "worker-1", "", "")
 	f.Add("WORKER-1.Example.ORG", "worker-1", "host.example.org", "")

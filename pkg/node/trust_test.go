@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// created sets the creation time of a Node; larger values are younger.
+// created sets the creation time of a Node; a larger value makes the Node younger.
 func created(minute int) nodeOption {
 	return func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(time.Unix(int64(60*minute), 0)) }
 }
@@ -76,7 +76,7 @@ func TestSecurityVMOfAnotherNode(t *testing.T) {
 	}
 }
 
-// The host name and the provider ID, which a kubelet can choose freely, do not alone give its Node a VM.
+// The host name and the provider ID do not suffice to match a Node with a VM, because a kubelet can choose both freely.
 func TestSecurityVMOutsideOfTheCluster(t *testing.T) {
 	t.Parallel()
 	db := vm(1, "db", cloudstack.VMRunning)

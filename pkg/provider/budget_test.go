@@ -33,8 +33,8 @@ func count(calls []string, command string) int {
 
 func someOrTen(n int) []int { return numbers(8000, n) }
 
-// spend returns the calls of some work. Without shared reads and polls of jobs, there may be at most as many as the
-// budget allows.
+// spend returns the calls that do makes. It fails if there are more than the budget allows, not counting shared reads
+// and polls of jobs.
 func (env *serviceEnv) spend(what string, budget int, do func(), shared ...string) []string {
 	env.t.Helper()
 	env.reset()
@@ -90,7 +90,7 @@ func TestBudget(t *testing.T) {
 				1)
 			spend("a node leaves", n, func() { env.update("web", "w1", "w2") })
 
-			// A restart loses the members. They are read rule by rule or, if there are fewer VMs, VM by VM.
+			// After a restart, the members are read again: rule by rule or, if there are fewer VMs, VM by VM.
 			env.restart()
 			env.noticed()
 			spend("restart", 3+min(n, 5), sync)
@@ -105,7 +105,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// The budgets of forwarded ports: F port forwardings cost F calls in addition to those of every Service.
+// F port forwardings cost F calls in addition to the calls of every Service.
 func TestBudgetOfForwards(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 10} {
@@ -133,7 +133,7 @@ func TestBudgetOfForwards(t *testing.T) {
 	}
 }
 
-// nodesUpTo are the Nodes of the VMs of withVMs.
+// nodesUpTo returns the Nodes of n VMs that withVMs adds.
 func nodesUpTo(n int) []*corev1.Node {
 	var names []string
 	for i := range n {
@@ -144,8 +144,8 @@ func nodesUpTo(n int) []*corev1.Node {
 
 func pages(n int) int { return (n + 499) / 500 }
 
-// What many Services and nodes cost: a restart and a round of the drift loop read complete lists, and a node event
-// costs only what it changes.
+// With many Services and nodes, a restart and a round of the drift loop read complete lists, and a node event costs
+// only the calls for its changes.
 func TestBudgetAtScale(t *testing.T) {
 	t.Parallel()
 	sizes := []struct{ services, ports, nodes int }{{1, 1, 5}, {20, 2, 5}, {20, 5, 100}, {2, 1, 1000}}
@@ -166,12 +166,12 @@ func TestBudgetAtScale(t *testing.T) {
 				}
 				env.setNodes(nodes)
 				env.noticed()
-				all := func() { // some at a time
+				all := func() { // ten at a time
 					workqueue.ParallelizeUntil(t.Context(), 10, s,
 						func(i int) { assert.NoError(t, env.attempt(key(i))) })
 				}
 				rules := s*n + 2
-				// rules, firewall, addresses, VMs, network
+				// lists of rules, firewall rules, addresses, VMs and networks
 				lists := pages(rules) + pages(s+2) + pages(s+6) + pages(v) + 1
 				members := min(s*n, v*pages(rules))
 
@@ -199,8 +199,8 @@ func TestBudgetAtScale(t *testing.T) {
 	}
 }
 
-// What Nodes cost, counted by the server, for clusters of all sizes: the number of calls depends on the account's VMs
-// and on time, never on the number of Nodes.
+// The server counts the calls for Nodes in clusters of all sizes. The number of calls depends on the account's VMs and
+// on time, never on the number of Nodes.
 func TestNodeBudgets(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{10, 100, 1000, 5000} {

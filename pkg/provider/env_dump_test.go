@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// account is a simulated CloudStack with an API server. It sees the account in which Services are served as another
-// user of that account would.
+// account is a simulated CloudStack with an API server. It reads the account that has the load balancers of Services,
+// like another user of that account.
 type account struct {
 	*testenv.Cloud
 	apiServer
@@ -42,7 +42,8 @@ type addressSnapshot struct {
 	forwards []cloudstack.PortForwarding
 }
 
-// lines describes the address with everything on it. It includes IDs, because a rule that was replaced is not the same.
+// lines describes the address with everything on it. It includes IDs, so that a replaced rule counts
+// as a change.
 func (a *addressSnapshot) lines() []string {
 	return append(a.contents(),
 		fmt.Sprintf("address %s %s network %s static NAT %v %v", a.Address, a.State, a.AssociatedNetworkID, a.StaticNAT,
@@ -103,7 +104,7 @@ func (a *addressSnapshot) idOf(kind string, port int) string {
 	return ""
 }
 
-// taggedFor returns to whom a port forwarding belongs according to its tags.
+// taggedFor returns the cluster and the Service that the tags of a port forwarding name.
 func taggedFor(tags map[string]string) string {
 	return tags[plan.TagCluster] + ":" + tags[plan.TagService]
 }
@@ -324,7 +325,7 @@ func (env *account) net(name string) cloudstack.Network {
 	return networks[i]
 }
 
-// ledTo returns the nodes to which the port forwardings of an address lead.
+// ledTo returns the nodes that the port forwardings of an address send traffic to.
 func (env *account) ledTo(ip string) (out []string) {
 	env.t.Helper()
 	forwards := env.on(ip).forwards

@@ -49,8 +49,8 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// The last of Kubernetes' error handlers sleeps until some time after the previous error, which may have happened in
-// another bubble.
+// init keeps only the first of Kubernetes' error handlers. The last one sleeps until some time after the previous
+// error, which may have happened in another synctest bubble.
 func init() {
 	//nolint:reassign // it is a setting of the process
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
@@ -63,15 +63,15 @@ type player struct {
 	setup   controllerSetup
 	p       *Provider
 	stop    func()
-	metrics *prometheus.Registry     // of the controller that was started last
-	answer  atomic.Pointer[[]string] // in place of CloudStack's, see around
+	metrics *prometheus.Registry     // metrics of the newest controller
+	answer  atomic.Pointer[[]string] // replaces answers of CloudStack; see around
 	silent  sync.Map                 // the nodes whose kubelets do not answer
 
 	mu     sync.Mutex
 	events []string // one entry for each write of an Event, repeats included
-	named  sync.Map // the entry of an Event's first write by its name
+	named  sync.Map // the entry of the first write of an Event, by the Event's name
 
-	dumps  map[string][]string // that were noted
+	dumps  map[string][]string // by the name that the step note gave them
 	vars   map[string]string   // values by name: $NAME, or the address of Service NAME
 	faults []func()
 	broken atomic.Bool
@@ -89,10 +89,11 @@ type controllerSetup struct {
 	nodes          []string          // of the cluster at the beginning
 	controllers    bool              // Kubernetes' own controllers of Nodes run, too
 	flags          []string          // of the controller
-	config         map[string]string // keys of the cloud-config beside those of every test
+	config         map[string]string // keys of the cloud-config in addition to those of every test
 }
 
-// newPlayer returns a player whose controller has run for a minute: its calls and Events are not those of a Service.
+// newPlayer returns a player whose controller has run for a minute, so that the calls and Events of the start are not
+// counted for a Service.
 func newPlayer(t *testing.T, setup controllerSetup) *player {
 	t.Helper()
 	cloud := testenv.New(t, setup.world, setup.Options)
@@ -192,7 +193,7 @@ func (c *controllerSetup) run(
 	require.NoError(t, p.StartServices(ctx, factory, 10))
 
 	if c.controllers {
-		time.Sleep(time.Millisecond) // what begins at one instant is in no certain order
+		time.Sleep(time.Millisecond) // goroutines that start at the same instant run in any order
 		nodes, metrics := factory.Core().V1().Nodes(), controllersmetrics.NewControllerManagerMetrics("test")
 		initial, err := nodecontroller.NewCloudNodeController(nodes, kube, p, 5*time.Minute, 20, 1)
 		require.NoError(t, err)
@@ -209,10 +210,10 @@ func (c *controllerSetup) run(
 // allocated matches the time at which an address was acquired, in answers.
 var allocated = regexp.MustCompile(`"allocated":"[^"]+"`)
 
-// around replaces answers to listVirtualMachines by a status and a text, or leaves VMs out of whole lists: their count
-// is the server's ("short") or their own ("without"). "no-addresses" shows no public address, "timezone" is a
-// management server in another time zone, "acquisition-failed" one that reports acquisitions as failed that took
-// effect.
+// around changes answers of CloudStack. A status and a text replace the answer to listVirtualMachines. "without" and
+// "short" leave VMs out of complete lists; with "short", the count still includes these VMs. "no-addresses" shows no
+// public address. "timezone" is a management server in another time zone. "acquisition-failed" reports acquisitions as
+// failed although they took effect.
 func (p *player) around(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
 	res, err := send()
 	w := p.answer.Load()

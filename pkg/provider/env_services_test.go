@@ -167,7 +167,7 @@ func unset(names ...string) func(*corev1.Service) {
 func jsonText(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and booleans only
+		panic(err) // strings and booleans can always be encoded
 	}
 	return string(text)
 }
@@ -210,7 +210,8 @@ func ipOf(line string) string {
 	return ""
 }
 
-// endpoints sets the nodes of a Service's endpoints, which are ready, or NODE:ending.
+// endpoints sets the nodes of a Service's endpoints. An endpoint is ready, or terminating if its node is given as
+// NODE:ending.
 func (a *apiServer) endpoints(key string, nodes []string) {
 	a.t.Helper()
 	namespace, name := a.split(key)

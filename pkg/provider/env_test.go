@@ -100,7 +100,7 @@ type serviceEnv struct {
 	clock    *clocktesting.FakeClock
 	process  *process.Process
 	noTags   bool     // the role may not tag
-	nodes    []string // of a sync that names none
+	nodes    []string // for a sync that names none
 	before   []string // the dump at the start
 	latency  simulator.LatencyProfile
 	deps     func(*service.Deps)
@@ -138,7 +138,7 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 	env.inspect = env.Client("inspect", "inspect", cloudstack.WithClock(fastClock{}))
 	env.setNodes(nil)
 	env.restart()
-	before, _ := dumps.LoadOrStore(env.project+world, sync.OnceValue(env.dump)) // there are no ids in it
+	before, _ := dumps.LoadOrStore(env.project+world, sync.OnceValue(env.dump)) // the dump has no IDs
 	env.before = before.(func() []string)()
 	t.Cleanup(func() { env.lb.Stop() })
 	return env
@@ -206,13 +206,13 @@ func (env *serviceEnv) noticed() {
 	}
 }
 
-// attempt syncs a Service once, unless it waits.
+// attempt syncs a Service once, unless the Service has to wait for a retry.
 func (env *serviceEnv) attempt(key string) error {
 	svc := env.get(key)
 	if env.lies != nil {
 		env.lies(svc)
 	}
-	env.lb.ServiceChanged(svc) // as its informer shows it
+	env.lb.ServiceChanged(svc) // as the controller's informer does
 	_, err := env.lb.Sync(env.process.Context(), service.KeyOf(svc))
 	return err
 }
@@ -235,10 +235,11 @@ func (env *serviceEnv) around(
 	return res, nil
 }
 
-// watch sets what is called after each call of the controller.
+// watch sets the function that is called after each call of the controller.
 func (env *serviceEnv) watch(after func(command string)) { env.watching.Store(&after) }
 
-// sync does what the queue does for a changed Service that is due. A type other than LoadBalancer means a removal.
+// sync syncs a changed Service that is due, as the queue does. If the Service is not of type LoadBalancer, its load
+// balancer is removed.
 func (env *serviceEnv) sync(key string, nodes ...string) error {
 	env.t.Helper()
 	if nodes == nil {
@@ -273,7 +274,7 @@ func (env *serviceEnv) update(key string, nodes ...string) {
 	require.NoError(env.t, env.attempt(key))
 }
 
-// repeat does what the framework's queue does, on a clock that advances.
+// repeat calls act until it succeeds, like the framework's queue, and advances the clock between the attempts.
 func (env *serviceEnv) repeat(act func(*serviceEnv) error) error {
 	var err error
 	for range 12 {

@@ -22,7 +22,7 @@ import (
 )
 
 // limitedTo gives a world more public addresses than a test needs, and limits how many the account may have; -1 means
-// no limit. Five are in use.
+// no limit. The account already uses five.
 func limitedTo(world string, addresses int) string {
 	return strings.NewReplacer(
 		"[203.0.113.10-203.0.113.99]", "[203.0.113.10-203.0.113.99, 198.18.0.1-198.18.3.250]",
@@ -87,16 +87,16 @@ const (
 `
 )
 
-// vpcWorld is a VPC with the VMs v1 and v2 in a tier, and i1 and i2 in a tier that balances internally, which are the
-// cluster's nodes. Both tiers have the ACL list acl-1; wall is the number of its last item, which denies everything.
+// vpcWorld is a VPC with the cluster's nodes: the VMs v1 and v2 in a tier, and i1 and i2 in a tier with internal load
+// balancing. Both tiers have the ACL list acl-1; wall is the number of its last item, which denies everything.
 func vpcWorld(wall int) string {
 	head, _, _ := strings.Cut(lbWorld, "networks:\n")
 	return head + "networks:\n" + vpcTiers + "virtualMachines:\n" + vpcMachines + vpcHead +
 		fmt.Sprintf("          - {number: %d, protocol: all, action: Deny, reason: wall}\n", wall)
 }
 
-// joins adds a Node as its kubelet does, which may know its address. If Kubernetes' controllers run, it waits for them,
-// unless Nodes are to be adopted.
+// joins adds a Node as its kubelet does, with an address if one is given. If Kubernetes' controllers run, the Node has
+// the taint of an external cloud provider, unless Nodes are to be adopted.
 func (p *player) joins(node string, address ...string) {
 	p.t.Helper()
 	n := nodesNamed(node)[0]
@@ -217,8 +217,8 @@ func (p *player) deleteRules(ip string) {
 	}
 }
 
-// tiersIn adds a VPC: a tier with an ACL list of the operator's, one that balances internally, and one under each
-// default list.
+// tiersIn adds a VPC with three tiers: one with the operator's ACL list, one with that list and internal load
+// balancing, and one with the list default_deny.
 func tiersIn(world string) string {
 	return strings.NewReplacer(
 		"networks:\n", "networks:\n"+vpcTiers+

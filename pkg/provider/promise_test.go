@@ -22,17 +22,17 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// scenario is a change of Services. The tests inject a fault at every call that the change makes. Words are those of
-// script.Change.
+// scenario is a change of Services. The tests inject a fault at every call that the change makes. The fields use the
+// words of script.Change.
 type scenario struct {
-	place     string // where it happens, see places
+	place     string // a key of places
 	name      string
-	web, mail string // how Service web is served before, and Service mail at the same address; empty when there is none
-	change    string // of mail, if there is one, else of web; "delete" is web's deletion
-	nodes     string // afterwards; "lead" means without the one that ports are forwarded to
+	web, mail string // Services before the change, mail at the address of web; empty if there is none
+	change    string // the change of mail or, without mail, of web; "delete" deletes web
+	nodes     string // after the change; "lead" removes the node that ports are forwarded to
 }
 
-// places are a world and the nodes of the cluster in it.
+// places are worlds, each with the nodes of its cluster.
 var places = map[string]struct {
 	world envOption
 	nodes []string
@@ -253,7 +253,7 @@ func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
 			})
 
 			if testing.Short() {
-				all = all[:min(len(all), 6)] // all of them in make test; the race detector needs some of each
+				all = all[:min(len(all), 6)] // make test tries all; a few are enough for the race detector
 			}
 
 			for _, p := range all {
@@ -294,7 +294,7 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 		require.True(t, env.process.Dead(), "the call at which the process is killed was not made")
 		require.Error(t, err, "a dead process does not succeed")
 		env.restart()
-		time.Sleep(time.Second) // jobs under way end
+		time.Sleep(time.Second) // running jobs end
 		env.advance(20 * time.Second)
 	}
 
@@ -346,7 +346,8 @@ func TestPromiseLeastPrivilege(t *testing.T) {
 	}
 }
 
-// The default role allows all commands that the controller may call, and CKS's clusters may call those that it needs.
+// The default role allows all commands that the controller may call, and the role of CKS's clusters allows the commands
+// that the controller needs.
 func TestCommandsAreAllowed(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

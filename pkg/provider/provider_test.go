@@ -48,7 +48,7 @@ func TestNamesOfClusters(t *testing.T) {
 		require.NoError(t, err, c)
 		require.NoError(t, p.readClusterUID(t.Context(), kube), c)
 		assert.Equal(t, c.id, p.clusterID(), c)
-		p.options.RegisterCluster = "entry" // whose owner is named by the UID in any case
+		p.options.RegisterCluster = "entry" // the UID always identifies the owner of the entry
 		require.NoError(t, p.readClusterUID(t.Context(), kube), c)
 		assert.Equal(t, "uid-1", p.registration().ClusterID, c)
 		assert.Equal(t, c.id, p.clusterID(), c)
@@ -114,7 +114,7 @@ func TestStaleCopyOfTheServiceAllocatesNothingTwice(t *testing.T) {
 	assert.Equal(t, empty, env.dump())
 }
 
-// leftBy is what another provider has left on a real CloudStack and in its cluster.
+// leftBy has the objects that another provider has left on a real CloudStack and in its cluster.
 type leftBy struct {
 	CloudStack struct {
 		PublicIPs []struct {
@@ -137,7 +137,7 @@ type leftBy struct {
 	} `json:"kubernetes"`
 }
 
-// world writes what was left as a world of the simulator.
+// world returns these objects as a world of the simulator.
 func (l *leftBy) world() string {
 	var b strings.Builder
 	b.WriteString(`
@@ -187,8 +187,8 @@ virtualMachines:
 	return b.String()
 }
 
-// What upstream v1.2 and Leaseweb's fork v1.8 left on a real server is taken over: no rule is deleted or recreated, and
-// every address is kept. Only settings change that the Service requested and did not get.
+// Objects that upstream v1.2 and Leaseweb's fork v1.8 left on a real server are taken over: no rule is deleted or
+// recreated, and every address is kept. The only changes are settings that the Service requested and did not get.
 func TestTakeoverOfRealClusters(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"upstream-v1.2.0", "leaseweb-v1.8.1"} {

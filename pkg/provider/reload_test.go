@@ -39,7 +39,7 @@ func TestReload(t *testing.T) {
 	_, err = p.inventory.VMs(t.Context(), time.Hour)
 	require.NoError(t, err)
 	cloud.Ledger().Reset()
-	caller := func() string { // of the controller's next call
+	caller := func() string { // returns the caller of the controller's next call
 		_, err := p.client.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 		require.NoError(t, err)
 		calls := cloud.Ledger().Calls()

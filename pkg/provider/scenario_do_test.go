@@ -30,8 +30,8 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/script"
 )
 
-// A change waits until the previous one has taken effect, unless the verbs of both belong to one group: then they
-// happen at the same time.
+// A change waits until the previous one has taken effect. Changes of one group happen at the same time, except
+// those of the group alone.
 const (
 	alone = iota
 	atOnce
@@ -101,7 +101,7 @@ func (p *player) learn() {
 //	endpoints KEY w1 w2:ending                    ready endpoints, and terminating ones
 //	join w3 [IP], leave w3, label w1 a=b, annotate w1 a=b, taint w1 KEY, untaint w1, unready w1, ready w1,
 //	address w1 IP, attach w1 VOLUME, provider-id w1 ID
-//	stop, start, restart SETTING, set SETTING     the controller, with another setting
+//	stop, start, restart SETTING, set SETTING     the controller; SETTING changes its setup
 //	wait 5m; reset (calls and Events); note NAME (the dump); let NAME VALUE
 //	fault COMMAND:KIND:..., heal                  see simulator.ParseFault
 //	answer 502 TEXT, answer without w1 w2, answer short w1 w2, answer no-addresses,
@@ -109,9 +109,9 @@ func (p *player) learn() {
 //	kubelets w1 w2                                renew their leases
 //	silent w1                                     until heal, the kubelet neither renews its lease nor answers
 //	by-hand COMMAND a=b ... > NAME                as an operator; see refer
-//	certify NAME                                  the account's, a new certificate
+//	certify NAME                                  a new certificate of the account
 //	acquire NAME [IP], reserve IP, release ADDRESS            as another user of the account
-//	delete-rules ADDRESS                          everything on it
+//	delete-rules ADDRESS                          deletes all rules on the address
 //	namespace NAME a=b; api-fails VERB RESOURCE, api-works
 func (p *player) Do(s *script.Step) error {
 	if group := verbs[s.Verb]; group != atOnce && (group == alone || group != verbs[p.last]) {
@@ -138,7 +138,7 @@ func (p *player) Do(s *script.Step) error {
 				Text:  s.Text,
 			}
 			err = errors.Join(err, p.Do(one))
-			p.dirty = false // all at once
+			p.dirty = false // the changes happen at the same time
 		}
 		return err
 	}
@@ -208,7 +208,7 @@ func (p *player) Do(s *script.Step) error {
 	case "let":
 		p.vars[w[0]] = p.refer(w[1])
 	case "fault":
-		f, err := simulator.ParseFault(strings.TrimPrefix(s.Line, "fault ")) // a text has spaces and quotes
+		f, err := simulator.ParseFault(strings.TrimPrefix(s.Line, "fault ")) // the fault's text has spaces and quotes
 		if err != nil {
 			return err
 		}
@@ -311,7 +311,7 @@ func (p *player) settled() {
 	p.learn()
 }
 
-// changed is a change of a Service, whose ports have the node ports of portOf.
+// changed returns a change of a Service. New ports get the node ports of portOf.
 func changed(t *testing.T, words []string) func(*corev1.Service) {
 	t.Helper()
 	return func(s *corev1.Service) {
@@ -326,7 +326,7 @@ func changed(t *testing.T, words []string) func(*corev1.Service) {
 	}
 }
 
-// portOf is a port of a Service, with its node port.
+// portOf returns a port of a Service with its node port.
 func portOf(protocol corev1.Protocol, number int32) corev1.ServicePort {
 	if protocol == corev1.ProtocolUDP {
 		udp := &corev1.Service{}
@@ -372,7 +372,7 @@ func changeNode(verb string, w ...string) func(*corev1.Node) {
 	}
 }
 
-// anyAddress is an address of the cloud, also one that nobody has.
+// anyAddress returns a public address of the cloud, even if no account has acquired the address.
 func (p *player) anyAddress(ip string) cloudstack.PublicIP {
 	all := false
 	list, err := p.inspect.ListPublicIPs(p.t.Context(),
@@ -382,7 +382,7 @@ func (p *player) anyAddress(ip string) cloudstack.PublicIP {
 	return list[0]
 }
 
-// byHand makes a call as an administrator, and names the ID of the result.
+// byHand makes a call as an administrator, and stores the ID of the result under a name if the words end in one.
 func (p *player) byHand(words []string) error {
 	words, name := named(words)
 	var pairs []string
@@ -397,7 +397,7 @@ func (p *player) byHand(words []string) error {
 	return nil
 }
 
-// named removes "> NAME" from the end of words.
+// named removes "> NAME" from the end of words and returns the name; empty if there is none.
 func named(words []string) (rest []string, name string) {
 	if n := len(words); n > 2 && words[n-2] == ">" {
 		return words[:n-2], words[n-1]
@@ -405,10 +405,10 @@ func named(words []string) (rest []string, name string) {
 	return words, ""
 }
 
-// madeBy returns the ID of what a command has created, from its answer.
+// madeBy returns the ID of the object that a command has created, from the command's answer.
 func madeBy(answer map[string]any) string {
 	for _, v := range answer {
-		if o, ok := v.(map[string]any); ok { // a command without a job
+		if o, ok := v.(map[string]any); ok { // the answer of a command without a job
 			answer = o
 		}
 	}
@@ -416,7 +416,7 @@ func madeBy(answer map[string]any) string {
 	return id
 }
 
-// refer is the id, or another property, of an object: address:WEB, ip:WEB, rule:WEB:80, firewall:WEB:80,
+// refer returns the ID, or another property, of an object: address:WEB, ip:WEB, rule:WEB:80, firewall:WEB:80,
 // forward:WEB:53, vm:w1, network:NAME, acl:NETWORK, vpc:NETWORK, annotation:KEY:NAME, lead:WEB (the node of its port
 // forwardings), other:WEB (w1 or w2, which is not that node), claim:WEB (the fields of a record that claims its
 // address), job:COMMAND, ago:1h (a time).

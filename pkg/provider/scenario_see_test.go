@@ -54,24 +54,24 @@ func (p *player) see(s *script.Step) error {
 	return nil
 }
 
-// sights are the expectations by verb. Each reports whether it holds, and what is there instead.
+// sights returns the expectations by verb. Each reports whether it holds, and returns the actual state.
 //
-//	served KEY ..., gone KEY, holds IP, state IP STATE (CloudStack's of an address), ip KEY IP
+//	served KEY ..., gone KEY, holds IP, state IP STATE (of the address in CloudStack), ip KEY IP
 //	status KEY hostname= ip= mode= ports=N finalizer=
-//	same NAME                      the dump is the noted one; "start" is that of the beginning
-//	kept NAME [IP]                 each address of the noted dump is as it was, but for IP
-//	at ADDRESS [TEXT]              the lines of the dump about an address, those with the text, are the step's text
+//	same NAME                      the dump equals the noted one; "start" is the dump at the beginning
+//	kept NAME [IP]                 each address of the noted dump is unchanged, except IP
+//	at ADDRESS [TEXT]              the lines of the dump about an address (only those with TEXT) are the step's text
 //	has ADDRESS TEXT ..., count ADDRESS N [TEXT ...]; for these three, address * is the whole dump
 //	addresses N (more than at the beginning), served-of KEY*10 N, failed COMMAND N (jobs), failed 429 N (calls)
 //	members KEY w1 w2, backends KEY w1=IP, leads KEY w1, rule KEY PORT protocol= algorithm= to=, sticky KEY PORT TEXT
 //	rules KEY 80,443 [w1 w2]       exactly these ports have rules, with these members; no port: there are none
-//	open KEY PORT RANGES           the sources that firewall or, in a VPC, the rule allow
+//	open KEY PORT RANGES           the sources that the firewall or, in a VPC, the rule allows
 //	plan KEY KIND ...              what csccm plan says: the reason of a refusal, and the kinds of actions
 //	node NAME provider=external-cloudstack zone= ip= taints=KEY,KEY InternalIP= LABEL=
 //	tainted KEY w1 w2, tainted KEY N
 //	event REASON TEXT ..., events N [REASON ...], says KEY TEXT ..., condition KEY STATUS TEXT ...
 //	annotation KEY NAME TEXT ...
-//	asked VERB RESOURCE N          what the controller asked the API server since its first start
+//	asked VERB RESOURCE N          number of such requests to the API server since the controller's first start
 //	calls COMMAND N, changed COMMAND ... (all calls that change something), metric NAME N
 //	tagged VALUE KIND ...          exactly these kinds of objects have a tag with the value
 //	tag ID KEY VALUE               an object has a tag
@@ -335,8 +335,8 @@ func (p *player) nodeFacts(name string) map[string]string {
 	return nil
 }
 
-// rulesAre reports whether exactly the ports of the first word have rules, with these members; without names, with all
-// nodes.
+// rulesAre reports whether exactly the ports in the first word have rules, with the members in the other words; all
+// nodes if there are no other words.
 func (p *player) rulesAre(key string, words []string) (bool, any) {
 	want, members := map[string][]string{}, p.setup.nodes
 	if len(words) > 1 {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	webLB   = "a7c3e1b5200004000800000000000abc" // of webUID
+	webLB   = "a7c3e1b5200004000800000000000abc" // default name for webUID
 	webTags = "[csccm-allocated-by=cloudstack-ccm csccm-cluster=test csccm-managed-by=cloudstack-ccm " +
 		"csccm-service-uid=" + webUID + " csccm-service=default/web]"
 )
@@ -34,7 +34,7 @@ var known = map[string]string{
 	"CR": "\r", "LF": "\n", "VT": "\v", "NUL": "\x00", "LONG": strings.Repeat("x", 5000), "VARIABLE": "${HOME}",
 }
 
-// settle is the virtual time between a change and the next expectation, unless the scenario waits itself.
+// settle is the virtual time between a change and the next expectation, unless the scenario has its own wait.
 const settle = time.Minute
 
 // TestScenarios plays the scenarios of pkg/testenv/script/table: the whole controller on the simulator, in virtual
@@ -52,7 +52,7 @@ func TestScenarios(t *testing.T) {
 
 	for _, s := range all {
 		if s.File == "explored" {
-			continue // see TestHistories
+			continue // TestHistories plays these
 		}
 		parallel(t, s.File+"/"+s.Name, func(t *testing.T) {
 			setup := controllerSetup{
@@ -77,7 +77,7 @@ func TestScenarios(t *testing.T) {
 //
 //	world PART ...               parts: roomy, limited:N (addresses), project, vpc:N (the number of the ACL list's
 //	                             last item), tiers, tenants, other-project, offering:NAME (of k8s-net), conserveless
-//	                             (its offering), limit:N (addresses in all), release:4.19, deny:COMMAND,COMMAND,
+//	                             (no conserve mode), limit:N (addresses in all), release:4.19, deny:COMMAND,COMMAND,
 //	                             vms:N (n0, n1 ...), throttled:CALLS/SECONDS; | SECTION: ITEM adds to the world
 //	nodes w1 w2                  the nodes of the cluster
 //	controllers                  runs Kubernetes' own controllers of Nodes, too

@@ -24,7 +24,7 @@ import (
 type action struct {
 	text     string
 	do       func(*tenantRun)
-	byVictim bool   // it may change what victims have
+	byVictim bool   // the action may change objects of victims
 	synced   string // the victim's Service that was synced
 	// byOperator means that addresses of operators may get additional rules.
 	byOperator bool
@@ -65,8 +65,8 @@ func (r *tenantRun) next(random *rand.Rand) action {
 	}
 }
 
-// acquireReleased acquires by hand an address that a record names and that was released since. The address has the same
-// ID as before.
+// acquireReleased acquires, as an operator, an address that a record names and that has been released since. The
+// address keeps its ID.
 func (r *tenantRun) acquireReleased(nth int) {
 	var free []annotation.AddressRecord
 	for _, text := range r.records {
@@ -95,7 +95,7 @@ func (r *tenantRun) acquireReleased(nth int) {
 		r.idle[rec.ID] = a.contents()
 	}
 
-	// The owner of the record restores it.
+	// The attacker writes the old record again.
 	r.restart()
 	for _, key := range attackers {
 		if r.exists(key) {
@@ -131,7 +131,7 @@ func (r *tenantRun) attack(random *rand.Rand) action {
 			text: fmt.Sprintf("sync %s, and after call %d: %s", key, nth, strings.Join(texts, ", ")),
 			do: func(r *tenantRun) {
 				r.write(key, nil)
-				var calls atomic.Int64 // jobs are asked for beside other calls
+				var calls atomic.Int64 // atomic, because polls of jobs run in parallel to other calls
 				r.watch(func(string) {
 					if calls.Add(1) == int64(nth) {
 						r.write(key, changes)
@@ -181,8 +181,8 @@ func (r *tenantRun) attack(random *rand.Rand) action {
 	}}
 }
 
-// mistake is an error of an operator in a trusted namespace, which no policy restricts: a Service on an address that is
-// used for something else.
+// mistake returns an operator's mistake in a trusted namespace, which no policy restricts: a Service on an address that
+// is used for something else.
 func (r *tenantRun) mistake(random *rand.Rand) action {
 	const key = trustedNS + "/ops"
 	if random.IntN(3) == 0 {
@@ -212,7 +212,8 @@ func (r *tenantRun) write(key string, changes []func(*corev1.Service)) {
 	r.edit(key, append(slices.Clone(changes), r.nameJobs)...)
 }
 
-// nameJobs puts the IDs of jobs into forged records, which refer to them by number, because the IDs are random.
+// nameJobs replaces the numbers of jobs in forged records by the IDs of the jobs. Forged records have numbers at first,
+// because the IDs are random.
 func (r *tenantRun) nameJobs(s *corev1.Service) {
 	if v := s.Annotations[annotation.Allocation]; strings.Contains(v, "JOB-") {
 		for i, id := range r.jobs {
@@ -243,7 +244,7 @@ func (r *tenantRun) tryDelete(key string) {
 	}
 }
 
-// live is an action of the victims, their friend or the cluster.
+// live returns an action of the victims, their friend or the cluster.
 func (r *tenantRun) live(random *rand.Rand) action {
 	key := one(random, "victim/web", "victim/shared", "victim/byhand", "friend/mail", "victim/kept", "victim/kept")
 	change := func(*corev1.Service) {}
@@ -287,8 +288,9 @@ func (r *tenantRun) live(random *rand.Rand) action {
 	}}
 }
 
-// comeBack deletes the victim's Service whose address a guest has, and creates it again: at once while the attacker
-// asks for the address, or with a later action. Every other time it keeps the address by an annotation.
+// comeBack deletes victim/byhand, whose address the attacker's Service guest uses as well, and lets the attacker
+// request the address. With atOnce, it creates victim/byhand again in the same action, otherwise in a later one. Every
+// second time, the new Service has the annotation that keeps the address.
 func (r *tenantRun) comeBack(atOnce bool) action {
 	const key = "victim/byhand"
 	create := func(r *tenantRun) {
@@ -328,12 +330,12 @@ func (r *tenantRun) syncVictim(key string) {
 	}
 }
 
-// set is a change of an annotation.
+// set returns the change of an annotation and its description.
 func set(name, value string) (string, func(*corev1.Service)) {
 	return fmt.Sprintf("%s=%s", strings.TrimPrefix(name, annotation.Prefix), value), annotate(name, value)
 }
 
-// mutation is one change of an attacker's Service.
+// mutation returns a change of an attacker's Service and its description.
 func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) {
 	switch random.IntN(14) {
 	case 0, 1:
@@ -381,7 +383,7 @@ func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) 
 		return "without " + strings.TrimPrefix(row.Name, annotation.Prefix), unset(row.Name)
 	}
 
-	// One has no effect without the other.
+	// The method and the options have an effect only together.
 	if row.Name == annotation.StickinessMethod || row.Name == annotation.StickinessOptions {
 		method, options := r.value(random,
 			annotation.Definition{Name: annotation.StickinessMethod}), r.value(random,
@@ -393,11 +395,11 @@ func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) 
 	return set(row.Name, r.value(random, row))
 }
 
-// forgery is a change of what only the controller should write.
+// forgery returns a change of an annotation that only the controller should write, and its description.
 func (r *tenantRun) forgery(random *rand.Rand) (string, func(*corev1.Service)) {
 	a := r.someAddress(random)
 	switch random.IntN(8) {
-	case 5: // what the providers before this one wrote
+	case 5: // annotations of older providers
 		return "address and ip-associated-by-controller of " + a.Address, annotate(annotation.Address, a.Address,
 			annotation.AssociatedByController, "true")
 	case 6:

@@ -21,26 +21,26 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// tenantRun is an environment with victims, an attacker and objects of others, and the state with which the checks
-// compare.
+// tenantRun is an environment with victims, an attacker and objects of others. It also has the state that the checks
+// compare with.
 type tenantRun struct {
 	*serviceEnv
 	now     snapshot
 	foreign guarded                 // addresses of operators and other clusters
 	victims guarded                 // addresses of the namespaces victim and friend
 	idle    guarded                 // idle addresses of the account
-	used    map[string]map[int]bool // ports that Services were served on, by the id of an address of others
-	jobs    []string                // acquisitions by the controller
+	used    map[string]map[int]bool // ports that got load balancer rules, by the ID of the address
+	jobs    []string                // IDs of the jobs that acquired addresses for the controller
 	records []string                // values that the controller has written into its annotations
 	found   []violation
 	theirs  []corev1.Service // the attacker's Services after an action
 	syncs   int              // of the attacker's Services, without an error
 	kept    string
-	returns int // times that the victim's Service at byHandIP was created again
+	returns int // how often the victim's Service at byHandIP was created again
 }
 
-// byHandIP is an idle address that a victim uses and that the controller did not acquire. The victim once shared it
-// with guest, a Service of the attacker, which does not change.
+// byHandIP is an idle address that a victim uses and that the controller did not acquire. The victim once shared the
+// address with guest, a Service of the attacker that never changes.
 const (
 	byHandIP = secondIdleIP
 	guest    = attackerNS + "/guest"
@@ -102,7 +102,7 @@ func (r *tenantRun) ofVictims(a *addressSnapshot) bool {
 	})
 }
 
-// guardVictims records what the victims have now, which must not change.
+// guardVictims records the present objects of the victims, which must not change.
 func (r *tenantRun) guardVictims() {
 	next := guarded{}
 	for id, a := range r.now {
@@ -203,8 +203,8 @@ func (r *tenantRun) step(a action) []violation {
 	return r.found
 }
 
-// note records that a port of an address got a load balancer rule: from then on its firewall rule may be replaced. On
-// addresses that others use, only operators may use more ports.
+// note records that a port of an address got a load balancer rule. From then on, the firewall rule of the port may be
+// replaced. On addresses that others use, note records only the ports of operators.
 func (r *tenantRun) note(id, port string, byOperator bool) {
 	if r.idle[id] == nil && !byOperator {
 		return
@@ -301,14 +301,14 @@ func (r *tenantRun) judgeLeft() {
 	}
 
 	for uid, n := range held {
-		if n > 2 { // two while a Service moves from one to another
+		if n > 2 { // a Service that moves has two for a while
 			r.violate("hoarded addresses", "Service %s holds %d addresses", uid, n)
 		}
 	}
 }
 
-// uidOf returns the UID of the attacker's Service to which a load balancer rule belongs by its name. The guest's rule
-// is allowed on its address.
+// uidOf returns the UID of the attacker's Service to which a load balancer rule belongs by its name. It returns "" for
+// the rule of guest, which is allowed on its address.
 func (r *tenantRun) uidOf(rule string) string {
 	for i := range r.theirs {
 		if s := &r.theirs[i]; s.Namespace+"/"+s.Name != guest &&
@@ -327,8 +327,8 @@ func (v violation) String() string { return v.kind + ": " + v.text }
 // guarded is what an attacker may not change: description lines by ID of the address.
 type guarded map[string][]string
 
-// judge compares a snapshot with what must not change. Ports of addresses in use may have additional objects, and other
-// firewall rules.
+// judge compares a snapshot with the state that must not change. Addresses with used ports may have additional objects,
+// and the firewall rules of these ports may be replaced.
 func judge(now snapshot, protected guarded, used map[string]map[int]bool, what string) []violation {
 	var out []violation
 	for _, id := range slices.Sorted(maps.Keys(protected)) {

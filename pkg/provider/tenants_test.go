@@ -33,16 +33,16 @@ const episodeSteps = 200
 
 // episodeResult is how an episode ended.
 type episodeResult struct {
-	actions    []string // done, the last one with violations if there are any
+	actions    []string // in order; violations are those of the last action
 	violations []violation
 	syncs      int // of the attacker's Services, without an error
 }
 
-// episode runs steps until a violation. With every third seed, the role may not set tags. The check guard is disabled
-// in the controller.
+// episode runs steps until a violation. With every third seed, the role may not set tags. The controller runs without
+// the check that guard names.
 func episode(t *testing.T, seed uint64, steps int, guard missingGuard) (out episodeResult) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { // where jobs take no time
+	synctest.Test(t, func(t *testing.T) { // in a bubble, jobs take no time
 		r := newTenantRun(t, guard, seed%3 == 0)
 		random := rand.New(rand.NewPCG(seed, 0))
 		for range steps {
@@ -97,7 +97,7 @@ type missingGuard struct {
 	api    func(observe.Reader) observe.Reader
 	// service changes the copy of a Service that the controller sees.
 	service func(*corev1.Service)
-	seed    uint64 // one that finds a violation; where it finds nothing any more, the test tries all from 1
+	seed    uint64 // finds a violation; if it no longer does, the test tries all seeds from 1
 }
 
 var missingGuards = []missingGuard{
@@ -123,7 +123,7 @@ var missingGuards = []missingGuard{
 	}},
 }
 
-// noForwards hides port forwardings, noAddressTags the tags of addresses.
+// noForwards hides port forwardings; noAddressTags hides the tags of addresses.
 type noForwards struct{ observe.Reader }
 
 func (noForwards) ListPortForwardings(

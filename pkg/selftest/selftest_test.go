@@ -41,7 +41,7 @@ func TestRun(t *testing.T) {
 	cloud := testenv.New(t, world, simulator.Options{})
 	for name, tc := range map[string]struct {
 		user, project, zone string
-		says, fix           string // the failure, if fix is set
+		says, fix           string // if fix is set, says is the failure
 	}{
 		"account": {user: "owner", zone: "Z", says: "ok       zone      z\n"},
 		"project": {user: "owner", project: "shop", says: "load balancers are possible in shop"},

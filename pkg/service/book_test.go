@@ -71,9 +71,9 @@ func TestOwnerComesFirst(t *testing.T) {
 		aService("a", "old", showing(false, ip1), created(time.Hour)),
 		aService("a", "owner", showing(true, ip1), created(3*time.Hour)),
 		aService("bank", "victim", showing(false, ip2), created(time.Hour)),
-		aService("shop", "forged", recording(true, ip2)), // older, and its record says that it acquired the address
+		aService("shop", "forged", recording(true, ip2)), // older than victim; its record claims the address
 		aService("bank", "inner", of(ip), created(time.Hour)),
-		aService("shop", "claims", of("203.0.113.3")), // its record says that its own address is one of a tier
+		aService("shop", "claims", of("203.0.113.3")), // its record claims the internal address under another IP
 	)
 
 	assert.Equal(t, []string{"owner", "old", "young", "record"}, holdersOf(b, ip1))
@@ -194,7 +194,8 @@ func TestReservationsOfANamespaceAreLimited(t *testing.T) {
 	assert.Len(t, b.reservations, 1, "those that ended make room")
 }
 
-// An earlier process may have reserved an address: a Service that was refused then waits once more, and no other.
+// A Service that an earlier process did not allow to use an address waits once more, because that process may have
+// reserved the address. Other Services do not wait.
 func TestReservationsOfAnEarlierProcess(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(testTime)
@@ -249,7 +250,7 @@ func TestServicesOutsideOfTheBook(t *testing.T) {
 	}
 }
 
-// A Service without a finalizer has its address until it is cleaned up, whatever the object says.
+// A Service that is deleted or changes its type keeps its address in the book until the controller has cleaned up.
 func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	notOne := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }
@@ -358,7 +359,7 @@ func TestSharingDecidesReservations(t *testing.T) {
 	requireRefused(t, reserve("late"), "annotations that cannot be read share with nobody")
 }
 
-// wish returns a wish for an address, with a limit of addresses for the namespace.
+// wish returns a request for an address by a Service whose namespace may have most addresses; -1 means no limit.
 func wish(address string, tags plan.AddressUse, most int) plan.Wish {
 	grants := plan.AllGrants()
 	grants.MaxAddresses = most

@@ -21,7 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// got returns the result of a sync by the number of actions that it planned, and the number that it did.
+// got returns the result of a sync with these numbers of planned and done actions.
 func got(planned, done int) loadbalancer.Result {
 	return loadbalancer.Result{Plan: make([]plan.Step, planned), Done: done}
 }
@@ -90,7 +90,7 @@ func TestErrorsDecideWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// After a transient failure, the next attempt comes soon if the sync got further than all before it.
+// After a transient failure, the next attempt comes soon if the sync got further than all previous syncs.
 func TestProgressShortensTheWait(t *testing.T) {
 	t.Parallel()
 	broken := &cloudstack.Error{Kind: cloudstack.KindTransient}
@@ -118,7 +118,7 @@ func TestProgressShortensTheWait(t *testing.T) {
 	assert.Equal(t, time.Second, first.failed(attempt{}, broken, got(9, 1), testTime))
 }
 
-// Only what a Service waits for ends its wait.
+// The wait of a Service ends early only if the reason for the wait may have changed.
 func TestWaitEndsEarly(t *testing.T) {
 	t.Parallel()
 	limit := &cloudstack.Error{Kind: cloudstack.KindLimit}
@@ -215,7 +215,7 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 		{"limit", "b", "", "x"}, // the project has no address left
 		{"limit", "x", "other project", "refused"},
 		{"deleted", "refused", "", "port"},
-		{"refused", "port", "", ""}, // each has had its attempt
+		{"refused", "port", "", ""}, // every waiting Service has had its attempt
 		{"freed", "", "", "b"},
 	} {
 		switch step.what {
@@ -241,7 +241,7 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 	assert.Equal(t, early.base, b.until.Sub(b.last), "not sooner after its last attempt")
 }
 
-// What becomes free during a failing attempt is not missed.
+// If an address or a port becomes free during an attempt that fails, a Service that needs it tries again soon.
 func TestFreedDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -91,14 +91,15 @@ func TestEligible(t *testing.T) {
 	}
 }
 
-// Every pushed key comes out once, in order within its namespace. No namespace has two turns while another one waits.
+// Every pushed key comes out once, in order within its namespace. No namespace is served twice
+// while another one waits.
 func TestPropertiesOfFairQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		q := newFairQueue()
 		waiting := map[string][]Key{}
-		turns := map[string]int{} // turns of other namespaces since this one began to wait
+		turns := map[string]int{} // keys of other namespaces since this one began to wait
 		n, length := 0, 0
 		for range 400 {
 			if length == 0 || n < 150 && r.IntN(2) == 0 {

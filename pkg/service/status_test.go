@@ -28,7 +28,7 @@ func TestConditionsOfService(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err             error
 		reason, message string
-		ports           string // the reason of the condition LoadBalancerPortsError if that is true
+		ports           string // the reason of the condition LoadBalancerPortsError if it is true
 	}{
 		"call failed": {errors.New("broken"), "CloudStackError", "broken", ""},
 		"waiting":     {&plan.WaitError{Message: "soon"}, "Waiting", "soon", ""},
@@ -60,7 +60,8 @@ func TestConditionsOfService(t *testing.T) {
 	}
 }
 
-// Only changes are written, and the transition time stays as long as the status does.
+// Only changes are written, and the transition time changes only with the
+// condition's status.
 func TestOnlyNewsIsWritten(t *testing.T) {
 	t.Parallel()
 	c, clk := idleController(t)
@@ -132,7 +133,7 @@ func TestNewestVersionOfService(t *testing.T) {
 		{want: "1"},
 		{wrote: "2", want: "2"},
 		{wrote: "3", want: "3"},
-		{informer: "2", want: "3"}, // the newest version follows
+		{informer: "2", want: "3"}, // the informer shows version 3 later
 		{informer: "3", want: "3"},
 		{wrote: "4", informer: "5", want: "5"},   // somebody else wrote
 		{wrote: "4", want: "5"},                  // the answer of a write arrives late

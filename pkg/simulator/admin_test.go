@@ -101,7 +101,7 @@ func TestAdminRefusesBrowsers(t *testing.T) {
 	for want, change := range map[int]func(*http.Request){
 		http.StatusForbidden:            func(r *http.Request) { r.Host = "rebound.example.com:8097" },
 		http.StatusUnsupportedMediaType: func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
-		http.StatusConflict:             func(*http.Request) {}, // the clock is the real one
+		http.StatusConflict:             func(*http.Request) {}, // this simulator uses the real clock
 	} {
 		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:8097/clock",
 			bytes.NewReader([]byte(`{"step":"1h"}`)))

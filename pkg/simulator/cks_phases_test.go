@@ -141,7 +141,7 @@ func TestClusterInside(t *testing.T) {
 	t.Parallel()
 	h, in := startInside(t)
 	var seen *InsideCluster
-	in.during = func(c *InsideCluster) { // the API answers meanwhile
+	in.during = func(c *InsideCluster) { // the API answers while the methods run
 		if seen == nil {
 			seen = c
 			require.Equal(h.t, "Starting",

@@ -21,7 +21,7 @@ func shapesOf(v any) map[string]string {
 		switch v := v.(type) {
 		case map[string]any:
 			for k, member := range v {
-				if k == "params" || k == "details" { // named by users
+				if k == "params" || k == "details" { // users name the members
 					member = nil
 				}
 				walk(path+"."+k, member)

@@ -76,7 +76,7 @@ func TestFaultProbability(t *testing.T) {
 // cut sends a signed call and checks that the connection closes without an answer.
 func (h *env) cut(user, command string, pairs ...string) {
 	h.t.Helper()
-	// A POST, because clients repeat a broken GET on their own.
+	// The call is a POST, because Go's HTTP client repeats a GET whose connection breaks.
 	resp, err := http.Post(h.url+"?"+h.signed(user, command, pairs...).Encode(), "text/plain", nil)
 	if err == nil {
 		_ = resp.Body.Close()
@@ -193,7 +193,7 @@ func TestCreatesOnOneAddressWait(t *testing.T) {
 	}()
 
 	require.Eventually(t, h.clock.HasWaiters, time.Minute, time.Millisecond)
-	release() // free at once, but the waiter still sleeps
+	release() // the address is free at once, but the waiter still sleeps
 	h.clock.Step(4 * time.Second)
 	require.Empty(t, done)
 	h.clock.Step(time.Second)

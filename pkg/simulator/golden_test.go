@@ -37,8 +37,8 @@ type scenario struct {
 	cases   []*goldenCase
 	script  *script
 	ids     *bindings
-	keys    map[string][2]string // of callers
-	oldKeys map[string][2]string // those before the last registration
+	keys    map[string][2]string // by caller
+	oldKeys map[string][2]string // the keys before the last registration, by caller
 
 	cookies, sessionKey string // of the last login
 }
@@ -105,7 +105,7 @@ func (s *scenario) replay(c *goldenCase) string {
 	s.pass(c)
 	s.runAll(s.script.before[c.Case])
 	a := s.send(c)
-	s.h.sim.faults.Remove(0) // those of the case
+	s.h.sim.faults.Remove(0) // remove the faults of the case
 	if caller := registers[c.Case]; caller != "" {
 		s.keep(caller, a.body)
 	}
@@ -147,7 +147,7 @@ func (s *scenario) compare(c *goldenCase, got answer) string {
 	case got.status != c.HTTPStatus:
 		return fmt.Sprintf("status %d instead of %d: %.200s", got.status, c.HTTPStatus, got.raw)
 	case c.Case == "auth.root" || c.Case == "auth.wrong-path":
-		return "" // HTML: only the status counts
+		return "" // the body is HTML; only the status is compared
 	case c.ContentType != "" && !strings.EqualFold(blank.Replace(c.ContentType), blank.Replace(contentType)):
 		return fmt.Sprintf("content type %q instead of %q", contentType, c.ContentType)
 	}
@@ -182,7 +182,7 @@ type goldenCase struct {
 
 	index   int
 	polled  bool // a poll of the job of an earlier call
-	pending bool // that poll found it running
+	pending bool // the job still ran at that poll
 }
 
 func loadGolden(t *testing.T, recordings string) []*goldenCase {
@@ -335,7 +335,7 @@ func (s *scenario) send(c *goldenCase) answer {
 		q.Set(k, s.ids.translate(fmt.Sprint(v)))
 	}
 
-	if q.Has("password") { // redacted
+	if q.Has("password") { // the recordings have no passwords
 		q.Set("password", "password")
 		switch c.Case {
 		case "createUser.short-password":
@@ -489,7 +489,7 @@ func newBindings(t *testing.T, cases []*goldenCase, addresses string) *bindings 
 
 // full returns the recorded UUID that starts with the prefix.
 func (b *bindings) full(prefix string) string {
-	if prefix[0] == '@' { // a name of the script
+	if prefix[0] == '@' { // a name that the script gives
 		return prefix
 	}
 	i, _ := slices.BinarySearch(b.recorded, prefix)
@@ -540,7 +540,7 @@ func (b *bindings) bind(recorded, ours string) {
 		delete(b.theirs, old)
 	}
 	b.ours[recorded], b.theirs[ours] = ours, recorded
-	delete(b.addresses, b.addressOf[recorded]) // another one of ours, whose address its next answer shows
+	delete(b.addresses, b.addressOf[recorded]) // the next answer shows the address of the new object
 }
 
 // bindResult binds the ids that a call of the script names in its answer.

@@ -37,7 +37,7 @@ func (h *env) obj(a answer, name string) map[string]any {
 	return m
 }
 
-// tenant makes a domain with an account whose user has keys; the names are those of the user for call.
+// tenant creates an account whose user has keys, and its domain if the domain does not exist.
 func (h *env) tenant(domain, account string, pairs ...string) (domainID, accountID, userID string) {
 	h.t.Helper()
 	domains := h.ok(h.root("listDomains", "name", domain)).items("domain")

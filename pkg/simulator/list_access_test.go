@@ -139,7 +139,7 @@ func TestListsKeepOwnersApart(t *testing.T) {
 				slices.Sorted(maps.Keys(seen[caller])))
 			for list := range seen["one/mine"] {
 				if caller == "one/boss" && what == "project" {
-					continue // a domain admin who is no member finds a project's objects by their ids alone
+					continue // outside of a project, a domain admin finds its objects only by ID
 				}
 				require.True(t, seen[caller][list], "%s does not see the %s's objects in %s", caller, what, list)
 			}

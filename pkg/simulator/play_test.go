@@ -81,12 +81,12 @@ func readWorld(t *testing.T, file string) *World {
 //
 //	USER COMMAND name=value name="a b" => ANSWER > NAME PATH=NAME
 //
-// USER root calls the integration port. A comment follows two blanks and #, and a line that ends with
-// a backslash goes on in the next. A job is waited for, except after & before USER. A line that begins with +
-// repeats the call before it with other parameters; name=- leaves one out.
+// USER root calls the integration port. Two blanks and # begin a comment. A line that ends with a backslash continues
+// in the next line. play waits for the job of a call unless the line begins with &. A line that begins with + repeats
+// the previous call with other parameters; name=- omits a parameter.
 // In parameters and answers, {NAME} is what an earlier line has bound with > (an id, or the member at PATH), and
-// {TABLE:NAME} is the id of an object of the store. ANSWER is what expect takes; without it the call and its job must
-// succeed. Lines that are no calls are those of direct.
+// {TABLE:NAME} is the id of an object of the store. ANSWER is an argument of expect; without it, the call and its job
+// must succeed. For lines that are not calls, see direct.
 func (h *env) play(script string) *env {
 	h.t.Helper()
 	var last step
@@ -157,7 +157,7 @@ func (h *env) play(script string) *env {
 //	jobs 10s                           how long jobs take from now on
 //	fault COMMAND:KIND                 arms a fault (ParseFault)
 //	take-addresses, give-addresses     reserves all free public addresses, and frees the reserved ones
-//	certificate                        binds cert and key to a certificate of now
+//	certificate                        binds cert and key to a new certificate
 //	tenant DOMAIN ACCOUNT a=b          an account with a user that has keys; binds DOMAIN, ACCOUNT and ACCOUNT_user
 //	login USER PASSWORD DOMAIN => 200  tries to begin a session
 func (h *env) direct(line string) bool {

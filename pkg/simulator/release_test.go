@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 )
 
-// patchReleases are those between the minor ones that differ from both.
+// patchReleases are the patch releases that differ from the minor releases before and after them.
 var patchReleases = []string{"4.19.2", "4.20.1"}
 
 func TestReleases(t *testing.T) {
@@ -43,7 +43,8 @@ func TestReleases(t *testing.T) {
 	require.EqualError(t, err, `world: CloudStack "4.15.1": there are 4.16 to 4.22`)
 }
 
-// For each line of the table: the previous release lacks it, the release has it, and the newest release shows it.
+// Each line of the table names a difference: the previous release lacks it, the release has it, and the newest release
+// shows it.
 func TestDifferencesOfReleases(t *testing.T) {
 	t.Parallel()
 	newest, err := catalogue.Load()
@@ -101,7 +102,7 @@ func releaseEnv(t *testing.T, version string) *env {
 		create publicport=80 protocol=tcp cidrlist=10.0.0.0/8 > rule`)
 }
 
-// How each release behaves towards clients.
+// TestAnswersOfReleases checks how each release answers clients.
 func TestAnswersOfReleases(t *testing.T) {
 	t.Parallel()
 	for _, version := range append(Releases(), patchReleases...) {

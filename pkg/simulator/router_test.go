@@ -74,8 +74,8 @@ func manyRanges(n int) string {
 	return strings.Join(out, ",")
 }
 
-// TestOldReleaseTellsRouterOfAlgorithmsOnly: before 4.22, lists show a changed protocol, but it takes effect only when
-// the router is updated for another reason.
+// TestOldReleaseTellsRouterOfAlgorithmsOnly: before 4.22, lists show a changed protocol, but the change takes
+// effect only when the router is updated for another reason.
 func TestOldReleaseTellsRouterOfAlgorithmsOnly(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]string{"4.19.3": "tcp", "4.22": "tcp-proxy"} {
@@ -102,7 +102,8 @@ func TestOldReleaseTellsRouterOfAlgorithmsOnly(t *testing.T) {
 	}
 }
 
-// TestLostRulesReturnWithCleanUp: lists show what the router has lost; a restart with clean-up brings it back.
+// TestLostRulesReturnWithCleanUp: lists still show rules that the router has lost; a restart with clean-up brings the
+// rules back.
 func TestLostRulesReturnWithCleanUp(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})

@@ -22,13 +22,13 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
-// script is what was done apart from the recorded calls (testdata/golden-scenario.txt):
+// script describes what was done in addition to the recorded calls (testdata/golden-scenario.txt):
 //
-//	start                      what follows sets the scene
-//	before CASE                what follows happened before that case, which is recorded
+//	start                      the lines below prepare the server
+//	before CASE                the lines below happened before that recorded case
 //	  CALLER command a=b c=d   a call; its job is waited for and must succeed. CALLER is root (the
 //	                           integration port) or a caller of the recordings. {PREFIX} stands for the
-//	                           object whose recorded id begins so, "..." holds a value with spaces.
+//	                           object whose recorded id begins with PREFIX, "..." holds a value with spaces.
 //	                           & before CALLER: the job is not waited for
 //	      > PREFIX             at the end of a call: its result is the object with that recorded id;
 //	      > PATH=PREFIX        or the member of the result at that path (user.0.id), of the whole answer
@@ -38,13 +38,13 @@ import (
 //	  restart                  the management server is killed and comes back
 //	  upload-certificate CALLER > PREFIX
 //	  server > PREFIX                 the id of the management server itself
-//	  by-hand TABLE ID CHANGE=VALUE   what a command did that the simulator does not have
-//	  ? CALLER command a=b => ANSWER   a call like recorded ones (testdata/golden-neighbours.txt) with what expect wants
-//	at-once CASE               it was called before the job of the call before it had ended
-//	mid-job CASE               it was called some time after that job had begun
-//	skip CASE WHY              it cannot be replayed
+//	  by-hand TABLE ID CHANGE=VALUE   the effect of a command that the simulator does not have
+//	  ? CALLER command a=b => ANSWER   a call like a recorded one (testdata/golden-neighbours.txt); ANSWER as in expect
+//	at-once CASE               the case was called before the job of the previous call had ended
+//	mid-job CASE               the case was called some time after that job had begun
+//	skip CASE WHY              the case cannot be replayed
 type script struct {
-	before         map[string][]string // lines by case; those of "" set the scene
+	before         map[string][]string // lines by case; those of "" prepare the server
 	atOnce, midJob map[string]bool
 	skip           map[string]string
 }
@@ -86,7 +86,7 @@ type step struct {
 	args            [][2]string
 	binds           [][2]string // path in the result, prefix of the recorded id
 	async           bool        // the job is not waited for
-	want            string      // what it must answer
+	want            string      // the expected answer
 }
 
 func parseStep(t *testing.T, text string) step {
@@ -235,7 +235,7 @@ func (s *scenario) keep(caller string, body map[string]any) {
 	s.keys[caller] = [2]string{text(k["apikey"]), text(k["secretkey"])}
 }
 
-// registers are callers by the recorded case that registers their keys.
+// registers maps recorded cases that register keys to the callers that use these keys.
 var registers = map[string]string{
 	"registerUserKeys.admin-for-user": "customrole",
 	"registerUserKeys.self-again":     "seconduser",
@@ -255,7 +255,7 @@ var changing = []struct {
 }
 
 var (
-	capabilities = regexp.MustCompile(`,"capability":\[.*?\](\},\{"|\}\],)`) // of services: long lists
+	capabilities = regexp.MustCompile(`,"capability":\[.*?\](\},\{"|\}\],)`) // the long lists of services' capabilities
 	password     = regexp.MustCompile(`password=\S+`)
 )
 

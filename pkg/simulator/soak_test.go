@@ -63,7 +63,7 @@ func TestSoak(t *testing.T) {
 				expect(h.call("admin", "listLoadBalancerRules", "listall", "true"), 200)
 				expect(h.call(owner, "listTags"), 200)
 
-				// openfirewall made one
+				// createLoadBalancerRule has already created this firewall rule: openfirewall is true by default.
 				expect(h.call(owner, "createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "80"),
 					wire.CodeConflict)
 				expect(h.call(owner, "disassociateIpAddress", "id", ip), 200)
@@ -85,7 +85,7 @@ func TestSoak(t *testing.T) {
 	require.Empty(t, h.sim.st.Due)
 }
 
-// aside is what goes on beside the work on addresses: another thing for each client and round.
+// aside makes calls that are not about addresses, other ones for each client and round.
 func (h *env) aside(client, round int, expect func(answer, int) answer) {
 	commands, err := loadCommands()
 	if err != nil {
@@ -124,7 +124,7 @@ func (h *env) aside(client, round int, expect func(answer, int) answer) {
 
 	case 5:
 		vm := id(h.call(owner, "listVirtualMachines", "name", "demo-cp-1").items("virtualmachine")[0])
-		h.call(owner, "stopVirtualMachine", "id", vm) // the order of these is anybody's
+		h.call(owner, "stopVirtualMachine", "id", vm) // other clients do the same, so either call may fail
 		h.call(owner, "startVirtualMachine", "id", vm)
 	}
 }

@@ -111,8 +111,8 @@ former-cluster-ids = kubernetes, 5f2c ,,kubernetes
 	}
 }
 
-// requireSameConfig compares what Render writes too: Config prints without keys,
-// so that a diff of the structs would say nothing.
+// requireSameConfig also compares the output of Render: a Config prints without its keys, so a diff of the structs does
+// not show different keys.
 func requireSameConfig(t *testing.T, want, got *Config) {
 	t.Helper()
 	require.Equal(t, string(want.Render()), string(got.Render()))
@@ -211,7 +211,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := Parse(bytes.NewReader(cfg.Render()))
-		cfg.Ignored = nil // they are not written
+		cfg.Ignored = nil // Render does not write ignored keys
 		require.NoError(t, err, "rendered: %q", cfg.Render())
 		requireSameConfig(t, cfg, again)
 	})

@@ -31,10 +31,10 @@ var samples = map[string]string{
 }
 
 // TestKeysCoverConfig: each field of Config has one key, and each key is parsed, rendered, shown or redacted, and
-// compared. A key or field that was added in part is named here.
+// compared. The test names a key or field for which one of these is missing.
 func TestKeysCoverConfig(t *testing.T) { //nolint:tparallel // the subtests gather what the end compares
 	t.Parallel()
-	fields := []string{"CABundle", "Ignored"} // from a flag, and what has no key
+	fields := []string{"CABundle", "Ignored"} // not set by keys: a flag sets CABundle
 	for i := range keys {
 		k := &keys[i]
 		t.Run(k.name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestKeysCoverConfig(t *testing.T) { //nolint:tparallel // the subtests gath
 			if k.secret {
 				shown = redacted
 			}
-			c.APIURL = "https://h/client/api" // one that cannot be parsed is not shown
+			c.APIURL = "https://h/client/api" // a URL that cannot be parsed is not shown
 			require.Contains(t, c.String(), fmt.Sprintf("%q:%q", k.name, shown))
 			def.APIURL = "https://other/client/api"
 			if k.name != "api-url" {

@@ -62,7 +62,8 @@ func TestNumbersOfACLItems(t *testing.T) {
 	}
 }
 
-// A Service takes at most half of the numbers before the item that denies all, so that the next one finds room.
+// A Service takes at most half of the numbers before the item that denies all, so that the next Service
+// finds room.
 func TestRoomInACLList(t *testing.T) {
 	item := func(number int, ports access.Range, mark Mark) Item {
 		rule := access.Rule{ID: fmt.Sprint("item-", number), Range: ports}

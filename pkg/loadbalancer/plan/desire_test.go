@@ -254,7 +254,7 @@ func TestModesAndRefusals(t *testing.T) {
 		network  *Network
 		spec     func(*annotation.Spec)
 		without  string   // a command that the role does not allow
-		forwards []string // the other ports have rules
+		forwards []string // forwarded ports; the other ports have rules
 		reason   Reason
 		says     string
 	}{
@@ -381,7 +381,8 @@ func TestModesAndRefusals(t *testing.T) {
 	require.NotNil(t, CheckService(v6, openSpec()))
 }
 
-// Ports are forwarded to eligible nodes, and stay where they are if there is none. Members of rules do not change.
+// Ports are forwarded to eligible nodes. If no node is eligible, port forwardings stay unchanged. Members of rules do
+// not change.
 func TestIneligibleNodes(t *testing.T) {
 	t.Parallel()
 	members := []Member{member("a", "vm1"), member("b", "vm2")}

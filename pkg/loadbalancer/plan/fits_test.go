@@ -105,7 +105,7 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 }
 
 // The owner of an address decides before a rule is created on it. Existing rules stay served. A refusal says what is
-// taken, and by whom only if that is a Service of the same namespace.
+// taken, and names the other Service only if that Service is in the same namespace.
 func TestSecurityFitsTenants(t *testing.T) {
 	const ip, nearby = "203.0.113.7", "Service default/other"
 	taken := func(port int, by string) func(*Address) {
@@ -197,8 +197,8 @@ func TestFitsWithoutAnAddress(t *testing.T) {
 	assert.Equal(t, ReasonNoNodes, Fits(Desired{}, nil, isolated(), Grants{}).Reason)
 }
 
-// Everyone who can edit a Service reads its Events. They must not contain names or ids of what others have on the
-// address.
+// Everyone who can edit a Service reads its Events. They must not contain names or IDs of other users' objects
+// on the address.
 func TestSecurityNoticesNameNobodyElse(t *testing.T) {
 	t.Parallel()
 	ours := Address{ID: "ip", IP: "203.0.113.7", Owner: Owned}
@@ -226,7 +226,8 @@ func TestSecurityNoticesNameNobodyElse(t *testing.T) {
 	assert.Contains(t, notices[0].Message, "lets others reach port 80")
 }
 
-// A firewall rule of unknown origin on a desired port changes only after our own rule has the port.
+// A firewall rule of unknown origin on a desired port changes only after our own rule opens
+// the port.
 func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 	t.Parallel()
 	idle := func(change ...func(*Address)) Actual {
@@ -308,7 +309,7 @@ func TestConsultAddressBook(t *testing.T) {
 		address := Address{
 			IP: ip, Owner: cmp.Or(c.Owner, Unknown), ForeignCluster: c.ForeignCluster,
 			TaggedUID: c.TaggedUID, TaggedService: c.TaggedService, Keeper: c.Keeper,
-			// Consult replaces what was known before.
+			// Consult must replace these values.
 			Holder: "bank/ledger", GuestOf: "bank", Shared: true, Refusal: &RefusalError{},
 		}
 

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
-// world generates random desired states and random items of others.
+// world generates random desired states and random items that belong to others.
 type world struct{ *rand.Rand }
 
 var somePorts = []int{22, 80, 81, 82, 443, 444, 8443}
@@ -78,7 +78,7 @@ func (w world) desired() Desired {
 	}
 
 	if i := w.IntN(2 * len(d.Rules)); i < len(d.Rules) && protocol == ProtocolTCP {
-		// Change one of them.
+		// Change one of the rules.
 		r := &d.Rules[i]
 		r.Protocol = []string{ProtocolUDP, ProtocolSSL}[w.IntN(2)]
 		r.Name = RuleName(testLB, r.Protocol, r.PublicPort)
@@ -109,7 +109,7 @@ func tier(d Desired) Desired {
 	return d
 }
 
-// aclAccess returns who may reach which port through the ACL lists.
+// aclAccess returns which sources may reach which ports through the ACL lists.
 func aclAccess(a Actual) map[string]bool {
 	out := map[string]bool{}
 	for _, l := range a.ACLs {
@@ -126,7 +126,7 @@ func aclAccess(a Actual) map[string]bool {
 	return out
 }
 
-// through returns the access that all filters together allow: an ACL alone admits nobody.
+// through returns the access through the Service's rules and, in separate entries, the access through ACL lists.
 func through(a Actual) map[string]bool {
 	out := reached(a)
 	maps.Copy(out, aclAccess(a))
@@ -187,7 +187,7 @@ func (w world) litter(a Actual) Actual {
 			}
 		}
 
-		if w.IntN(3) == 0 { // tagged for others, on a port that may be ours
+		if w.IntN(3) == 0 { // a rule with the tags of others, on a port that may be ours
 			port := somePorts[w.IntN(len(somePorts))]
 			x.Firewall = append(x.Firewall,
 				Item{
@@ -226,7 +226,7 @@ func (w world) litterACL(l *ACL) {
 	for k := range l.Items {
 		switch item := &l.Items[k]; w.IntN(4) {
 		case 0:
-			item.Tagged = false // the reason proves the owner
+			item.Tagged = false // the item's reason still proves the owner
 		case 1:
 			item.Former = true
 		}
@@ -278,7 +278,7 @@ var probes = map[string]string{
 	"home":      "192.168.0.1/32",
 }
 
-// reached returns who reaches which port of which address through rules of ours.
+// reached returns which sources reach which port of which address through the Service's rules.
 func reached(a Actual) map[string]bool {
 	out := map[string]bool{}
 	for i := range a.Addresses {
@@ -320,7 +320,7 @@ func reached(a Actual) map[string]bool {
 	return out
 }
 
-// touchesForeign returns the name of an action that removes what is not ours; empty if there is none.
+// touchesForeign returns the name of an action that removes an object of others; empty if there is none.
 func touchesForeign(before Actual, plan []Step) string {
 	for _, s := range plan {
 		if strings.HasPrefix(s.ItemID, "foreign-") {
@@ -363,7 +363,7 @@ func TestPropertiesOfPlans(t *testing.T) {
 		}
 
 		// The plan leads to a state whose plan is empty. A second plan may be needed for firewall rules of unknown
-		// origin, on ports that have rules of ours after the first.
+		// origin on ports that have our own rules only after the first plan.
 		after := run(before, plan)
 		after = run(after, planOf(want, after, limits))
 		if rest := planOf(want, after, limits); len(rest) > 0 {
@@ -433,7 +433,7 @@ func untagged(a Actual, target *Address) (name string) {
 }
 
 // firewallFirst returns the name of an action on a load balancer rule that is submitted while the creation of a
-// firewall rule on the same address may still be running; see the order of waves.
+// firewall rule on the same address may still be running; empty if there is none.
 func firewallFirst(plan []Step) string {
 	opened := map[string]bool{}
 	for _, s := range plan {
@@ -450,13 +450,14 @@ func firewallFirst(plan []Step) string {
 	return ""
 }
 
-// replaces reports whether a plan deletes the rule that gives an access, or has to close its port for a moment.
+// replaces reports whether a plan deletes the rule through which a source reaches a port, or has to close that port for
+// a moment.
 func replaces(plan []Step, who string) bool {
 	for _, s := range plan {
 		here := strings.HasPrefix(who, fmt.Sprintf("%s:%d ", s.IP, s.Port))
 		switch s.Kind {
 		case DeleteForward, UpdateForward:
-			// Sources that move from one forwarding to another find the port closed in between.
+			// While a source moves from one port forwarding to another, the port is closed to this source.
 			if strings.HasPrefix(who, fmt.Sprintf("%s:%d", s.IP, s.Port)) {
 				return true
 			}
@@ -510,7 +511,7 @@ func checkMembers(t *testing.T, seed uint64, before, state Actual, want Desired,
 	}
 }
 
-// forward turns some of the TCP ports into port forwardings, and adds UDP to some.
+// forward turns some of the TCP ports into port forwardings, and adds a UDP port forwarding to some of them.
 func (w world) forward(d *Desired) {
 	var rules []Rule
 	for _, r := range d.Rules {

@@ -43,7 +43,7 @@ func rule(port int) Rule {
 	}
 }
 
-// found returns the actual rule of the Service that equals a desired one.
+// found returns an existing rule of the Service that equals the desired rule.
 func found(id string, want Rule, members ...string) Item {
 	item := Step{Kind: CreateRule, Port: want.PublicPort, Rule: want}.created(Outcome{ID: id})
 	item.State, item.Members = StateActive, members
@@ -121,14 +121,14 @@ func lines(steps []Step) []string {
 	return out
 }
 
-// stranger adds a firewall rule that nothing proves ours.
+// stranger adds a firewall rule of unknown origin.
 func stranger(a Actual, port int) Actual {
 	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall,
 		Item{Rule: access.Rule{Range: span("tcp", port, port, "0.0.0.0/0"), ID: "left"}})
 	return a
 }
 
-// left adds a firewall rule that the Service's record names.
+// left adds a firewall rule of unknown origin on a port that the Service's record names.
 func left(a Actual, port int) Actual {
 	a.Addresses[0].RecordedPorts = a.Addresses[0].RecordedPorts.Union(annotation.PortSet{"tcp": {port}})
 	return stranger(a, port)
@@ -462,7 +462,7 @@ func TestRuleNames(t *testing.T) {
 	}
 }
 
-// Drift are the changes that the plan for the last reached state would make as well.
+// A change counts as a repair of drift if the plan for the previous desired state would make the change as well.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	before := desired([]int{80, 443})

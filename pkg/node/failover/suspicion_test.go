@@ -23,9 +23,9 @@ import (
 type plant struct {
 	s     *Suspicion
 	now   time.Time
-	dead  map[string]bool // neither renewals nor answers
-	mute  map[string]bool // no renewals
-	shut  map[string]bool // no answers
+	dead  map[string]bool // kubelets that neither renew leases nor answer probes
+	mute  map[string]bool // kubelets that do not renew leases
+	shut  map[string]bool // kubelets that do not answer probes
 	names []string
 	tries int
 }
@@ -93,8 +93,8 @@ func TestSuspicion(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		nodes  int
-		before func(*plant) // from the start
-		happen func(*plant) // after a minute
+		before func(*plant) // runs at the start
+		happen func(*plant) // runs after a minute
 		after  time.Duration
 		want   string
 	}{

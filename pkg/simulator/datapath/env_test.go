@@ -63,8 +63,8 @@ func newTestEnvOf(t *testing.T, o Options, s simulator.Options) *testEnv {
 		o.Mode = Loopback
 	}
 
-	// Tests run the checks themselves. Other checks would connect to the scripted members and change which members are
-	// up.
+	// Tests run the checks themselves. Checks at other times would connect to the scripted members and change which
+	// members are up.
 	o.CheckInterval = never
 	b.path, err = Start(t.Context(), b.sim, o)
 	require.NoError(t, err)
@@ -142,8 +142,8 @@ func (b *testEnv) inForce(id string, ok func(Listener) bool) {
 	})
 }
 
-// remove deletes a rule and waits until its listener is closed. It does not check that by a connection, because the
-// rule of another test may already listen on the same address, and it counts connections.
+// remove deletes a rule and waits until its listener is closed. It does not try to connect, because the rule of another
+// test may already listen on the same address, and would count the connection.
 func (b *testEnv) remove(id string) {
 	b.t.Helper()
 	b.path.mu.Lock()
@@ -155,7 +155,8 @@ func (b *testEnv) remove(id string) {
 		func() bool { return errors.Is(listener.SetDeadline(time.Time{}), net.ErrClosed) })
 }
 
-// refusing returns an address that refuses connections. A connection uses it, so that no other listener can get it.
+// refusing returns an address that refuses connections. A connection uses the address, so that no other listener can
+// get it.
 func (b *testEnv) refusing() string {
 	b.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

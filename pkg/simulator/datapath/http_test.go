@@ -162,7 +162,7 @@ func TestAnswersOutliveTheirRule(t *testing.T) {
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "Close closes the connection")
 }
 
-// TestRefusedByHAProxy checks that the previous configuration stays in force.
+// TestRefusedByHAProxy checks that the previous configuration stays in force if HAProxy refuses a new one.
 func TestRefusedByHAProxy(t *testing.T) {
 	t.Parallel()
 	b := newHTTPEnv(t)

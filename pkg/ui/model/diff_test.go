@@ -75,7 +75,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestPatchHasEveryPart keeps Diff whole when Snapshot gets another field.
+// TestPatchHasEveryPart fails if Snapshot has a field that Patch lacks.
 func TestPatchHasEveryPart(t *testing.T) {
 	t.Parallel()
 	patch := reflect.TypeFor[Patch]()

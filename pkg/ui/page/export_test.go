@@ -80,7 +80,7 @@ func TestExportShowsAllParts(t *testing.T) {
 		},
 	}))
 
-	// In the order of the page, which also says what is below what.
+	// The texts must appear in this order, because the order shows which object belongs below which.
 	rest := out
 	for _, text := range []string{
 		"<title>Cluster prod</title>", "2026-03-14 10:30:00 UTC", `<path d="M160,19C180,19 180,19 200,19"/>`,
@@ -98,8 +98,8 @@ func TestExportShowsAllParts(t *testing.T) {
 	}
 }
 
-// TestExportIsSafe: the style is the one that the page's own policy allows, nothing else is allowed, and texts of
-// others stay texts.
+// TestExportIsSafe: the style is the one that the page's own policy allows, the policy allows nothing else, and texts
+// of tenants are never read as HTML.
 func TestExportIsSafe(t *testing.T) {
 	t.Parallel()
 	out := exported(t, model.Snapshot{
@@ -144,7 +144,7 @@ func TestExportIsSafe(t *testing.T) {
 	}
 }
 
-// TestExportOfSharedAddress: what many Services share is shown once, and loops end.
+// TestExportOfSharedAddress: an object that many Services share is shown once, and cycles of links end.
 func TestExportOfSharedAddress(t *testing.T) {
 	t.Parallel()
 	s := model.Snapshot{

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestVendoredFiles compares what others wrote with its pinned sums. Every file is pinned and every package has a
-// licence.
+// TestVendoredFiles compares third-party files with their pinned checksums. Every file is pinned and every package has
+// a licence.
 func TestVendoredFiles(t *testing.T) {
 	t.Parallel()
 	var vendored []struct {
@@ -55,11 +55,12 @@ func TestVendoredFiles(t *testing.T) {
 
 var (
 	loads = regexp.MustCompile(`(?:from '|import '|src="|href=")([^'"#]+)['"]`)
-	// What would make HTML or code from data, or needs more than the page's policy allows.
+	// unsafe matches code that makes HTML or code from data, or that needs more than the page's policy allows.
 	unsafe = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|srcdoc|\.html\(|\beval\(|new Function|setAttribute\('style|\.style\.cssText|<style|\sstyle=|\son[a-z]+="|javascript:`)
 )
 
-// TestFilesAreSafe: every file that another loads is there, from this origin, and none of ours makes HTML from data.
+// TestFilesAreSafe: every file that another file loads exists and has this origin, and none of our own files makes HTML
+// from data.
 func TestFilesAreSafe(t *testing.T) {
 	t.Parallel()
 	total, loaded := 0, map[string]bool{"index.html": true}
@@ -100,8 +101,8 @@ func TestFilesAreSafe(t *testing.T) {
 	require.Less(t, total, 144<<10, "the binaries grow by all of it")
 }
 
-// TestContrast: text is readable on every background, dark and light (WCAG 2.2, 1.4.3). The audit in a browser is of
-// light pages.
+// TestContrast: text is readable on every background, dark and light (WCAG 2.2, 1.4.3). The audit in a browser covers
+// only light pages.
 func TestContrast(t *testing.T) {
 	t.Parallel()
 	css, err := fs.ReadFile(Files(), "app.css")

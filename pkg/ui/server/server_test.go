@@ -78,7 +78,7 @@ type remedied struct{ error }
 
 func (remedied) Remedy() string { return "start it" }
 
-// env is a server that answers on a real port, with a browser that may have the session's cookie.
+// env is a server on a real port, with a browser that may have the session's cookie.
 type env struct {
 	*Server
 	world   *world
@@ -212,8 +212,8 @@ func TestOtherPortsDoNotGetTheCookie(t *testing.T) {
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
-// TestLinkFromAFile follows the file that csccm opens. The browser treats the redirect as a request of another site,
-// which has none of our cookies.
+// TestLinkFromAFile follows the redirect in the file that csccm opens. The browser treats the request as one from
+// another site and sends none of our cookies.
 func TestLinkFromAFile(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, false)
@@ -441,7 +441,7 @@ func TestTooManyStreams(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 }
 
-// TestFirstError has a source that could not be read yet. The page must say so.
+// TestFirstError uses a source that has never been read successfully. The page must say so.
 func TestFirstError(t *testing.T) {
 	t.Parallel()
 	s := newState()

@@ -39,7 +39,7 @@ func TestSecurityWriterEscapes(t *testing.T) {
 		assert.Equal(t, len(in), n)
 		assert.Equal(t, want, b.String())
 
-		b.Reset() // a byte at a time, as a buffer of any size may cut it
+		b.Reset() // byte by byte, because a write may end anywhere in the text
 		for i := range len(in) {
 			_, err := w.Write([]byte{in[i]})
 			require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Buckets never overlap, and together they are the ranges. There are as many as the ranges have room for.
+// Buckets never overlap, and together they cover the ranges. There are as many buckets as the ranges have room for.
 func TestPropertiesOfCut(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {
