@@ -86,7 +86,7 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 			continue
 		}
 		for _, value := range append(texts, d.Example) {
-			// the policy does not count the items
+			// the policy does not count the items of a node selector
 			exact := sameInThePolicy[d.Name] && (d.Name != annotation.NodeSelector || len(value) < 63)
 			switch d.Name {
 			case annotation.SSLPorts:
@@ -103,7 +103,7 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 		assert.True(t, slices.ContainsFunc(texts, refuses), d.Name)
 		assert.True(t, refuses(strings.Repeat("a", 200000)), "%s is too long", d.Name)
 	}
-	for name, values := range map[string][]string{ // mode direct beside what needs a load balancer
+	for name, values := range map[string][]string{ // mode direct together with values that need a load balancer
 		annotation.ProxyProtocol:    {"true", "off"},
 		annotation.Internal:         {"yes", "No"},
 		annotation.StickinessMethod: {"source", " None"},
@@ -189,12 +189,13 @@ func TestPolicyAgreesWithTheController(t *testing.T) {
 		assert.Empty(t, p.denies(t, write{now: other}), "%s is another controller's", what)
 	}
 	assert.Greater(t, denied, 300)
-	// TLS without a certificate is also denied when the certificate is removed, but in no other write.
+	// TLS without a certificate is denied when a write removes the certificate. A write that also removes the TLS ports
+	// is allowed.
 	both, alone := loadBalancer(with(annotation.SSLPorts, "443", annotation.SSLCertificate,
 		certificate)), loadBalancer(with(annotation.SSLPorts, "443"))
 	assert.Len(t, p.denies(t, write{now: alone, was: both}), 1)
 	assert.Empty(t, p.denies(t, write{now: loadBalancer(nil), was: both}))
-	// A mistake that the policy could have left to the controller.
+	// The policy also denies this mistake, although the controller alone could report it.
 	assert.NotEmpty(t, p.denies(t, write{now: loadBalancer(with(annotation.StickinessOptions, "cookie-name=a b"))}))
 }
 
@@ -244,7 +245,7 @@ func TestPolicyLimitsSourceRanges(t *testing.T) {
 	}
 }
 
-// Only who may patch services/status may write records, for every type of Service.
+// Only users who may patch services/status may write records, for every type of Service.
 func TestPolicyProtectsRecords(t *testing.T) {
 	t.Parallel()
 	p := policyOf(t, "records", nil)

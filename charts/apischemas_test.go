@@ -60,7 +60,7 @@ func loadAPISchemas(t *testing.T, minor string, more map[string]any) *apiSchemas
 	return s
 }
 
-// definitions are the schemas in a file of CustomResourceDefinitions, by "monitoring.coreos.com/v1 ServiceMonitor".
+// definitions returns the schemas in a file of CustomResourceDefinitions, by "monitoring.coreos.com/v1 ServiceMonitor".
 func definitions(t *testing.T, file string) map[string]any {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "apischemas", file))

@@ -27,12 +27,13 @@ import (
 
 type values = map[string]any
 
-// Pods follow all rules of the Pod Security Standard "restricted" except, as in "baseline", for the host's network.
+// Pods follow all rules of the Pod Security Standard "restricted", except that they may use the host's network, which
+// "baseline" forbids, too.
 func TestPodsAreRestricted(t *testing.T) {
 	t.Parallel()
 	for name, values := range valueSets(t) {
 		if name == "openshift" {
-			continue // its SCC gives the Pods their user: the script openshift of test/e2e
+			continue // the SCC of OpenShift sets the user of the Pods; the script openshift of test/e2e tests it
 		}
 
 		pod := workload(t, values).Spec
@@ -52,8 +53,9 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 }
 
-// The controller parses the arguments that the chart sets. The value sets run in turn, because the framework's commands
-// share flags of the process. Every flag of ours has a value in the chart, so nobody needs extraArgs for it.
+// The controller parses the arguments that the chart sets. The value sets run one after the other, because the
+// framework's commands share flags of the process. Each flag that csccm adds has a value in the chart, so nobody needs
+// extraArgs for it.
 func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 	flags := func() (*provider.Options, cliflag.NamedFlagSets) {
 		ours, sections := provider.DefaultOptions(), cliflag.NamedFlagSets{}
@@ -71,7 +73,7 @@ func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 
 		var given []string
 		for _, arg := range args(t, values) {
-			if !strings.HasPrefix(arg, "--feature-gates=") { // the gates of that value set are invented
+			if !strings.HasPrefix(arg, "--feature-gates=") { // the feature gates of that value set do not exist
 				given = append(given, strings.ReplaceAll(arg, "$(POD_IP)", "10.1.1.11"))
 			}
 		}

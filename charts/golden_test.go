@@ -54,7 +54,7 @@ func valueSets(t *testing.T) map[string]map[string]any {
 
 func load(t *testing.T) *helm.Chart {
 	t.Helper()
-	// From the folder: the embedded one carries the version of the test binary.
+	// Load the chart from its folder: the embedded chart has the version of the test binary.
 	chart, err := helm.Load(t.Context(), charts.Name, "", false)
 	require.NoError(t, err)
 	return chart

@@ -23,8 +23,8 @@ import (
 // chartReference is where the pages install the chart from.
 const chartReference = "oci://ghcr.io/csccm/charts/cloudstack-ccm"
 
-// pageSchemas are the schemas of the documents in docs/distributions.md. Those of Cluster API and of the Helm
-// controller come from their Go modules; those of tools without such a module are in testdata/apischemas/by-hand.yaml.
+// pageSchemas returns the schemas of the documents in docs/distributions.md. Those of Cluster API and of the Helm
+// controller come from their Go modules. Those of tools without such a module are in testdata/apischemas/by-hand.yaml.
 // A file without a kind has the name of its tool.
 func pageSchemas(t *testing.T) (all *apiSchemas, kinds []string) {
 	t.Helper()
@@ -41,8 +41,8 @@ func pageSchemas(t *testing.T) (all *apiSchemas, kinds []string) {
 	return loadAPISchemas(t, "v1.37", more), slices.Sorted(maps.Keys(more))
 }
 
-// kubeadmSchemas are those of kubeadm's v1beta4, which has no schema of its own: v1beta2 of Cluster API has the fields
-// of its InitConfiguration and JoinConfiguration.
+// kubeadmSchemas returns the schemas for kubeadm's v1beta4, which has none of its own: v1beta2 of Cluster API has the
+// same fields in InitConfiguration and JoinConfiguration.
 func kubeadmSchemas(t *testing.T, template any) map[string]any {
 	t.Helper()
 	for _, key := range []string{"spec", "template", "spec"} {
@@ -154,7 +154,7 @@ func checkShown(t *testing.T, schemas *apiSchemas, page, document string) string
 	return kind
 }
 
-// configurationOf returns the tool whose configuration file a document without a kind is.
+// configurationOf returns the name of the tool that is configured by a document without a kind.
 func configurationOf(document string) string {
 	switch {
 	case strings.HasPrefix(document, "cluster:"):

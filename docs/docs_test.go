@@ -68,7 +68,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	seen := 0
 	for _, p := range all {
 		for _, l := range p.Links {
-			if p.Path == "charts/cloudstack-ccm/README.md" { // Artifact Hub shows it without the files beside it
+			// Artifact Hub shows this README without the files beside it
+			if p.Path == "charts/cloudstack-ccm/README.md" {
 				require.Regexp(t, `^(https://|#)`, l)
 			}
 			to, anchor, ok := target(p.Path, l)

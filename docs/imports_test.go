@@ -44,7 +44,7 @@ var layers = [][]string{
 	{"kube"},                     // one cluster
 	{"cloud"},                    // one CloudStack
 	{"engine"},                   // a run of a command: its plan, its steps, its journal
-	{"check", "picture", "plan", "rollout", "status", "taint", "takeover"}, // what several commands do
+	{"check", "picture", "plan", "rollout", "status", "taint", "takeover"}, // code that several commands use
 	{"commands"},
 }
 

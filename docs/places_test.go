@@ -32,7 +32,8 @@ var mentioned = regexp.MustCompile(`(?:^|[\s("\x60;,])(docs/[\w-]+\.(?:md|yaml|s
 // wrong returns what is wrong with an address of this project, "" if nothing is.
 func wrong(root string, byPath map[string]pages.Page, address string) string {
 	address = strings.TrimRight(strings.TrimPrefix(address, "oci://"), ".,;:*")
-	// addresses begin so, and the rest is a file of this folder; images are named after their programs
+	// Each place is the start of an address and the folder in which the rest of the address must name a file. Images
+	// are named after their programs.
 	for _, place := range [][2]string{
 		{version.Registry + "/charts", "charts"}, {version.Registry + "/", "cmd/"}, {version.Pages, ""},
 		{version.Raw, ""},
@@ -72,8 +73,8 @@ func wrong(root string, byPath map[string]pages.Page, address string) string {
 	return "pkg/version/version.go has no such place"
 }
 
-// ending matches what follows a name: the tag or digest of an image, the ref of a workflow, or a format verb, whose
-// folder must exist.
+// ending matches what follows a name: the tag or digest of an image, the ref of a workflow, or a format verb. What
+// comes before it must exist.
 var ending = regexp.MustCompile(`[:@%].*`)
 
 // TestPublishedPlaces reads each file of the repository. Each address of this project must be a published place, and

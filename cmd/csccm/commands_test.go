@@ -53,7 +53,8 @@ func TestFlagsOfEveryCommand(t *testing.T) {
 			name := c.CommandPath() + " --" + f.Name
 			secret := strings.Contains(f.Name, "password") || strings.Contains(f.Name, "key")
 			file := strings.HasSuffix(f.Name, "-file") || strings.HasSuffix(f.Name, "-stdin")
-			if i > 0 && secret && !file && !f.Hidden && f.Name != "keypair" { // the name of a key that CloudStack has
+			// --keypair takes the name of a key in CloudStack
+			if i > 0 && secret && !file && !f.Hidden && f.Name != "keypair" {
 				t.Errorf("%s takes a secret on the command line", name)
 			}
 			if f.Name == "dry-run" {
@@ -156,7 +157,7 @@ func TestRightsCoverTheChart(t *testing.T) {
 		for doc := range strings.SplitSeq(c.out, "\n---") {
 			var o struct{ APIVersion, Kind string }
 			require.NoError(t, yaml.Unmarshal([]byte(doc), &o))
-			if o.Kind != "" && o.Kind != "Pod" { // helm test's, which no command makes
+			if o.Kind != "" && o.Kind != "Pod" { // only helm test creates a Pod
 				resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
 				kinds = append(kinds, resource.GroupResource())
 			}

@@ -41,7 +41,7 @@ func TestHelp(t *testing.T) {
 	require.Contains(t, execute(t, "install", "--help=all").out, "--rollout-timeout", "which --help leaves out")
 }
 
-// What csccm is, is known without a cluster.
+// csccm version works without a cluster: no program listens on port 1.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	r := execute(t, "version", "--server", "http://127.0.0.1:1", "-o", "json")
@@ -53,7 +53,7 @@ func TestVersion(t *testing.T) {
 	require.Contains(t, v.Problem, "connection refused")
 }
 
-// doctor explains without a cluster, a kubeconfig and a network.
+// doctor explains a check without a cluster, a kubeconfig or a network.
 func TestDoctorExplains(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

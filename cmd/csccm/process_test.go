@@ -24,7 +24,7 @@ import (
 // asProgram makes the test binary act as the program, so that tests have a process with signals and an exit code.
 const asProgram = "CSCCM_TEST_PROGRAM"
 
-// process is the program, not yet started.
+// process returns the program as a process that has not started.
 func process(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
 	t.Helper()
 	self, err := os.Executable()
@@ -46,7 +46,7 @@ func codeOf(t *testing.T, err error) int {
 	return 0
 }
 
-// cksArguments are arguments of the commands of csccm cks that need some.
+// cksArguments are the arguments of those commands of csccm cks that require arguments.
 var cksArguments = map[string][]string{
 	"cks show":             {"demo"},
 	"cks kubeconfig":       {"demo"},
@@ -66,7 +66,7 @@ var cksArguments = map[string][]string{
 	"cks delete":  {"demo"},
 }
 
-// talking are the commands that call a cluster or CloudStack and wait for the answer.
+// talking returns the commands that call a cluster or CloudStack and wait for the answer.
 func talking() (names []string) {
 	alone := []string{"", "completion", "cks", "cks cni", "cks iso", "version"}
 	for _, c := range allCommands() {
@@ -77,7 +77,7 @@ func talking() (names []string) {
 	return names
 }
 
-// changing are the commands that change something in a cluster or in CloudStack.
+// changing returns the commands that change something in a cluster or in CloudStack.
 func changing() (names []string) {
 	for _, c := range allCommands() {
 		if c.Flags().Lookup("dry-run") != nil {
@@ -98,7 +98,7 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 		t.Helper()
 		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			asked()
-			_, _ = io.Copy(io.Discard, r.Body) // until then nobody sees that the caller has gone
+			_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after it has read the body
 			<-r.Context().Done()
 		}))
 		t.Cleanup(s.Close)
@@ -129,7 +129,7 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 			var stdout bytes.Buffer
 			cmd.Stdout = &stdout
 			require.NoError(t, cmd.Start())
-			<-asked // it works
+			<-asked // the command waits for an answer
 			require.NoError(t, cmd.Process.Signal(os.Interrupt))
 			require.Equal(t, 130, codeOf(t, cmd.Wait()), stderr)
 			require.Contains(t, stderr.String(), "interrupted")
@@ -159,7 +159,7 @@ func TestWatchEndsWithoutAnError(t *testing.T) {
 			out, err := cmd.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, cmd.Start())
-			_, err = out.Read(make([]byte, 1)) // a round is shown
+			_, err = out.Read(make([]byte, 1)) // the first round is shown
 			require.NoError(t, err)
 			require.NoError(t, cmd.Process.Signal(os.Interrupt))
 			_, _ = io.Copy(io.Discard, out)

@@ -24,7 +24,7 @@ import (
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()
 	const one, two = `{"metadata":{"name":"demo-worker-1"}}`, `{"metadata":{"name":"demo-worker-1"}},{"metadata":{"name":"demo-worker-2"}}`
-	var nodes atomic.Value // what the API server answers about nodes; nothing else is there
+	var nodes atomic.Value // the nodes that the API server returns; it has no other objects
 	nodes.Store(one)
 	a := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -40,7 +40,8 @@ func TestStatusWatch(t *testing.T) {
 
 	t.Cleanup(a.Close)
 	out, in := io.Pipe()
-	defer time.AfterFunc(time.Minute, func() { _ = in.Close() }).Stop() // no round comes
+	// after a minute, Decode fails instead of waiting for another round
+	defer time.AfterFunc(time.Minute, func() { _ = in.Close() }).Stop()
 	root := rootCommand(cli.New(cli.Streams{Out: in, ErrOut: io.Discard, Getenv: environment()}))
 	root.SetArgs([]string{"status", "--watch", "--interval", "1s", "-o", "json", "--server", a.URL})
 	ctx, cancel := context.WithCancelCause(t.Context())

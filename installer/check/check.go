@@ -123,8 +123,9 @@ type Selection struct {
 	// Only and Skip are codes, in upper or lower case; an empty Only means all. A code may be the part before the dash
 	// ("NODE" for all NODE checks).
 	Only, Skip []string
-	// AllMembers compares all Services with CloudStack, which reads the members of every load balancer rule. Otherwise,
-	// if that takes many calls, only Services that are not Ready are compared. Only with LB-001 has the same effect.
+	// AllMembers compares all Services with CloudStack, which reads the members of every load balancer rule. If Only
+	// names LB-001, all Services are compared, too. Otherwise, if that takes many calls, only Services that are not
+	// Ready are compared.
 	AllMembers bool
 	// Timeout limits reading one source; 0 means 20 s.
 	Timeout time.Duration

@@ -32,7 +32,7 @@ import (
 
 func config(c cloudstack.Config) func(*Facts) { return func(f *Facts) { f.Config = c } }
 
-// The transcripts cover a healthy cluster and one fault of each check; these cases are the others.
+// The transcripts cover a healthy cluster and one fault of each check. These are the other cases.
 func TestCloudStack(t *testing.T) {
 	t.Parallel()
 	at := config(cloudstack.Config{APIURL: "https://cs/client/api"})
@@ -311,14 +311,14 @@ func members(ids ...string) []cloudstack.LoadBalancerMember {
 	return out
 }
 
-// healthy is a cluster of three nodes with one Service, which is served as requested.
+// healthy adds a cluster of three nodes with one Service that works.
 func healthy(f *Facts) {
 	threeVMs(f)
 	f.Nodes, f.Services = []corev1.Node{nodeWith("a"), nodeWith("b"), nodeWith("c")}, []corev1.Service{lbService()}
 	f.AllRules = []cloudstack.LoadBalancerRule{lbRule("1", lbWeb+"-tcp-80", 80)}
 }
 
-// Keys that are not an administrator's do not see the state of a router.
+// Only an administrator's keys can read the state of a router.
 func TestNetworks(t *testing.T) {
 	t.Parallel()
 	network := func(change func(*cloudstack.Network)) func(*Facts) {

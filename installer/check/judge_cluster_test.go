@@ -64,8 +64,8 @@ func TestClocks(t *testing.T) {
 		return nodeWith(name, append(more, beat(ago))...)
 	}
 	const sec, minute, old = time.Second, time.Minute, 20 * time.Minute
-	passes("1 node").of(t, "K8S-004", ofNodes(node("a", old)), renewed(9*sec)) // beside a fresh lease
-	passes("1 node").of(t, "K8S-004", ofNodes(node("a", 6*minute)))            // without one it may be minutes old
+	passes("1 node").of(t, "K8S-004", ofNodes(node("a", old)), renewed(9*sec)) // an old heartbeat with a fresh lease
+	passes("1 node").of(t, "K8S-004", ofNodes(node("a", 6*minute)))            // minutes are allowed without a lease
 	fails("", "Node a: 10m0s old").of(t, "K8S-004", ofNodes(node("a", old), node("b", 0)), renewed(10*minute))
 	early := ofNodes(node("a", -minute), node("b", -minute))
 	fails("the API server's clock", "Node a: future", "Node b: future").of(t, "K8S-004", early)

@@ -136,7 +136,7 @@ func TestLeader(t *testing.T) {
 	other := Workload{Kind: "Deployment", Namespace: "x", Name: name, Wanted: 1}
 	held := []string{"Lease kube-system/" + name}
 	for says, tt := range map[string]struct {
-		age    time.Duration // of the Pod
+		age    time.Duration // age of the Pod
 		other  bool
 		leases []coordinationv1.Lease
 		want   expect
@@ -211,7 +211,7 @@ func TestOtherControllers(t *testing.T) {
 	}
 	warns("gives Services without a class addresses", "Service default/web: balancer writes its status").of(t,
 		"CCM-003", func(f *Facts) {
-			f.Services = []corev1.Service{written} // whether the program still runs is not known
+			f.Services = []corev1.Service{written} // it is unknown whether the program still runs
 		})
 }
 
@@ -229,7 +229,7 @@ func TestAnswers(t *testing.T) {
 	expect{Unknown, "", []string{"Pod kube-system/a: i/o timeout"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Err: far}))
 }
 
-// What a Pod works with is compared with the Secret, the project and the role.
+// What a Pod uses is compared with the Secret, the project and the role.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	p, silent := pod("a", true), pod("b", true)
@@ -305,7 +305,7 @@ func TestStates(t *testing.T) {
 	skips("no Pod shows it").of(t, "CCM-007", func(f *Facts) { f.Answers = []Answer{{Pod: &silent}} })
 }
 
-// A warning about an object ends when the object is deleted or healthy again, or with a later Event of success.
+// A warning about an object ends when the object is deleted or healthy again, or when a later Event reports success.
 func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	const web = "Service default/web: SyncLoadBalancerFailed 10m0s ago: a message in two lines"

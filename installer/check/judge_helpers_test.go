@@ -48,7 +48,7 @@ func facts(change ...func(f *Facts)) *Facts {
 	return f
 }
 
-// changes make facts what a case needs.
+// changes adapt facts to a test case.
 type changes []func(*Facts)
 
 func ofNodes(nodes ...corev1.Node) func(*Facts) { return func(f *Facts) { f.Nodes = nodes } }

@@ -66,7 +66,7 @@ func TestMatches(t *testing.T) {
 		ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "A", ""))))
 }
 
-// Of two Nodes with one VM, the younger one is named, in whatever order the API server lists them.
+// If two Nodes have one VM, the finding names the younger Node, in whatever order the API server lists them.
 func TestSecurityCheckNamesTheLaterNode(t *testing.T) {
 	t.Parallel()
 	first, later := nodeWith("z", providerID("cloudstack:///"+idA)), nodeWith("a")
@@ -93,8 +93,8 @@ func TestProviderIDs(t *testing.T) {
 			nodeWith("c", providerID("cloudstack://"+idC))))
 }
 
-// One cause gives one finding: a node whose provider ID names no VM is NODE-003's while it is Ready, NODE-008's when
-// the controller would delete it, and never NODE-002's, whose remedy does not help.
+// One cause gives one finding. A node whose provider ID names no VM is reported by NODE-003 while it is Ready, and by
+// NODE-008 when the controller would delete it. NODE-002 never reports it, because its remedy would not help.
 func TestStaleProviderIDIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	const gone = "dddddddd-0000-4000-8000-000000000004"
@@ -146,7 +146,7 @@ func TestDoomed(t *testing.T) {
 	t.Parallel()
 	passes("3 nodes").of(t, "NODE-008", threeVMs,
 		ofNodes(nodeWith("a"), nodeWith("b", notReadyNode), nodeWith("unknown-but-ready")))
-	// nothing proves that it may be deleted
+	// nothing proves that the node may be deleted
 	passes("1 node").of(t, "NODE-008", threeVMs, ofNodes(nodeWith("x", notReadyNode)))
 	passes("").of(t, "NODE-008", ofNodes(nodeWith("a", notReadyNode)),
 		ofVMs(snapshot(vm(idA, "a", ""), vm(idB, "a", ""))))

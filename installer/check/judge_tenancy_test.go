@@ -156,7 +156,7 @@ func TestRecords(t *testing.T) {
 		tags   map[string]string
 		mayTag bool
 		says   string // "" for OK
-		fix    string // the only command that writes
+		fix    string // the only command of the remedy that writes
 	}{
 		"ours":                            {record, tags(id, "1"), true, "", ""},
 		"a former id":                     {record, tags("former", "1"), true, "", ""},
@@ -221,7 +221,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// tenantService is a Service of type LoadBalancer with an address; without one for ip "".
+// tenantService returns a Service of type LoadBalancer with an address, or without one if ip is "".
 func tenantService(name, ip string, change ...func(*corev1.Service)) corev1.Service {
 	ns, name := name[:1], name[2:]
 	s := corev1.Service{
@@ -266,12 +266,12 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const onNetwork, kept = " tenancy.annotations.network", " tenancy.limits.keepIP.maxPerNamespace"
 	for name, tt := range map[string]struct {
-		policy    string // the default one for ""
+		policy    string // "" means the default policy
 		services  []corev1.Service
 		labels    map[string]map[string]string
 		addresses []cloudstack.PublicIP
 		rules     []cloudstack.LoadBalancerRule
-		refused   []string // service rule, with + where it has an address
+		refused   []string // "+NAMESPACE/NAME RULE"; the plus means that the Service has an address
 	}{
 		"nothing special": {services: []corev1.Service{
 			tenantService("a/web", "192.0.2.1", with("algorithm", "source")),

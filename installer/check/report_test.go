@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// made is the result of a check that found f.
+// made returns the result of a check that found f.
 func made(code string, severity Severity, f Finding) Result {
 	return ResultOf(&Check{Code: code, Title: "title of " + code, Severity: severity, Remedy: "the usual"}, f, 0)
 }
@@ -54,7 +54,7 @@ func TestExitCodes(t *testing.T) {
 	failed, warning := made("T-004", SeverityError, Problemf("")), made("T-005", SeverityWarning, Problemf(""))
 	for name, tt := range map[string]struct {
 		checks        []Result
-		text          string // of the error; the report has said it else
+		text          string // the error; empty if the report has already printed the problem
 		plain, strict int
 	}{
 		"all unknown": {[]Result{dark}, "nothing could be judged: 1 unknown, 0 skipped; T-001: forbidden", 3,
@@ -107,7 +107,7 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 	}
 }
 
-// What the transcripts do not show.
+// Output that the transcripts do not show.
 func TestText(t *testing.T) {
 	t.Parallel()
 	text := func(o TextOptions) string {

@@ -89,8 +89,8 @@ func ruleOf(svc *corev1.Service, i int) cloudstack.LoadBalancerRule {
 	}
 }
 
-// world returns a cluster with so many Services, each with an address and a rule, and nodes that are members of each
-// rule.
+// world returns a cluster with the given numbers of Services and nodes. Each Service has an address and a rule, and all
+// nodes are members of each rule.
 func world(t testing.TB, services, nodes int) *Page {
 	t.Helper()
 	f := OfInspection(&check.Facts{
@@ -205,7 +205,7 @@ func TestHealth(t *testing.T) {
 	found := func(code, title string, outcome check.Outcome, o check.Object) func(*Page) {
 		return func(f *Page) {
 			f.Findings = []check.Result{{Code: code, Title: title, Outcome: outcome, Objects: []check.Object{o}}}
-			if code == "LB-003" { // of no Service
+			if code == "LB-003" { // LB-003 is about a rule without a Service
 				f.Services = nil
 			}
 		}
@@ -298,8 +298,8 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// TestForwardOwners checks who owns a port forwarding, which has no name. Its tags decide; for a controller that may
-// not set tags, the plan of the Service decides, whose record names the port forwarding.
+// TestForwardOwners checks who owns a port forwarding. A port forwarding has no name, so its tags decide. If the
+// controller may not set tags, the plan of the Service decides, whose record names the port forwarding.
 func TestForwardOwners(t *testing.T) {
 	t.Parallel()
 	const service = "team-0/web-0"
@@ -351,7 +351,8 @@ func TestForwardOwners(t *testing.T) {
 			t.Parallel()
 			f := world(t, 1, 1)
 			f.AllRules, f.Services[0].Status = nil, corev1.ServiceStatus{}
-			f.Addresses[0].Tags = map[string]string{lbplan.TagServiceUID: uid} // shown whoever owns the port forwarding
+			// This tag makes the page show the address, whoever owns the port forwarding.
+			f.Addresses[0].Tags = map[string]string{lbplan.TagServiceUID: uid}
 			f.Forwards = []cloudstack.PortForwarding{
 				{
 					ID:          "f",

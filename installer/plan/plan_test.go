@@ -123,7 +123,7 @@ func TestOf(t *testing.T) {
 		more    []corev1.Service
 		names   []string
 		policy  string
-		want    []string // Services
+		want    []string // expected Services
 		summary Summary
 		todo    bool
 		err     string

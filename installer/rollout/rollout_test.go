@@ -191,7 +191,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 			err: "the controller does not start: 1 of 3 Pods updated, 2 available; Pod new: not scheduled: 0/3 " +
 				"nodes are available",
 		},
-		"another program has the port": { // perhaps the controller that is being replaced, which ends soon
+		"another program has the port": { // it may be the controller that is being replaced, which ends soon
 			objects: []kruntime.Object{daemonSet(half), pod("new", "2", portTaken)},
 			err: "the controller did not come up within 1m0s: 1 of 3 Pods updated, 2 available; Pod new: not " +
 				"scheduled: 1 node(s) didn't have free ports",

@@ -40,7 +40,7 @@ var setup = check.Setup{
 	},
 }
 
-// large is a cluster with many objects and many problems.
+// large returns a cluster with many objects and many problems.
 func large(n int) (check.Report, *check.Facts) {
 	f := &check.Facts{Setup: setup, At: now, Version: "v1.37.1", Distribution: "kubeadm", CloudStackVersion: "4.22.0.0"}
 	r := check.Report{SchemaVersion: 1}

@@ -43,7 +43,7 @@ type env struct {
 	broken string
 	busy   int      // nodes that are tainted and not yet initialised
 	most   int      // maximum of busy
-	noted  []string // by the steps of initialise
+	noted  []string // notes of the steps of initialise
 }
 
 func newEnv(t *testing.T, nodes ...corev1.Node) *env {
@@ -123,7 +123,7 @@ func (e *env) initialise() error {
 	return err
 }
 
-// undo is csccm taint --undo.
+// undo runs csccm taint --undo.
 func (e *env) undo() engine.Plan {
 	e.t.Helper()
 	var out bytes.Buffer
@@ -134,7 +134,7 @@ func (e *env) undo() engine.Plan {
 	return p
 }
 
-// three are a node of the control plane and two workers, one with a taint of others.
+// three returns an env with a control plane node and two workers, one of which has a taint of another program.
 func three(t *testing.T) *env {
 	t.Helper()
 	return newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane), aNode("w-1", "10.1.1.21", otherTaint("dedicated")),
@@ -216,7 +216,8 @@ func TestExecuteTimeOut(t *testing.T) {
 func TestExecuteLeavesForeignTaint(t *testing.T) {
 	t.Parallel()
 	p := planOf(aNode("w-1", "10.1.1.21"))
-	e := newEnv(t, aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoSchedule))) // set since
+	// somebody has set the taint since the plan
+	e := newEnv(t, aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoSchedule)))
 	e.broken = "w-1"
 	require.Error(t, e.Initialise(t.Context(), p))
 	require.Empty(t, e.log)

@@ -103,7 +103,7 @@ func TestNoExecuteIsNeverPassedOver(t *testing.T) {
 	require.Equal(t, []string{"no-execute w-1"}, gates(p))
 }
 
-// A setting keeps the instance types of a cluster whose nodes have upstream's form.
+// The plan notes that an instance type in upstream's form would change, unless the controller is set to keep this form.
 func TestLabelForm(t *testing.T) {
 	t.Parallel()
 	n := aNode("w-1", "10.1.1.21", label(corev1.LabelInstanceTypeStable, "SmallInstance"))

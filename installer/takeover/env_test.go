@@ -33,7 +33,7 @@ import (
 type env struct {
 	t      *testing.T
 	kube   *fakekube.Clientset
-	source *Taker // without options and a plan
+	source *Taker // without options and without a plan
 	sim    *testenv.Cloud
 	clock  *stepclock.Clock
 
@@ -74,7 +74,8 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	return e
 }
 
-// standby is an env in which Apache's controller leads, and csccm's, as Helm created it, waits for the lease.
+// standby returns an env in which Apache's controller leads. csccm's controller, as Helm created it, waits for the
+// lease.
 func standby(t *testing.T, state string) *env {
 	t.Helper()
 	d := ours()
@@ -172,7 +173,7 @@ func (e *env) old() (*appsv1.Deployment, error) {
 		metav1.GetOptions{})
 }
 
-// documented is a Service whose annotation of proxy protocol csccm's controller reads differently.
+// documented returns a Service whose PROXY protocol annotation means something else to csccm's controller.
 func (e *env) documented() *corev1.Service {
 	e.t.Helper()
 	svc, err := e.kube.CoreV1().Services("default").Get(e.t.Context(), "documented", metav1.GetOptions{})

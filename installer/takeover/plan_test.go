@@ -124,7 +124,8 @@ func TestPlanShowsEveryChange(t *testing.T) {
 	require.Contains(t, changesOf(p, "default/web"), "~ tag address 192.168.2.9", "the Service's annotation names it")
 }
 
-// The plan names the other controller and the order, or the command says that there is none; never both.
+// If there is another controller, the plan names it and the order of the steps. If there is none, the command says so
+// instead.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	usual, other := lease.Default, lease.Name{Namespace: "x", Name: "y"}

@@ -127,7 +127,8 @@ func TestUndoWaitsForOurPods(t *testing.T) {
 	require.Equal(t, "update leases", e.notes()[len(e.notes())-1], "the lease is given up")
 }
 
-// Whatever applied csccm's chart would start csccm's controller again, beside the old one.
+// An undo is refused if csccm's chart was not installed by Helm: the program that applied the chart would start csccm's
+// controller again, beside the old one.
 func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	t.Parallel()
 	e, _ := takenOver(t, leftby.Leaseweb)
@@ -178,8 +179,8 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 	require.Contains(t, textOf(t, p), "was renamed by somebody else")
 }
 
-// Addresses that only the old controller can have acquired are marked as csccm's, unless that was declined; an undo
-// takes the marks away, those of a takeover alone, whatever the Services' annotations say.
+// A takeover marks addresses that only the old controller can have acquired as csccm's, unless the user declines that.
+// An undo removes the marks that the takeover has set and no others, whatever the Services' annotations say.
 func TestAddressesAreMarkedAndGivenBack(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{leftby.Apache, leftby.Leaseweb} {
@@ -190,7 +191,8 @@ func TestAddressesAreMarkedAndGivenBack(t *testing.T) {
 	}
 }
 
-// The controller may tag an address between our look at it and our tags, which CloudStack then refuses.
+// The controller may tag an address after csccm has read it. CloudStack then refuses csccm's tags, and csccm must still
+// mark the address.
 func TestAddressIsMarkedBesideTheController(t *testing.T) {
 	t.Parallel()
 	e := standby(t, leftby.Apache)

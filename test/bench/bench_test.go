@@ -147,7 +147,7 @@ func BenchmarkNodes(b *testing.B) {
 	run(b, "One Service of 5 ports by the number of nodes", func(b bench) {
 		header(append([]any{"nodes"}, lifecycleHeader...)...)
 		for _, nodes := range []int{5, 50, 200, 1000} {
-			func() { // each alone
+			func() { // one environment at a time
 				env := b.newEnv(nodes+1, nodes, *latency)
 				defer env.Stop()
 				b.lifecycle(env, nodes, 5, nodes)
@@ -201,7 +201,7 @@ func BenchmarkLarge(b *testing.B) {
 	atScale(b, 5100, 5000, 1000, 150*time.Second)
 }
 
-// cpu is the CPU time of a process in seconds, which for this one is almost only the simulator's.
+// cpu returns the CPU time of a process in seconds. For this process, that is almost only the simulator's.
 func cpu(pid int) float64 {
 	return must.Get(must.Get(must.Get(procfs.NewDefaultFS()).Proc(pid)).Stat()).CPUTime()
 }

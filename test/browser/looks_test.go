@@ -103,7 +103,7 @@ const large = "1,000 x 1,000"
 var moment = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`)
 
 // recorded returns a state of a live cluster that TestRecord of package e2e recorded, with times relative to now,
-// because the page shows ages. Without a name it is the healthy cluster; names are those of all states.
+// because the page shows ages. The state "" is the healthy cluster. names are the names of all states.
 func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 	t.Helper()
 	file := filepath.Join("testdata", "recorded.json.gz")
@@ -243,7 +243,7 @@ func TestSmallThings(t *testing.T) {
 func TestLinesPassBetweenBoxes(t *testing.T) {
 	t.Parallel()
 	s := sample(12, 6)
-	for i := range 12 { // from addresses straight to the network
+	for i := range 12 { // links from addresses straight to the network
 		s.Links = append(s.Links, model.Link{From: fmt.Sprintf("address/a-%04d", i), To: "network/net-0"})
 	}
 	e := show(t, desk, s)

@@ -93,7 +93,7 @@ func TestHostilePage(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, faulty(sample(3, 2)))
 	e.attacks = true
-	e.view("faults") // what an action of the page itself could not do is said there
+	e.view("faults") // this view shows why an action of the page itself failed
 	e.click("#faults li:nth-child(1) button")
 	e.until(`document.querySelector('#faults [role=alert]').textContent === 'Broken on: not available here'`)
 	own := value[string](e.tab, `location.origin + location.pathname`)
@@ -106,8 +106,8 @@ func TestHostilePage(t *testing.T) {
 
 	t.Cleanup(srv.Close)
 
-	// With another host name it is another site. With the same host name the browser would send the cookie, which
-	// ignores ports, if the path matched.
+	// A page with another host name is another site. With the same host name, the browser would send the cookie if the
+	// path matched, because cookies ignore ports.
 	for _, from := range []string{srv.URL, strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)} {
 		e.do(chromedp.Navigate(from))
 		for name, got := range value[map[string]string](e.tab, `all`) {

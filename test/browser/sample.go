@@ -263,7 +263,7 @@ func sample(services, nodes int) model.Snapshot {
 
 func vmID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
 
-// hostile returns a snapshot in which every text tries to become HTML, a script or a link to another page.
+// hostile returns a snapshot in which every text is an attempt to inject HTML, a script or a link to another page.
 func hostile() model.Snapshot {
 	const evil = `"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script><style>*{display:none}</style>`
 	const address = `javascript:window.hacked=1`

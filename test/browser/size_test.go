@@ -38,7 +38,7 @@ func TestThousands(t *testing.T) {
 	})
 	e.until(`document.getElementById('announce').textContent === 'web-0080: warning'`)
 	e.want(box("fold/services/team-03"), "error: team-03 25: 1 error, 2 warning")
-	// with the number of warnings and the cause
+	// The patch also changes the number of warnings and the cause.
 	least("nodes touched by a patch", value[int](e.tab, `touched.size`), 25)
 
 	for _, group := range []string{"fold/services/team-03", "fold/nodes/pool-05"} {

@@ -139,7 +139,8 @@ func TestKeyboardPath(t *testing.T) {
 		e.play([]step{{"press Tab", "focus", want}})
 	}
 
-	tabTo(`document.activeElement.dataset.id === 'fold/services/team-00'`) // past the numbers by health and the causes
+	// Tab passes the numbers by health and the causes
+	tabTo(`document.activeElement.dataset.id === 'fold/services/team-00'`)
 	e.play([]step{
 		{"press ArrowRight", "focus", "fold/addresses/team-00"},
 		{"press ArrowRight ArrowDown ArrowDown", "focus", "fold/rules/team-02"},

@@ -82,7 +82,7 @@ func TestInterrupted(t *testing.T) {
 		list, err := cloud.Admin(t.Context(), command, map[string]string{"listall": "true"})
 		require.NoError(t, err)
 		items, _ := list[object].([]any)
-		if want := map[string]int{"listDomains": 1}[command]; len(items) != want { // ROOT
+		if want := map[string]int{"listDomains": 1}[command]; len(items) != want { // the domain ROOT remains
 			t.Errorf("%s: %d are left, want %d\n%s", command, len(items), want, errs.String())
 		}
 	}

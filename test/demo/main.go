@@ -70,7 +70,7 @@ func (d *demo) cluster(ctx context.Context, _ string, _ []string) string {
 func (d *demo) cloudstack(ctx context.Context, _ string, _ []string) string {
 	args := []string{"--world", filepath.Join(d.Dir, "world.yaml")}
 	if *stay {
-		args = append(args, "--ui") // for stay
+		args = append(args, "--ui") // stay opens the simulator's page
 	}
 	d.simulator = must.Get(testenv.StartSimulator(ctx, d.Binaries.Simulator, d.Dir, args...))
 	d.Defer(d.simulator.Stop)

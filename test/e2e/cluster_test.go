@@ -127,7 +127,7 @@ func (e *clusterEnv) install(t *testing.T, over map[string]any) {
 func (e *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 	t.Helper()
 	e.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) {
-		var states []string // of each workload: kind, observed, wanted, updated, ready, all
+		var states []string // one text for each workload: kind, observed, wanted, updated, ready, all
 		deployments := must.Get(e.Client.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx,
 			metav1.ListOptions{})).Items
 		for _, d := range deployments {

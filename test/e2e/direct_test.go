@@ -35,7 +35,7 @@ func newDirectEnv(t *testing.T, vms int) *directEnv {
 	return directEnvOf(t, testenv.Options{VMs: vms})
 }
 
-// directEnvOf is newDirectEnv with another CloudStack.
+// directEnvOf is like newDirectEnv with another CloudStack.
 func directEnvOf(t *testing.T, o testenv.Options) *directEnv {
 	t.Helper()
 	p := borrow(t, plane.Options{APIOnly: true})

@@ -36,14 +36,14 @@ const (
 	release       = "cloudstack-ccm"
 	secretName    = "cloudstack-secret" // #nosec G101 -- a name
 	secretKey     = "cloud-config"
-	owner         = "k8s-owner" // of the example world's VMs
+	owner         = "k8s-owner" // owner of the example world's VMs
 	adminPassword = "password"
 	lease         = "cloud-controller-manager"
 	taint         = "node.cloudprovider.kubernetes.io/uninitialized"
 	annotations   = "service.beta.kubernetes.io/cloudstack-load-balancer-"
 
-	limit        = 5 * time.Minute  // of a wait; a condition that comes costs nothing
-	commandLimit = 15 * time.Minute // of one run of csccm
+	limit        = 5 * time.Minute  // limit of one wait, which ends as soon as its condition holds
+	commandLimit = 15 * time.Minute // limit of one run of csccm
 )
 
 // env is the environment of all tests: an API server, a simulated CloudStack, and csccm as a program.
@@ -51,9 +51,9 @@ type env struct {
 	*plane.Plane
 	Client  kubernetes.Interface
 	cloud   *testenv.CloudStack
-	home    string       // of csccm, and its working directory
-	environ []string     // of every csccm
-	session bytes.Buffer // what csccm was asked and said
+	home    string       // home and working directory of csccm
+	environ []string     // environment of every csccm
+	session bytes.Buffer // input and output of csccm
 }
 
 // output collects what a program writes, and can be read while it runs.
@@ -135,7 +135,7 @@ func (*env) eventually(t *testing.T, what string, try func(context.Context)) {
 	require.NoError(t, testenv.Wait(t.Context(), limit, what, func(ctx context.Context) error { try(ctx); return nil }))
 }
 
-// config is the cloud-config of a user of the world.
+// config returns the cloud-config of a user of the world.
 func (e *env) config(t *testing.T, user string) *cloudstack.Config {
 	t.Helper()
 	c, err := e.cloud.Config(user)
@@ -143,7 +143,7 @@ func (e *env) config(t *testing.T, user string) *cloudstack.Config {
 	return c
 }
 
-// api is a client of CloudStack.
+// api returns a client of CloudStack with a user's keys.
 func (e *env) api(t *testing.T, user string) *cloudstack.Client {
 	t.Helper()
 	client, err := e.cloud.Client(user)

@@ -32,7 +32,7 @@ func TestFailover(t *testing.T) {
 		end  func(*child.Process, *link) error
 		code int // the old leader's exit code
 	}{
-		{"told to end", signal(syscall.SIGTERM), 0}, // it gives the lease back
+		{"told to end", signal(syscall.SIGTERM), 0}, // the leader releases the lease
 		{"killed", signal(syscall.SIGKILL), 128 + int(syscall.SIGKILL)},
 		{"cut off from the API server", func(_ *child.Process, l *link) error { l.cut.Store(true); return nil }, 1},
 		{"paused", signal(syscall.SIGSTOP), 1},
@@ -78,8 +78,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// noOverlap checks, in both APIs, that the loser wrote nothing after the winner's first write. Attempts to take the
-// lease do not count: they fail, and that is how the loser learns that it has lost.
+// noOverlap checks, in both APIs, that the loser wrote nothing after the winner's first write. The loser's attempts to
+// take the lease do not count: they fail, and so the loser learns that it has lost.
 func (e *directEnv) noOverlap(t *testing.T, loser, winner string) {
 	t.Helper()
 	lines, err := e.AuditLog()
@@ -98,7 +98,7 @@ func (e *directEnv) noOverlap(t *testing.T, loser, winner string) {
 	}
 
 	require.True(t, !last.IsZero() && last.Before(begun), "%s wrote until %s, %s from %s", loser, last, winner, begun)
-	for _, c := range e.cloud.Ledger().Find("", loser) { // since the end of the old leader's time
+	for _, c := range e.cloud.Ledger().Find("", loser) { // the ledger was reset just before the old leader was ended
 		require.Regexp(t, readOnly, c.Command, "%s sent it to CloudStack", loser)
 	}
 }

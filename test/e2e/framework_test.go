@@ -30,7 +30,7 @@ import (
 // apacheCloud creates load balancers as Apache's provider does: rules are named after the Service's UID, have all nodes
 // as members, and a firewall rule for each port. It tags and records nothing.
 type apacheCloud struct {
-	cloudprovider.Interface // of which the service controller calls nothing else
+	cloudprovider.Interface // the service controller calls none of the embedded methods
 	api                     *cloudstack.Client
 	vm                      func(node string) string
 

@@ -36,8 +36,8 @@ var hostile = []string{
 	"%s%d%!", "\ue000",
 }
 
-// notText are fields of CloudStack and Kubernetes that a command needs to find objects. If they were changed, it would
-// print no text.
+// notText are fields of CloudStack and Kubernetes that a command needs to find objects. If they were changed, the
+// command would print no text.
 var notText = []string{
 	"apiVersion", "kind", "uid", "namespace", "id", "type", "status", "state", "phase", "effect", "providerID",
 	"ipaddress", "address", "protocol", "virtualmachineid",
@@ -48,7 +48,7 @@ var notText = []string{
 // mangler changes the answers of a server.
 type mangler struct {
 	random *rand.Rand
-	all    bool // every string, with random bytes; otherwise texts only, with what is hostile
+	all    bool // changes every string with random bytes; otherwise only adds hostile texts to texts
 }
 
 func (m *mangler) text(s string) string {
@@ -119,7 +119,7 @@ func (s *scene) mangle(ts *testscript.TestScript, args []string) {
 		m := &mangler{rand.New(seed), args[0] == "everything"} // #nosec G404 -- noise
 		var tree any
 		if json.Unmarshal(body, &tree) != nil {
-			return []byte(m.text(string(body))) // a log
+			return []byte(m.text(string(body))) // not JSON: a log
 		}
 		return must.Get(json.Marshal(m.value("", tree)))
 	}

@@ -133,7 +133,7 @@ const alertsHead = `
 What each alert means and how to end it: [runbooks](runbooks.md#alerts). ` + "`prometheusRule.disabled`" + ` turns alerts off by name.
 `
 
-// metricsPage is docs/metrics.md.
+// metricsPage returns the text of docs/metrics.md.
 func metricsPage(served families, used map[string]bool) string {
 	var b strings.Builder
 	b.WriteString(metricsHead)

@@ -57,7 +57,7 @@ func scrape(t *testing.T) families {
 	e := newDirectEnv(t, 3)
 	e.register(t, 1, 3, nil)
 	const port = "10258"
-	host := processnode.NewPodIP(t.Context()) // where nobody else takes the port meanwhile
+	host := processnode.NewPodIP(t.Context()) // no other program takes a port of this address meanwhile
 	address := net.JoinHostPort(host, port)
 	file := filepath.Join(e.home, "ccm-a", "kubeconfig")
 	p := e.controller(t, "ccm-a", "--secure-port="+port, "--bind-address="+host, "--authentication-kubeconfig="+file,

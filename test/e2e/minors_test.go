@@ -25,10 +25,10 @@ const (
 // flagzSince is the first minor whose kubelets serve their flags by default.
 const flagzSince plane.Minor = "1.36"
 
-// TestMinors installs on the API server of every supported minor: the chart with each set of values, without nodes;
-// then by csccm with nodes, as a DaemonSet: nodes are initialised, a Service gets its address, doctor is content, and
-// the DaemonSet becomes a Deployment and a DaemonSet again. Without CSCCM_MINORS only the newest is tested; make minors
-// sets it to all, to built, or to names.
+// TestMinors installs on the API server of every supported minor. First it applies the chart with each set of values,
+// without nodes. Then csccm installs the chart on nodes, as a DaemonSet: nodes are initialised, a Service gets its
+// address, doctor finds no problem, and the DaemonSet becomes a Deployment and a DaemonSet again. Without CSCCM_MINORS
+// only the newest minor is tested; make minors sets it to all, to built, or to names.
 func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a time
 	t.Parallel()
 	if programs.skip != "" {
@@ -102,7 +102,7 @@ func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
 		ready(kind)
 	}
 	require.Equal(t, before, e.rulesAt(t, ip))
-	w.checkReigns(t, 3) // before, of the Deployment, after it
+	w.checkReigns(t, 3) // a leader of the DaemonSet, one of the Deployment, and one of the new DaemonSet
 	if minor == plane.Newest {
 		t.Run("DaemonSet", e.testDaemonSet) //nolint:paralleltest // the cluster is shared
 	}
@@ -140,7 +140,7 @@ func (e *clusterEnv) testDaemonSet(t *testing.T) {
 	for _, pod := range e.controllerPods(t) {
 		require.NotContains(t, before, pod, "it was not replaced")
 	}
-	// There is no node on which it may run. This is reported at once.
+	// There is no node on which the DaemonSet may run. csccm reports this at once.
 	s := e.csccm(t, "", "upgrade", "--yes", "--set-string", "nodeSelector.no-such=label")
 	require.NotZero(t, s.code)
 	require.Contains(t, s.all, "no node")

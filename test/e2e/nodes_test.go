@@ -35,7 +35,7 @@ func TestNodesThatWereThereBefore(t *testing.T) {
 			n.Labels[corev1.LabelInstanceTypeStable] = kind
 		}
 	})
-	e.register(t, 6, 6, nil) // a new one, by which we see that the controllers work
+	e.register(t, 6, 6, nil) // a new Node: when it is initialised, the controllers work
 	e.controller(t, "ccm-a", "--leader-elect=false")
 	has := func(name, providerID, instanceType string) {
 		t.Helper()

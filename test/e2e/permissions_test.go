@@ -28,8 +28,8 @@ import (
 // audited is what the controller and csccm did in all tests, according to the audit logs.
 type audited struct {
 	mu     sync.Mutex
-	used   map[rights.Request]int // by the controller; without namespaces
-	asked  map[asked]int          // by csccm's commands
+	used   map[rights.Request]int // requests of the controller, without namespaces
+	asked  map[asked]int          // requests of csccm's commands
 	denied map[string]int
 }
 
@@ -134,7 +134,8 @@ func (a *audited) read(lines []string) error {
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	gone := map[string]bool{} // bindings that were deleted: a controller whose Pod is ending may still ask
+	// bindings that csccm has deleted: until the controller's Pod has ended, its requests may be refused
+	gone := map[string]bool{}
 	for i := range events {
 		e := &events[i]
 		who, r, forbidden := e.who(), e.request(), e.forbidden()
@@ -151,7 +152,7 @@ func (a *audited) read(lines []string) error {
 		command := inUserAgent.FindStringSubmatch(e.UserAgent)
 		switch {
 		case forbidden && (who == "controller" && len(gone) > 0 || allowed[e.asks()] > i):
-			// of a dry run, which a reader goes without
+			// a refused dry run of a reader: csccm then works without it
 		case forbidden && e.Verb == "patch" && slices.Contains(e.groups(), rights.Reader):
 		case forbidden:
 			a.denied[fmt.Sprintf("%s: %s (%s)", who, r, e.RequestURI)]++
@@ -160,7 +161,7 @@ func (a *audited) read(lines []string) error {
 			a.used[r]++
 		case command != nil:
 			if r.Resource == "namespaces" {
-				r.Namespace = "" // the audit log has its name there
+				r.Namespace = "" // here the audit log has the namespace's own name
 			}
 			a.asked[asked{command[1], r}]++
 		}
@@ -174,7 +175,7 @@ func granted() (all []string) {
 	request := helm.ApplyRequest{Name: release, Chart: must.Get(helm.Embedded()), KubeVersion: "v1.37.0"}
 	manifest := must.Get(helm.Template(context.Background(), metav1.NamespaceSystem, request))
 	for document := range strings.SplitSeq(manifest, "\n---\n") {
-		var role rbacv1.ClusterRole // or Role, or something without rules
+		var role rbacv1.ClusterRole // a Role has the same fields; other kinds have no rules
 		must.OK(yaml.Unmarshal([]byte(document), &role))
 		for _, rule := range role.Rules {
 			for _, group := range rule.APIGroups {
@@ -246,7 +247,7 @@ func (a *audited) judge(whole bool) error {
 		errs = append(errs, fmt.Errorf("refused %d times: %s", n, call))
 	}
 	u, permissions := usage{}, granted()
-	for r, n := range a.used { // includes what the roles of Kubernetes grant that bind it
+	for r, n := range a.used { // also requests that the predefined roles of Kubernetes allow
 		u.add(r.String(), "controller", n)
 	}
 	errs = append(errs, u.judge(whole, permissions, "unused-permissions.txt", map[string]string{})...)
@@ -266,7 +267,7 @@ func (a *audited) judge(whole bool) error {
 	}
 	u = usage{}
 	for x, n := range a.asked {
-		found := x.request.String() == "create selfsubjectaccessreviews.authorization.k8s.io" // which everybody may
+		found := x.request.String() == "create selfsubjectaccessreviews.authorization.k8s.io" // everybody may do this
 		for i := range table {
 			if allows(&table[i], x.command, x.request, metav1.NamespaceSystem) {
 				found = true

@@ -120,7 +120,7 @@ func TestRecord(t *testing.T) {
 		func() bool { return p.health("service/shop/web") == model.HealthWarning && len(p.now.Plans) == 1 })
 	record("no leader",
 		func() bool { c := p.now.Controller; return c != nil && p.now.At.Sub(c.Renewed) > 30*time.Second })
-	signal(syscall.SIGCONT) // who wakes up without the lease ends, and is started again
+	signal(syscall.SIGCONT) // a controller that has lost the lease exits and is started again
 	p.until(t, "the repair", calm)
 	e.nodes.Nodes()[4].Stop()
 	_, vm, _ := strings.Cut(e.node(t, "w3").Spec.ProviderID, "://")
@@ -131,7 +131,7 @@ func TestRecord(t *testing.T) {
 	for _, name := range names {
 		e.serviceIn(t, "media", name+"-2", nil, 443)
 	}
-	record("exhausted", func() bool { // 61 Services and the network itself have one each
+	record("exhausted", func() bool { // 61 Services and the network itself have one address each
 		return services(model.HealthError) == 8 && strings.Count(fmt.Sprint(p.now.Objects), "{Next try ") == 8
 	})
 	failing := func(i int, reason string) bool {

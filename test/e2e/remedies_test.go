@@ -90,7 +90,7 @@ func (s *scene) fails(ts *testscript.TestScript, args []string) {
 
 	s.faults = append(s.faults, measured{code: args[0], seen: time.Since(began)})
 	must.Be(found.Remedy != "", "there is no remedy")
-	ours := regexp.MustCompile("`((?:csccm|kubectl) [^`]+)`") // others are for another machine
+	ours := regexp.MustCompile("`((?:csccm|kubectl) [^`]+)`") // commands of other programs must run on other machines
 	for _, c := range ours.FindAllStringSubmatch(found.Remedy, -1) {
 		ts.Logf("the remedy: %s", c[1])
 		// A new Pod has no log yet.

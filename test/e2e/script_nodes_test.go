@@ -64,7 +64,7 @@ func (s *scene) leave(_ *testscript.TestScript, args []string) {
 func (s *scene) stopKubelet(name string) {
 	for _, n := range s.whole.nodes.Nodes() {
 		if n.Name() == name {
-			n.Stop() // once more does nothing
+			n.Stop() // does nothing if the node has stopped before
 		}
 	}
 }
@@ -108,7 +108,7 @@ func until(ts *testscript.TestScript, not bool, args []string) {
 	})
 }
 
-// stdout is where a command prints.
+// stdout returns the writer to which a command prints.
 func (s *scene) stdout(ts *testscript.TestScript) io.Writer {
 	if s.out != nil {
 		return s.out
@@ -175,7 +175,7 @@ func (s *scene) behind(ts *testscript.TestScript, args []string) {
 		if !strings.HasSuffix(r.Request.URL.Path, args[0]) {
 			return body
 		}
-		r.StatusCode = http.StatusOK // the API server reaches no Pod on loopback
+		r.StatusCode = http.StatusOK // the API server cannot reach Pods on loopback
 		return from.ReplaceAll(body, []byte(args[2]))
 	}))
 }
@@ -251,8 +251,8 @@ func (s *scene) provider(ts *testscript.TestScript, args []string) {
 	s.file(s.t, args[0], must.Get(iso.Provider(s.t.Context(), must.Get(helm.Embedded()), values, "v1.37.1")))
 }
 
-// datapath starts the simulator's data path. As kube-proxy does on real nodes, it leads the node ports of the Services
-// of csccm test to their Pods.
+// datapath starts the simulator's data path. As kube-proxy does on real nodes, it forwards the node ports of the
+// Services of csccm test to their Pods.
 func (s *scene) datapath(*testscript.TestScript, []string) {
 	members := &datapath.Members{}
 	o := datapath.Options{Mode: datapath.Direct, Members: members, HAProxy: datapath.FindHAProxy()}

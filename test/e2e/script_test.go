@@ -131,11 +131,11 @@ type scene struct {
 	t            *testing.T
 	whole        *clusterEnv // with nodes; nil for an API server alone
 	serving      *httptest.Server
-	out          io.Writer    // of the command that until runs
-	calls, lines int          // of the ledger and the audit log, that changes has told
+	out          io.Writer    // output of the command that until runs
+	calls, lines int          // what changes has already printed: entries of the ledger, and lines of the audit log
 	operator     map[int]bool // calls of the command cloud, by number
-	secret       string       // of the cloud-config
-	faults       []measured   // by the commands fails and passes
+	secret       string       // secret key in the cloud-config
+	faults       []measured   // recorded by the commands fails and passes
 }
 
 // on turns a method into a testscript command. Errors of package must fail the script; after "!" they are expected.
@@ -173,7 +173,8 @@ func (s *scene) cluster(ts *testscript.TestScript, args []string) {
 	s.Client = nodes.Client
 	if len(args) > 0 {
 		s.whole = newClusterEnvOf(s.t, s.Plane, nil, nodes)
-		s.t.Cleanup(func() { _, _ = s.session.WriteTo(&s.whole.session) }) // in which it looks for keys
+		// the clean-up of whole searches the copy for keys
+		s.t.Cleanup(func() { _, _ = s.session.WriteTo(&s.whole.session) })
 	}
 
 	ts.Setenv("PATH", ts.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(s.Kubectl))
@@ -330,7 +331,7 @@ func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, 
 		must.Each(len(alternatives), func(i int) {
 			cmd := s.command(s.t.Context(), slices.Concat(before, strings.Fields(alternatives[i]), after)...)
 			cmd.Stdout, cmd.Stderr = &stdout[i], &stderr[i]
-			_ = cmd.Run() // its exit code counts
+			_ = cmd.Run() // the exit code is compared instead of the error
 			code := cmd.ProcessState.ExitCode()
 			must.Be(want == anyCode || code == want, "%s: it ended with %d, want %d", alternatives[i], code, want)
 			must.OK(s.said(cmd.Args[1:], min(code, want), stdout[i].String(), stderr[i].String()))

@@ -35,7 +35,7 @@ type occupied struct {
 	apps   []string                // Pods of a workload
 }
 
-// newOccupied returns such a cluster with the nodes cp1 and worker1. The other provider has the names of Apache's
+// newOccupied returns an occupied cluster with the nodes cp1 and worker1. The other provider has the names of Apache's
 // manifest and its own image. Process nodes run only our programs and never start an image that they do not know.
 func newOccupied(t *testing.T, p testenv.Predecessor) *occupied {
 	t.Helper()
@@ -166,16 +166,16 @@ func TestTakeover(t *testing.T) {
 		must.Be(len(pods) == 1 && len(pods[0].Status.ContainerStatuses) == 1, "its Pod does not run")
 		must.Be(pods[0].Status.ContainerStatuses[0].Ready, "it is not ready")
 	})
-	e.killedInTurn(t, 1, swapping[:1], takeover) // TestTakeoverUndo kills what follows
+	e.killedInTurn(t, 1, swapping[:1], takeover) // TestTakeoverUndo kills csccm in the later steps
 	e.csccm(t, "", takeover...).want(t, 0)
 	e.csccm(t, "", "takeover", "--yes").want(t, 0, "nothing to take over")
 	e.taken(t, w)
 }
 
-// TestTakeoverUndo goes back to the provider that an install replaced, killed at each step. Everything that the
-// takeover changed is restored, and csccm's controller stops before the old one starts. Then it takes over for good,
-// again killed at each step. First, a person at a terminal chooses to keep the current state of the Service that would
-// change.
+// TestTakeoverUndo goes back to the provider that an install replaced, and kills csccm at each step. Everything that
+// the takeover changed is restored, and csccm's controller stops before the old one starts. Then csccm takes over for
+// good, and is again killed at each step. Before all this, a person at a terminal chooses to keep the current state of
+// the Service that would change.
 func TestTakeoverUndo(t *testing.T) {
 	t.Parallel()
 	e := newOccupied(t, testenv.Predecessor{})
@@ -248,7 +248,7 @@ func TestTakeoverUndoOfADaemonSet(t *testing.T) {
 // what Apache's leaves unchanged.
 var oldProgramReads = []byte(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--load-balancer-policy=dry-run"}]`)
 
-// undo goes back, killed after these texts, and compares the result with the state before the takeover.
+// undo goes back, kills csccm after each of these texts, and compares the result with the state before the takeover.
 func (e *occupied) undo(t *testing.T, least int, texts []string) {
 	t.Helper()
 	require.NotEqual(t, e.before, e.rulesAt(t, e.ips...), "the takeover renamed no rule")

@@ -32,7 +32,7 @@ const (
 	down      = "\x1b[B"
 	clearLine = "\x15"    // ^U
 	interrupt = "\x03"    // ^C
-	terminate = "SIGTERM" // no key, but the signal
+	terminate = "SIGTERM" // not a key: sends the signal
 )
 
 // answer is a question on the screen and the keys that a person types then.
@@ -40,10 +40,10 @@ type answer struct{ question, keys string }
 
 // terminal is a real terminal with the screen that a person would see.
 type terminal struct {
-	end    *os.File // the person's
+	end    *os.File // the person's end
 	screen vt10x.Terminal
-	seen   string        // of it, when last somebody looked
-	closed chan struct{} // nobody writes any more
+	seen   string        // the screen when it was last read
+	closed chan struct{} // closed after the last output
 }
 
 // newTerminal starts a program in a terminal that is high enough for its whole output.

@@ -52,7 +52,7 @@ func TestTrafficFromUpstream(t *testing.T) {
 	e.recorded(t)
 	r := client.Stop()
 	require.NoError(t, r.Err())
-	assert.Greater(t, r.Requests, 10*len(targets)) // which are asked in turn
+	assert.Greater(t, r.Requests, 10*len(targets)) // the client sends requests to the targets in turn
 	t.Logf("TRAFFIC | %d requests in %s | longest gap %s |", r.Requests, r.Took, r.LongestGap)
 }
 

@@ -97,7 +97,7 @@ type shown struct {
 // opens starts csccm ui and visits its page.
 func (e *env) opens(t *testing.T, args ...string) *shown {
 	t.Helper()
-	// the test's own ends before ^C below
+	// The test's own context would end before the ^C below.
 	ctx, kill := context.WithTimeout(context.WithoutCancel(t.Context()), commandLimit)
 	cmd := e.command(ctx, append([]string{"ui", "--no-open", "--interval", "1s"}, args...)...)
 	said := &output{}

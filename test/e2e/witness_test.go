@@ -26,7 +26,7 @@ import (
 // short changes.
 type witness struct {
 	mu      sync.Mutex
-	pods    map[types.UID]bool // that the command finds
+	pods    map[types.UID]bool // the Pods that the command finds
 	missing int
 	reigns  []string // the holders in order; "" while the lease is free
 	end     func()

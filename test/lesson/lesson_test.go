@@ -60,7 +60,8 @@ func functions(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// TestAddCluster: a Service leads to its address and a Node to its VM, and what the cluster lacks is seen.
+// TestAddCluster: a Service has a link to its address, and a Node has a link to its VM. The health shows what is
+// missing.
 func TestAddCluster(t *testing.T) {
 	t.Parallel()
 	sim, err := simulator.New(simulator.Options{World: simulator.ExampleWorld()})

@@ -49,7 +49,7 @@ func (l *lesson) startPage(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.Serve(serving) // the lesson goes on without its page
+		_ = s.Serve(serving) // the lesson continues without its page
 	}()
 	l.Defer(func() { cancel(); <-done })
 	l.page = p

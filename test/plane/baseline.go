@@ -205,7 +205,7 @@ func (b *baseline) remove(ctx context.Context, objects []object, all contents, o
 
 	now, background := int64(0), metav1.DeletePropagationBackground
 	deletion := metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}
-	namespace := c.Resource == "namespaces" // a collection that cannot be deleted
+	namespace := c.Resource == "namespaces" // the API has no call that deletes all namespaces
 	var errs []error
 	if !othersStay && !namespace {
 		errs = append(errs, api.DeleteCollection(ctx, deletion, metav1.ListOptions{}))

@@ -84,7 +84,7 @@ type pki struct {
 func newPKI(dir, host string) (_ *pki, err error) {
 	defer must.Return(&err)
 	cluster := must.Get(newAuthority("csccm-test-ca"))
-	accounts := must.Get(newAuthority("csccm-test-service-accounts")) // of which only the key is used
+	accounts := must.Get(newAuthority("csccm-test-service-accounts")) // only the key of this authority is used
 	files := map[string][]byte{"ca.crt": cluster.pem}
 	for name, key := range map[string]*ecdsa.PrivateKey{"ca.key": cluster.key, "sa.key": accounts.key} {
 		files[name] = must.Get(keyutil.MarshalPrivateKeyToPEM(key))

@@ -235,7 +235,7 @@ func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	if n, err := strconv.Atoi(r.URL.Query().Get("tailLines")); err == nil {
-		lines = lines[max(0, len(lines)-1-n):] // the last is empty, after the end of the last line
+		lines = lines[max(0, len(lines)-1-n):] // the last line is empty, after the end of the log's last line
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	_, _ = w.Write(bytes.Join(lines, nil)) // #nosec G705 -- plain text

@@ -34,8 +34,8 @@ type worker struct {
 	// container's user.
 	binary, program string
 	uid, gid        int64
-	token           string             // of the service account
-	written         map[string]payload // by directory
+	token           string             // token of the service account
+	written         map[string]payload // content of the mounted volumes, by directory
 
 	// life is cancelled to end the Pod.
 	life    context.Context
@@ -133,7 +133,7 @@ func (w *worker) supervise(ctx context.Context) {
 	defer stop()
 	refreshed.Go(func() {
 		for sleep(ctx, volumePeriod) {
-			_ = must.Catch(func() { w.mount(ctx) }) // the next try is soon
+			_ = must.Catch(func() { w.mount(ctx) }) // the mount is retried after volumePeriod
 		}
 	})
 

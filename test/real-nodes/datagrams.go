@@ -112,7 +112,7 @@ type questions struct {
 	loop       sync.WaitGroup
 	sent, lost int           // to be read after end
 	gap        time.Duration // the longest time without an answer
-	last       error         // of the last question
+	last       error         // error of the last question
 }
 
 // keepAsking sends requests continuously, with a pause between them.

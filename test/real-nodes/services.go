@@ -202,12 +202,12 @@ func parsed(text []byte) (a answer) {
 // asker sends one request from a client's address, on a new connection or from a new port.
 type asker func(ctx context.Context, from netip.Addr, to netip.AddrPort) answer
 
-// ask is an asker over HTTP.
+// ask sends a request over HTTP.
 func ask(ctx context.Context, from netip.Addr, to netip.AddrPort) answer {
 	return get(ctx, from, to, "http://"+routedHost+"/")
 }
 
-// askTLS is an asker over HTTPS.
+// askTLS sends a request over HTTPS.
 func askTLS(ctx context.Context, from netip.Addr, to netip.AddrPort) answer {
 	return get(ctx, from, to, "https://"+routedHost+"/")
 }

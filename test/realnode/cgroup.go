@@ -68,7 +68,7 @@ func parseHierarchies(mountinfo []byte) []hierarchy {
 func lacking(all []hierarchy) []string {
 	var have []string
 	for _, h := range all {
-		b, _ := os.ReadFile(filepath.Join(h.path, "cgroup.controllers")) // of v2
+		b, _ := os.ReadFile(filepath.Join(h.path, "cgroup.controllers")) // cgroup v2 lists its controllers in this file
 		have = append(append(have, h.controllers...), strings.Fields(string(b))...)
 	}
 	return slices.DeleteFunc(slices.Clone(needed), func(c string) bool { return slices.Contains(have, c) })

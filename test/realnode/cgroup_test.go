@@ -48,7 +48,7 @@ func TestHierarchies(t *testing.T) {
 			}
 
 			assert.Equal(t, c.want, got)
-			if c.want == nil || c.want[0] != root { // those of v2 depend on the machine
+			if c.want == nil || c.want[0] != root { // what a v2 hierarchy lacks depends on the machine
 				assert.Equal(t, c.lacking, lacking(all))
 			}
 		})
@@ -71,7 +71,7 @@ func TestV2(t *testing.T) {
 	for _, dir := range dirs {
 		b, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 		require.NoError(t, err)
-		assert.Equal(t, "+memory", string(b)) // the last write; the kernel would add all of them
+		assert.Equal(t, "+memory", string(b)) // an ordinary file has only the last write
 		for _, file := range []string{"cgroup.controllers", "cgroup.subtree_control"} {
 			require.NoError(t, os.Remove(filepath.Join(dir, file)))
 		}

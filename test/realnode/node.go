@@ -107,9 +107,9 @@ func (n *Node) ctr(ctx context.Context, args ...string) error {
 // PowerOff kills all processes of the node at once, like a power failure.
 func (n *Node) PowerOff() { n.process.Stop(0) }
 
-// NoConnectionsTo fails while the connection tracking of n has a connection that waits for an answer of a Pod of the
-// node gone. While it has one (up to two minutes), a connection from the same port of the load balancer is sent to the
-// same Pod.
+// NoConnectionsTo fails while the connection tracking of n has a connection that waits for an answer of a Pod on a dead
+// node. While it has one (up to two minutes), a connection from the same port of the load balancer is sent to the same
+// Pod.
 func (n *Node) NoConnectionsTo(ctx context.Context, gone *Node) {
 	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
 	// If this file does not exist, connections cannot be listed: grep fails, which counts as success.

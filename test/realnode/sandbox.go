@@ -93,7 +93,7 @@ func newRecord(ctx context.Context, log io.Writer) *record {
 func (r *record) lock(flag int) bool {
 	f, err := os.OpenFile(filepath.Join(r.dir, lockFile), os.O_RDWR|flag, 0o600)
 	if err != nil {
-		return flag == 0 // nothing but the folder was created yet, or everything but the folder is removed
+		return flag == 0 // no lock file: the folder is new, or its sandbox is already removed
 	}
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil { // #nosec G115 -- a file descriptor
 		_ = f.Close()

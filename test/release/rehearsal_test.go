@@ -87,7 +87,7 @@ func (s *source) verify(host, digest string) {
 func (s *source) keyless(file string) {
 	s.t.Helper()
 	defer func(env []string) { s.env = env }(s.env)
-	s.env = append(slices.Clone(s.env), "COSIGN_KEY=") // cosign reads the variable as --key
+	s.env = append(slices.Clone(s.env), "COSIGN_KEY=") // cosign uses the variable like --key
 	s.say("Without a key, by the identity of a job, which another authority on loopback certifies here. Another " +
 		"identity is refused.")
 	const workflow, issuer = "https://github.com/csccm/csccm/.github/workflows/release.yml@refs/tags/v" +

@@ -26,7 +26,7 @@ import (
 type source struct {
 	shell
 	root, work           string
-	keyring              string // of the chart's provenance file
+	keyring              string // keyring for the chart's provenance file
 	key, public, signing string // of cosign, in a rehearsal
 }
 

@@ -26,11 +26,11 @@ import (
 type act struct {
 	name   string
 	weight int
-	do     func(*run) bool // false: it is not possible now
+	do     func(*run) bool // returns false if the change is not possible now
 }
 
 var acts = []act{
-	// the first, which the second half leaves out
+	// must be first, because the second half of the test leaves out the first act
 	{"controller killed", 2, func(r *run) bool { r.start(); return true }},
 	{"Service made", 10, (*run).create},
 	{"Service deleted", 5, service((*run).remove)},
@@ -70,7 +70,7 @@ func port(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev
 	return corev1.ServicePort{Name: fmt.Sprint("p", number), Port: number, Protocol: protocol}
 }
 
-// edit makes one of some changes, as script.Change has them, of one of the Services.
+// edit returns an act that applies one of these changes (see script.Change) to one of the Services.
 func edit(changes ...string) func(*run) bool {
 	return service(func(r *run, name string) (changed bool) {
 		words := strings.Fields(changes[r.random.IntN(len(changes))])
@@ -80,7 +80,7 @@ func edit(changes ...string) func(*run) bool {
 			svc := was.DeepCopy()
 			must.OK(script.Change(svc, words, port))
 			slices.SortFunc(svc.Spec.Ports, func(a, b corev1.ServicePort) int { return cmp.Compare(a.Port, b.Port) })
-			svc.Spec.Ports = slices.Compact(svc.Spec.Ports) // one that is there may be added
+			svc.Spec.Ports = slices.Compact(svc.Spec.Ports) // the added port may exist already
 			if changed = !equality.Semantic.DeepEqual(was, svc); !changed {
 				return nil
 			}
@@ -89,7 +89,7 @@ func edit(changes ...string) func(*run) bool {
 			return err
 		})
 
-		if apierrors.IsInvalid(err) { // without a port
+		if apierrors.IsInvalid(err) { // the Service would have no port
 			return false
 		}
 

@@ -77,7 +77,7 @@ type run struct {
 	made     int
 	nodes    map[string]bool // names of VMs that are nodes
 	spare    []string        // VMs that are not nodes
-	done     map[string]int  // changes by kind
+	done     map[string]int  // number of changes by kind
 }
 
 func TestSoak(t *testing.T) {
@@ -172,7 +172,7 @@ func (r *run) change(w *watch) (early, late map[string]float64) {
 	return early, r.usage()
 }
 
-// gauges are the metrics that must not grow with the process's age, apart from a quarter and some slack.
+// gauges are metrics that must not grow with the process's age by more than a quarter plus the given slack.
 var gauges = map[string]float64{
 	"go_goroutines":                 50,
 	"go_memstats_heap_inuse_bytes":  16 << 20,

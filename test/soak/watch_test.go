@@ -35,9 +35,9 @@ type watch struct {
 	before  []string          // addresses that existed at the start
 
 	looks     int
-	addresses map[types.UID]string // the last address of each Service
-	calls     map[string]int       // the controller's, by command
-	failed    int                  // the controller's calls that failed
+	addresses map[types.UID]string // last known address of each Service
+	calls     map[string]int       // number of the controller's calls, by command
+	failed    int                  // number of the controller's failed calls
 	broken    map[string]int       // how often each violation was seen
 }
 
@@ -70,7 +70,7 @@ func (w *watch) read(ctx context.Context) cloud {
 	}
 }
 
-// texts are texts that describe objects, by ID. When an object changes, so does its text.
+// texts returns texts that describe objects, by ID. When an object changes, so does its text.
 func (w *watch) texts(ctx context.Context, c cloud, of func(id string) bool) map[string]string {
 	out := map[string]string{}
 	for _, ip := range c.ips {
@@ -269,8 +269,8 @@ func served(algorithm string, port int32, members []string, proxy bool, clients 
 	return fmt.Sprintf("%s to %d of %v, PROXY header %t, for %v", algorithm, port, members, proxy, clients)
 }
 
-// admitted are those that come in of one client of each range that a Service may use, in the order of acts, and one
-// that is in none.
+// admitted returns the client addresses that by admits. The candidates are one address in each range that a Service may
+// use, in the order of acts, and one outside all ranges.
 func admitted(by func(netip.Addr) bool) []string {
 	all := strings.Fields("10.1.2.3 192.0.2.9 198.51.100.9 203.0.113.7 203.0.113.8")
 	return slices.DeleteFunc(all, func(ip string) bool { return !by(netip.MustParseAddr(ip)) })

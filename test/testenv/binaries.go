@@ -31,7 +31,7 @@ type Binaries struct{ Controller, CLI, Simulator string }
 func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	defer must.Return(&err)
 	root, given := filepath.Dir(must.Get(plane.ModuleDir())), os.Getenv("CSCCM_BIN_DIR")
-	bin := os.Getenv("BIN") // make's: another folder where the checkout cannot be written to
+	bin := os.Getenv("BIN") // make sets BIN if the checkout is not writable
 	if !filepath.IsAbs(bin) {
 		bin = filepath.Join(root, "bin")
 	}

@@ -47,7 +47,7 @@ func (k *CKS) Start(ctx context.Context, c *simulator.InsideCluster) (_ string, 
 		StringData: map[string]string{"cloud-config": c.Provider},
 	}
 	_, err = core.Secrets(metav1.NamespaceSystem).Create(ctx, secret, metav1.CreateOptions{})
-	must.OK(unless(apierrors.IsAlreadyExists, err)) // CKS keeps a Secret that is there
+	must.OK(unless(apierrors.IsAlreadyExists, err)) // CKS keeps an existing Secret
 	must.OK(k.Join(ctx, c, c.Nodes))
 	kubeconfig, err := os.ReadFile(k.Cluster.Kubeconfig)
 	return string(kubeconfig), err

@@ -71,7 +71,7 @@ type Env struct {
 	Latency     simulator.LatencyProfile
 
 	programs Binaries
-	borrowed bool // the API server
+	borrowed bool // Stop leaves the API server running
 	dir      string
 	vms      map[string]string // IDs by name
 }
@@ -217,7 +217,7 @@ func (env *Env) Services(ctx context.Context, from, to, n int) error {
 	})
 }
 
-// each calls work for each number from from to to.
+// each calls work for from, for to, and for each number between them.
 func each(from, to int, work func(i int)) error {
 	return must.Catch(func() { must.Each(to-from+1, func(i int) { work(from + i) }) })
 }

@@ -45,7 +45,7 @@ func Handler(name string) http.Handler {
 func (b *Backend) Address() string { return b.listener.Addr().String() }
 
 // Stop closes the listener and all connections, as if the node were lost.
-func (b *Backend) Stop() { _ = b.server.Close() } // what was closed before is fine
+func (b *Backend) Stop() { _ = b.server.Close() } // an error only means that the server was closed before
 
 // EveryClient contains all addresses.
 var EveryClient = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}

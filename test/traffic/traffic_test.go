@@ -84,8 +84,8 @@ func TestLoss(t *testing.T) {
 	require.ErrorContains(t, r.Err(), "1 connections were cut")
 }
 
-// TestProxied: the header gives the client's address. If there is none, or the client is not trusted, it is the
-// address of the connection.
+// TestProxied: the client's address is the one in the header. If there is no header, or the client is not trusted, it
+// is the address of the connection.
 func TestProxied(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -136,7 +136,7 @@ func TestRecord(t *testing.T) {
 	late := newRecord("x", []string{"a"}, t0)
 	late.answered("a", "one", at(10))
 	late.endGaps(at(30))
-	late.answered("a", "one", at(900)) // was in flight
+	late.answered("a", "one", at(900)) // this request was in flight at the end
 	if got := late.end(at(30)); got.LongestGap != 20*time.Millisecond || got.Requests != 2 {
 		t.Errorf("%+v: want no gap after the last request was sent", got)
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// A case of scale or upgrade: a change of a healthy cluster, and the findings.
+// row is a test case of scale or upgrade: a change of a healthy cluster, and the expected findings.
 type row struct {
 	change func(f *facts)
 	want   []string
 }
 
-// inCommon are the cases of scaling up and of upgrading alike: both need every node and the certificates.
+// inCommon returns test cases for both scaling up and upgrading: both need every node and the certificates.
 func inCommon() map[string]row {
 	return map[string]row{
 		"well":            {func(*facts) {}, nil},

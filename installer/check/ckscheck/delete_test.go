@@ -15,7 +15,7 @@ import (
 
 const webUID = "3f1c8b4e-0000-4000-8000-000000000001"
 
-// web is Service shop/web with an address.
+// web returns Service shop/web with an address.
 func web(ip string) corev1.Service {
 	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: webUID}}
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
@@ -106,8 +106,8 @@ func TestDelete(t *testing.T) {
 	}, func(f *facts) []Finding { return Delete(f, true) })
 }
 
-// TestLeftover: a leftover names its ids and its Service, however its Service was found. CKS's own rules are no
-// leftovers.
+// TestLeftover: the finding about a leftover names its ids and its Service, however the Service was found. CKS's own
+// rules are not leftovers.
 func TestLeftover(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(f *facts){

@@ -18,8 +18,8 @@ import (
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// good are facts of a cluster with one control node and two workers in a network of its own choice. Nothing is wrong
-// with it.
+// good returns the facts of a cluster with one control node and two workers in a network of its own choice. The cluster
+// has no problem.
 func good() *Facts {
 	k := cloudapi.KubernetesCluster{
 		ID:           "k",
@@ -103,7 +103,7 @@ func good() *Facts {
 	}
 }
 
-// node is a Node that is Ready, or not with this message.
+// node returns a Node that is Ready or, if why is not empty, not ready with this message.
 func node(name, why string) corev1.Node {
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -113,7 +113,8 @@ func node(name, why string) corev1.Node {
 	return n
 }
 
-// newCluster are the facts and the request for a new cluster without problems, in a network that has no other cluster.
+// newCluster returns the facts and the request for a new cluster without problems, in a network that has no other
+// cluster.
 func newCluster() (*Facts, cloudapi.CreateClusterRequest) {
 	f := good()
 	f.Cluster, f.Firewall = nil, nil
@@ -129,7 +130,7 @@ func newCluster() (*Facts, cloudapi.CreateClusterRequest) {
 	}
 }
 
-// codes are errors and warnings, as "error code".
+// codes returns the errors and warnings in the form "SEVERITY CODE".
 func codes(t *testing.T, all []Finding) []string {
 	t.Helper()
 	out := []string{}
@@ -148,7 +149,7 @@ func codes(t *testing.T, all []Finding) []string {
 	return out
 }
 
-// unread are the objects of what was not checked.
+// unread returns the objects of the findings that say that something was not checked.
 func unread(all []Finding) (out []string) {
 	for _, f := range all {
 		if f.Severity == NotChecked {

@@ -36,7 +36,7 @@ type env struct {
 	*testenv.Cloud
 	t      *testing.T
 	user   *cloudapi.Client
-	reader ckscheck.Reader // nothing listens at the clusters' endpoints
+	reader ckscheck.Reader // no program listens at the clusters' endpoints
 }
 
 func newEnv(t *testing.T, change ...func(w *simulator.World)) *env {
@@ -93,7 +93,7 @@ func (e *env) does(command string, p cloudstack.Params) string {
 	return ""
 }
 
-// cluster is the only one.
+// cluster returns the only cluster.
 func (e *env) cluster(project string) *cloudapi.KubernetesCluster {
 	e.t.Helper()
 	all, err := e.user.ListKubernetesClusters(e.t.Context(), project)
@@ -110,7 +110,7 @@ func only(t *testing.T, all []ckscheck.Finding, code string) ckscheck.Finding {
 	return found[0]
 }
 
-// problems are the codes of errors and warnings.
+// problems returns the codes of errors and warnings.
 func problems(all []ckscheck.Finding) (codes []string) {
 	for _, f := range all {
 		if f.Severity != ckscheck.NotChecked {
@@ -267,7 +267,8 @@ func TestRoleOfCKS(t *testing.T) {
 	require.ErrorContains(t, err, "read the network: ", "no refusal by the role")
 }
 
-// TestIssue14148 upgrades a cluster that was created with offerings for its kinds of nodes, and none for all.
+// TestIssue14148 upgrades a cluster that was created with an offering for each kind of node and without a common
+// offering.
 func TestIssue14148(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -295,7 +296,7 @@ func TestIssue14148(t *testing.T) {
 	require.Empty(t, e.does("upgradeKubernetesCluster", upgrade))
 }
 
-// issued is when kubeadm created the certificates, which are good for a year.
+// issued is when kubeadm created the certificates, which are valid for a year.
 var issued = time.Date(2026, 1, 10, 8, 22, 0, 0, time.UTC)
 
 // serve presents a certificate for an address to every client.

@@ -340,7 +340,7 @@ func (c *check) limits(s Severity, d demand) {
 	}
 }
 
-// smallest returns the minimum for a node of a version. CloudStack also has a minimum of its own.
+// smallest returns the minimum size of a node: the larger of the version's minimum and CloudStack's own.
 func smallest(v *cloudapi.KubernetesVersion) *cloudapi.ServiceOffering {
 	return &cloudapi.ServiceOffering{CPUs: max(2, v.MinCPUs), MemoryMiB: max(2048, v.MinMemoryMiB)}
 }

@@ -102,7 +102,7 @@ func TestBudgetOfDoctor(t *testing.T) {
 	_, kubeFew, _, _ := sized(t, 3, 0).counted(t)
 	for _, c := range []struct{ nodes, services, lists, members, calls int }{
 		{nodes: 3, services: 0, lists: 2, members: 2, calls: 17},
-		{nodes: 3, services: 50, lists: 5, members: 0, calls: 18}, // the rules of three VMs
+		{nodes: 3, services: 50, lists: 5, members: 0, calls: 18}, // the rules of each of the three VMs are listed
 		{nodes: 100, services: 12, lists: 2, members: 14, calls: 29},
 		// the example's Service of two ports has no condition
 		{nodes: 100, services: 50, lists: 2, members: 2, calls: 17},
@@ -140,9 +140,9 @@ func TestPlansOfManyServices(t *testing.T) {
 		func(n *corev1.Node) { n.Labels[corev1.LabelNodeExcludeBalancers] = "" })
 	for _, c := range []struct {
 		sel   check.Selection
-		found int // Services that LB-001 names
+		found int // number of Services that LB-001 names
 	}{
-		{sel: check.Selection{}, found: 1}, // the example's, which has no condition
+		{sel: check.Selection{}, found: 1}, // the example's Service, which has no condition
 		{sel: check.Selection{Only: []string{"LB"}}, found: services + 1},
 		{sel: check.Selection{AllMembers: true}, found: services + 1},
 	} {

@@ -73,7 +73,7 @@ func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 			switch now := running.Add(1); {
 			case now > cluster.AtOnce:
 				t.Errorf("%d are read at a time", now)
-			case now == cluster.AtOnce: // all at once: go on
+			case now == cluster.AtOnce: // all reads that may run at once have begun: let them end
 				open.Do(func() { close(full) })
 			}
 			<-full

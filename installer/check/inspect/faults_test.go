@@ -33,7 +33,7 @@ func oldName(w *simulator.World) {
 }
 
 // breakAll injects all faults that do not hide each other into one cluster. docs/transcripts/doctor-broken.txt shows
-// what is said about each.
+// the findings.
 func (w *world) breakAll(t *testing.T) {
 	t.Helper()
 	core, nodes := w.kube.CoreV1(), w.kube.CoreV1().Nodes()

@@ -45,7 +45,7 @@ func byCode(r check.Report, _ *check.Facts) map[string]check.Result {
 	return m
 }
 
-// result is that of one check.
+// result runs one check and returns its result.
 func (w *world) result(t *testing.T, code string, phase check.Phase) check.Result {
 	t.Helper()
 	return byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: phase, Only: []string{code}}, nil))[code]
@@ -67,7 +67,7 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 				for code, c := range byCode(inspect.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)) {
 					ran[code] = c
 					switch {
-					case code == "HELM-002": // the objects carry no marks of Helm here
+					case code == "HELM-002": // the objects of this test lack Helm's labels and annotations
 					case c.Message == "not created by CKS: no node has such a name":
 						require.Equal(t, check.Skipped, c.Outcome, code)
 					default:
@@ -156,7 +156,7 @@ func TestTranscriptOfABrokenCluster(t *testing.T) {
 	for _, c := range r.Checks {
 		alone := w.result(t, c.Code, check.PhaseInstalled)
 		require.Equal(t, c.Outcome, alone.Outcome, "%+v", alone)
-		if c.Code != "LB-001" { // which plans more Services when it is asked for
+		if c.Code != "LB-001" { // LB-001 plans more Services when it is requested by name
 			require.Equal(t, c.Objects, alone.Objects, c.Code)
 		}
 	}
@@ -180,7 +180,7 @@ func TestReadings(t *testing.T) {
 				n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(fixed.Add(-time.Hour))
 			})
 		}},
-		"lookup .* no such host": {"CS-006", func(w *world) { // whatever a log says, without the keys
+		"lookup .* no such host": {"CS-006", func(w *world) { // lines of the log are shown without keys
 			w.log += logLine('E', time.Minute, "a.go:1",
 				fmt.Sprintf(`"Sync failed" err="cloudstack x: cannot reach the API: lookup %s: no such host"`,
 					w.env.CloudConfig.SecretKey))
@@ -239,7 +239,7 @@ func TestVMsAreInAnotherProject(t *testing.T) {
 	)
 }
 
-// Remedies name nodes and the release, as a command line does.
+// The commands in remedies have the names of nodes and the flags for the namespace and the release.
 func TestRemedies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

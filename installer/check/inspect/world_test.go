@@ -79,18 +79,18 @@ type world struct {
 	*testenv.Cloud
 	kube    *fakekube.Clientset
 	env     *inspect.Env
-	objects map[string]map[string]any // those of the chart, by path
-	kubelet func(node string) string  // its --cloud-provider
-	log     string                    // of the controller
-	health  error                     // of its Pods' /healthz
+	objects map[string]map[string]any // objects of the chart, by path
+	kubelet func(node string) string  // the node's --cloud-provider
+	log     string                    // log of the controller
+	health  error                     // result of its Pods' /healthz
 	waits   []string                  // keys of the cloud-config that its Pods have not taken over
-	edit    *strings.Replacer         // of what CloudStack answers
-	behind  time.Duration             // CloudStack's clock
+	edit    *strings.Replacer         // edits CloudStack's answers
+	behind  time.Duration             // how far CloudStack's clock is behind
 }
 
 // cloud wraps the simulated CloudStack and edits its answers.
 func (w *world) cloud(rw http.ResponseWriter, r *http.Request) {
-	r.Header.Del("Accept-Encoding") // no gzip
+	r.Header.Del("Accept-Encoding") // ask for an answer without gzip, because edit changes its text
 	answer := httptest.NewRecorder()
 	w.Handler().ServeHTTP(answer, r)
 	maps.Copy(rw.Header(), answer.Header())
@@ -100,7 +100,7 @@ func (w *world) cloud(rw http.ResponseWriter, r *http.Request) {
 	_, _ = w.edit.WriteString(rw, answer.Body.String())
 }
 
-// api is the part of an API server that kubelets' flags and dry runs of the chart's objects need.
+// api implements the part of an API server that kubelets' flags and dry runs of the chart's objects need.
 func (w *world) api(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "application/json")
 	node, flags := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"), "/proxy/flagz")
@@ -139,7 +139,7 @@ func newNode(name, ip string) *corev1.Node {
 	return n
 }
 
-// newBalancer is a Service with a load balancer, which has the address of the example.
+// newBalancer returns a Service of type LoadBalancer with the address of the example.
 func newBalancer(namespace, name, uid string, ports ...corev1.ServicePort) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace:         namespace,
@@ -153,7 +153,7 @@ func newBalancer(namespace, name, uid string, ports ...corev1.ServicePort) *core
 	return s
 }
 
-// controller is the release's Deployment with one ready Pod, and its lease.
+// controller returns the release's Deployment with one ready Pod, and its lease.
 func controller() (*appsv1.Deployment, *corev1.Pod, *coordinationv1.Lease) {
 	c := corev1.Container{Name: "cloudstack-ccm", Image: "registry.example.org/cloudstack-ccm:v1.0.0"}
 	d := testenv.Deployment(1)
@@ -169,8 +169,8 @@ func controller() (*appsv1.Deployment, *corev1.Pod, *coordinationv1.Lease) {
 	return d, p, l
 }
 
-// newWorld is the example world with initialised nodes and renamed rules, in a CloudStack that has CKS. The changes
-// modify it.
+// newWorld returns the example world with initialised nodes and renamed rules, in a CloudStack that has CKS. The
+// changes modify it.
 func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 	t.Helper()
 	example := simulator.ExampleWorld()
@@ -262,7 +262,7 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 	return w
 }
 
-// answer is what a Pod says through the API server.
+// answer is a Pod's response through the API server.
 type answer struct {
 	text string
 	err  error
@@ -300,12 +300,12 @@ func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
 	})
 }
 
-// logLine returns a line in klog's format that is as old as given.
+// logLine returns a line in klog's format with the given age.
 func logLine(level byte, ago time.Duration, source, text string) string {
 	return fmt.Sprintf("%c%s       1 %s] %s\n", level, fixed.Add(-ago).Format("0102 15:04:05.000000"), source, text)
 }
 
-// policies are the chart's admission policies with their bindings.
+// policies returns the chart's admission policies with their bindings.
 func policies() (out []runtime.Object) {
 	for _, end := range []string{"annotations", "records", "tenancy"} {
 		meta := metav1.ObjectMeta{Name: release + "-" + end, Labels: testenv.Labels}

@@ -64,7 +64,7 @@ func TestMakePlan(t *testing.T) {
 		more    func(*Facts)
 		verdict Verdict
 		why     string
-		service func(*corev1.Service) // the Service itself
+		service func(*corev1.Service) // changes the planned Service
 		doubt   string
 	}{
 		"what the old provider acquired": {verdict: Adopt},

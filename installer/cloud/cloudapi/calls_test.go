@@ -206,7 +206,7 @@ func TestOddAnswers(t *testing.T) {
 	require.Nil(t, cluster)
 }
 
-// A server that refuses a call, or throttles it, is a CloudStack.
+// A server that refuses or throttles a call counts as a CloudStack server.
 func TestARefusalIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	for status, answers := range map[int]bool{

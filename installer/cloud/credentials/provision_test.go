@@ -179,7 +179,7 @@ func TestProjectOfAnotherDomain(t *testing.T) {
 	e.refused(admin, r, "there is no project", "")
 }
 
-// Without a domain, that of a domain administrator is used, because they do not see ROOT.
+// If no domain is given, csccm uses the domain of the domain administrator, who cannot see ROOT.
 func TestDomainAdminMakesUser(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -28,10 +28,11 @@ func TestExplainLogin(t *testing.T) {
 	_, err = cloudapi.Login(t.Context(), cfg, "admin", "password", "/none")
 	err = credentials.ExplainLogin(e.url, "admin", "/none", err)
 	require.ErrorContains(t, err, `refuses the login of user "admin" in domain "ROOT/none": `)
-	_, err = cloudapi.Login(t.Context(), cfg, "twin-owner", "password", "ROOT/tenants") // in the form of listDomains
+	// the domain's path in the form that listDomains returns
+	_, err = cloudapi.Login(t.Context(), cfg, "twin-owner", "password", "ROOT/tenants")
 	require.NoError(t, err)
 
-	cfg.APIURL = "http://127.0.0.1:1/client/api" // nobody's, whatever else runs on the machine
+	cfg.APIURL = "http://127.0.0.1:1/client/api" // no program listens on port 1
 	_, err = cloudapi.Login(t.Context(), cfg, "admin", "wrong-canary", "ROOT")
 	err = credentials.ExplainLogin(cfg.APIURL, "admin", "ROOT", err)
 	require.ErrorContains(t, err, "no CloudStack API answers at "+cfg.APIURL)
@@ -42,7 +43,7 @@ func TestVerify(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	tests := map[string]struct {
-		user   string // "" has no valid keys
+		user   string // "" means no valid keys
 		change func(*cloudstack.Config)
 		err    string
 		remedy string

@@ -46,7 +46,7 @@ type env struct {
 	*Applier
 	t      *testing.T
 	sim    *testenv.Cloud
-	owner  *cloudapi.Client     // its calls do not run before
+	owner  *cloudapi.Client     // before does not run for calls of this client
 	before func(command string) // runs before each call of the Applier
 }
 
@@ -198,7 +198,7 @@ func TestFaultsAndAnotherRun(t *testing.T) {
 			require.Equal(t, members, e.members())
 			now := e.rules()
 			for i := range was {
-				was[i].Protocol = "tcp"     // CloudStack cannot remove it again
+				was[i].Protocol = "tcp"     // CloudStack cannot remove the protocol again
 				was[i].State = now[i].State // a rule without members stays in state Add after an update
 			}
 			require.Equal(t, was, now)

@@ -132,9 +132,9 @@ func TestMakePlan(t *testing.T) {
 		{
 			name: "duplicates that nothing decides are left alone",
 			rules: []cloudstack.LoadBalancerRule{
-				// no Service
+				// rules without a Service
 				rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-80", "", 80),
-				// none is on the Service's address
+				// no rule is on the Service's address
 				at("203.0.113.98", rule("5", lbWeb+"-81", "", 81)),
 				at("203.0.113.99", rule("6", lbWeb+"-tcp-81", "tcp", 81)),
 			},
@@ -196,7 +196,7 @@ func TestMakePlan(t *testing.T) {
 	}
 }
 
-// Everyone who can edit a Service can write null.
+// Everyone who can edit a Service can write null into the record.
 func TestRecordOfNull(t *testing.T) {
 	t.Parallel()
 	svc := service("default", "web", uidWeb)

@@ -203,17 +203,17 @@ func TestDeleteRemovesServices(t *testing.T) {
 			t.Parallel()
 			cloud := testenv.NewCKS(t)
 
-			// In a network that was there before, with an address and a rule of the Service.
+			// The cluster is in an existing network, in which the Service has an address and a rule.
 			web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1"}}
 			web.Spec.Type = corev1.ServiceTypeLoadBalancer
 			web.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: cloud.Supplied(t)}}
 			s, e := serviceOf(t, cloud)
-			classy := web.DeepCopy() // of another controller, on the same address
+			classy := web.DeepCopy() // a Service of another controller, on the same address
 			classy.Name, classy.UID, classy.Spec.LoadBalancerClass = "classy", "2", ptr.To("other.example.org/lb")
 			kube := fake.NewClientset(web, classy)
 			deleted := false
 			kube.PrependReactor("delete", "services", func(ktesting.Action) (bool, runtime.Object, error) {
-				waits := !deleted || !controller // for its finalizer
+				waits := !deleted || !controller // the deletion waits for the finalizer
 				deleted = true
 				return waits, nil, nil
 			})

@@ -174,7 +174,8 @@ func TestCreateParameters(t *testing.T) {
 		os.WriteFile(file, []byte(`{"auths": {"https://r.example": {"username": "u", "password": "canary-1"}}}`),
 			0o600))
 	err := s.Run(t.Context(), Create, "demo", Options{Zone: "zone-1", Offering: "node", RegistryFile: file})
-	require.ErrorContains(t, err, "does not implement the parameter dockerregistry") // not recorded
+	// the simulator has no recording of this parameter
+	require.ErrorContains(t, err, "does not implement the parameter dockerregistry")
 	journal, jerr := os.ReadFile(e.Journal)
 	require.NoError(t, jerr)
 	require.Contains(t, e.Said(), "registry                  https://r.example, as u")

@@ -157,7 +157,7 @@ func TestRemoveNodes(t *testing.T) {
 					return false, nil, nil
 				}
 				require.Zero(t, cloud.Ledger().Count("removeNodesFromKubernetesCluster"))
-				// the client holds a lock
+				// This reactor runs under a lock of the client, so it reads from the tracker.
 				n, err := kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", "gpu-1")
 				require.NoError(t, err)
 				node, ok := n.(*corev1.Node)

@@ -23,7 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/golden"
 )
 
-// TestEverythingIsExplained: an alert, a reason or a check that is added needs all texts.
+// TestEverythingIsExplained fails if an alert, a reason or a check lacks one of its texts.
 func TestEverythingIsExplained(t *testing.T) {
 	t.Parallel()
 	kinds, lower := map[Kind]int{}, map[string]bool{}
@@ -73,7 +73,7 @@ func TestPagesAreFresh(t *testing.T) {
 	}
 }
 
-// saidOnce matches commands that the introduction names.
+// saidOnce matches the commands of the introduction, which page removes from the entries.
 var saidOnce = regexp.MustCompile("(?m)^(kubectl get events -A --field-selector .*|kubectl describe service -n " +
 	"NAMESPACE NAME|csccm plan NAMESPACE/NAME)\n")
 
@@ -86,7 +86,7 @@ Services](#events-on-services) and [on Nodes](#events-on-nodes), and [reasons of
 ` + "`csccm doctor --explain NAME`" + ` prints the same without a network, also for the code of a [check](checks.md).
 `
 
-// page is docs/runbooks.md, a section for each family. Checks have docs/checks.md.
+// page returns docs/runbooks.md, which has a section for each family except checks: docs/checks.md has those.
 func page() string {
 	var b strings.Builder
 	b.WriteString(intro)
@@ -94,7 +94,7 @@ func page() string {
 		fmt.Fprintf(&b, "\n## %s\n", family)
 		for _, t := range Topics() {
 			if t.Entries[0].family != family {
-				continue // a name has one heading, so that links find it
+				continue // each name has one heading, so that links find it
 			}
 			text := saidOnce.ReplaceAllString(strings.ReplaceAll(t.text(), "](runbooks.md#", "](#"), "")
 			text = strings.NewReplacer("\n```sh\n```\n", "", "\nEvent on a "+t.Entries[0].Object+

@@ -95,7 +95,7 @@ func TestInstallNamesIgnoredKeys(t *testing.T) {
 	require.Contains(t, e.Stderr.String(), "vm-cache-ttl is a key of another provider and has no effect")
 }
 
-// Merged is a cloud-config file with the settings of an install and more lines.
+// Merged returns a cloud-config file with the settings of an install and additional lines.
 func (e *env) Merged(o Config, more string) []byte { return append(o.Over(nil).Render(), more...) }
 
 // The Secret is the one that the chart's value existingSecret names.

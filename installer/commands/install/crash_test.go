@@ -57,7 +57,7 @@ func atEveryWrite(t *testing.T, try func(t *testing.T, n int) (last bool)) {
 // all later calls fail until it is revived. 0 means never.
 type life struct {
 	n    int
-	mu   sync.Mutex // the fake controller calls beside the installer
+	mu   sync.Mutex // the fake controller makes calls while the installer runs
 	dead bool
 }
 
@@ -75,7 +75,7 @@ func (l *life) goesOn(write bool) bool {
 	return alive
 }
 
-// ended reports whether it has ended, and revives it.
+// ended reports whether csccm was killed, and revives it.
 func (l *life) ended() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,10 +84,11 @@ func (l *life) ended() bool {
 	return was
 }
 
-// bound makes the calls to a fake cluster count.
+// bound makes a fake cluster count its writes, and fail all calls after the kill.
 func (l *life) bound(kube *fakekube.Clientset) *life {
 	kube.PrependReactor("*", "*", func(a ktesting.Action) (bool, kruntime.Object, error) {
-		if a.GetVerb() == "update" && a.GetResource().Resource == "nodes" { // by the controller; csccm patches them
+		// the controller updates nodes; csccm patches them
+		if a.GetVerb() == "update" && a.GetResource().Resource == "nodes" {
 			return false, nil, nil
 		}
 		reads := a.GetVerb() == "get" || a.GetVerb() == "list" || a.GetVerb() == "watch"
@@ -99,14 +100,14 @@ func (l *life) bound(kube *fakekube.Clientset) *life {
 	return l
 }
 
-// cloud makes the calls to CloudStack count.
+// cloud is like bound, for the API of CloudStack.
 func (l *life) cloud(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		form, _ := url.ParseQuery(r.URL.RawQuery + "&" + string(body))
 		reads := regexp.MustCompile("^(list|query|get|log)").MatchString(form.Get("command"))
-		if !l.goesOn(!reads) { // an error that nobody tries again
+		if !l.goesOn(!reads) { // csccm does not retry after this error
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = fmt.Fprintf(w, `{"errorresponse":{"errorcode":401,"errortext":%q}}`, errDead)
 			return

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What csccm decides by the cluster is decided again when the cluster has changed; what the operator chose stays. A
-// template has the same values.
+// csccm derives values from the cluster again when the cluster has changed. Values that the operator chose stay. csccm
+// template prints the same values as install.
 func TestValuesFollowTheCluster(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -40,13 +40,13 @@ import (
 type env struct {
 	*testenv.Env
 	cloud *testenv.Cloud
-	life  *life             // of the run, where calls go through it
+	life  *life             // set if the run's calls go through it
 	vms   map[string]string // ids by name
 
 	mu      sync.Mutex
-	running bool // the controller
+	running bool // the controller runs
 	failing []check.Result
-	pods    func(*appsv1.Deployment) []*corev1.Pod // what the Deployment becomes; nil = ready at once
+	pods    func(*appsv1.Deployment) []*corev1.Pod // returns the Pods of a new Deployment; nil = ready at once
 }
 
 // newEnv returns an env with the nodes and the CloudStack of the example.
@@ -153,7 +153,7 @@ func aNode(name, ip string, taints ...corev1.Taint) *corev1.Node {
 	}
 }
 
-// demoNodes are the example world's: one new, two that were there before.
+// demoNodes returns the nodes of the example world: one new node, and two that existed before.
 func demoNodes() []kruntime.Object {
 	cp := aNode("demo-cp-1", "10.1.1.11")
 	cp.Labels["node-role.kubernetes.io/control-plane"] = ""
@@ -205,7 +205,7 @@ func (e *env) install(t *testing.T, c Config) {
 	require.NoError(t, e.installer(t, c).Run(t.Context()), e.Stderr.String())
 }
 
-// config is the cloud-config in the Secret.
+// config returns the cloud-config in the Secret.
 func (e *env) config(t *testing.T) *cloudstack.Config {
 	t.Helper()
 	cfg, err := cloudconfig.Parse(bytes.NewReader(e.Secret(t, access.SecretName)[access.SecretKey]))
@@ -252,7 +252,7 @@ func (e *env) rotate(t *testing.T) {
 	}), e.Stderr.String())
 }
 
-// uninstall is csccm uninstall --delete-user.
+// uninstall runs csccm uninstall --delete-user.
 func (e *env) uninstall(t *testing.T, dry bool) {
 	t.Helper()
 	run := *e.Env.Env

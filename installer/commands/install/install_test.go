@@ -50,7 +50,7 @@ func TestInstallAsAdmin(t *testing.T) {
 	require.Equal(t, 1, e.cloud.Ledger().Count("logout"), "the session is ended")
 
 	calls := e.cloud.Ledger().Count("createUser", "registerUserKeys")
-	o.Account = "ROOT/k8s" // as the wizard takes it
+	o.Account = "ROOT/k8s" // in the form that the wizard uses
 	e.install(t, o)
 	require.Equal(t, 1, e.Releases.Applied, "nothing to do: no new revision")
 	require.Equal(t, calls, e.cloud.Ledger().Count("createUser", "registerUserKeys"))
@@ -66,7 +66,7 @@ func TestInstallWithKeysAndThenTheSecret(t *testing.T) {
 	require.Contains(t, e.Stdout.String(), "Repeat this install:   csccm install --yes\n")
 	require.Equal(t, 1, e.Releases.Applied)
 
-	// Programs see where an upgrade came from when it is done.
+	// After an upgrade, the JSON result still has the version before it.
 	e.Releases.Kept[0].ChartVersion, e.Output = "0.0.9", "json"
 	e.install(t, Config{})
 	require.Contains(t, e.Stdout.String(), "upgrade release kube-system/cloudstack-ccm from 0.0.9: chart")
@@ -101,8 +101,8 @@ func TestInstallAsDomainAdmin(t *testing.T) {
 	require.Equal(t, 3, e.initialised(t))
 }
 
-// The Pods, whose node's kubelet may read the keys, run on control plane nodes where there are any. The plan says
-// where.
+// The kubelet of a Pod's node can read the keys, so the Pods run on control plane nodes if there are any. The plan says
+// where they run.
 func TestSecurityInstallPlacesPods(t *testing.T) {
 	t.Parallel()
 	cp, worker := demoNodes()[0], demoNodes()[1]
@@ -112,7 +112,7 @@ func TestSecurityInstallPlacesPods(t *testing.T) {
 		nodes     []kruntime.Object
 		values    map[string]any
 		placement string
-		want      map[string]any // of controlPlaneOnly and replicaCount
+		want      map[string]any // expected controlPlaneOnly and replicaCount
 	}{
 		"one control plane node": {[]kruntime.Object{cp, worker}, nil, "on the one control plane node",
 			map[string]any{"replicaCount": 1}},
@@ -150,7 +150,8 @@ func TestInstallSkipsAndOverwritesIfAsked(t *testing.T) {
 	e := newEnv(t)
 	e.putSecret(t, "[Global]\napi-url="+e.cloud.URL+"\napi-key=a\nsecret-key=b\nrate-limit=7\n")
 	e.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller"}}
-	require.NoError(t, e.Kube.Tracker().Add(aNode("elsewhere", "10.9.9.9"))) // some nodes may be, while a cluster grows
+	// while a cluster grows, some nodes may have no VM
+	require.NoError(t, e.Kube.Tracker().Add(aNode("elsewhere", "10.9.9.9")))
 	o := e.admin()
 	o.SkipChecks, o.OverwriteSecret, o.SkipTaint = []string{"CCM-003"}, true, true
 	e.DryRun = true
@@ -165,7 +166,7 @@ func TestInstallSkipsAndOverwritesIfAsked(t *testing.T) {
 	require.Equal(t, 1, e.initialised(t))
 }
 
-// planned are the changes of a part of the plan that was written as JSON.
+// planned returns the changes in a part of the plan that was written as JSON.
 func (e *env) planned(t *testing.T, part string) []engine.Change {
 	t.Helper()
 	var p engine.Plan
@@ -186,7 +187,7 @@ func TestInstallDryRun(t *testing.T) {
 		e.install(t, o)
 		require.Regexp(t, "^install release kube-system/cloudstack-ccm", e.planned(t, "Helm")[0].Text)
 		require.Equal(t, "create kube-system/cloudstack-secret", e.planned(t, "Secret")[0].Text)
-		if keys { // the nodes are planned too
+		if keys { // with keys, csccm can also plan the nodes
 			require.Regexp(t, "^demo-worker-1 is initialised by a taint .*, first", e.planned(t, "Node")[1].Text)
 		} else {
 			require.Len(t, e.planned(t, "CloudStack"), 2)
@@ -289,7 +290,7 @@ func TestInstallAgainAfterRotateKeys(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			e.onePod()
-			o := e.admin() // a person keeps the flags, and the files that they name
+			o := e.admin() // a person repeats the install with the same flags and files
 			switch name {
 			case "keys":
 				o = e.keys(t)
@@ -339,11 +340,11 @@ func TestInstallRightsAreComplete(t *testing.T) {
 		}
 
 		if r.Resource == "nodes" && a.GetVerb() == "update" || r.Resource == "deployments" && a.GetVerb() == "create" {
-			continue // the controller, and Helm
+			continue // the controller and Helm make these calls
 		}
 
 		if r.Resource == "namespaces" && a.GetVerb() == "create" {
-			continue // only where it is not there yet, as here
+			continue // needed only if the namespace does not exist, as here
 		}
 
 		asked++

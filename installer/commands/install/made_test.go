@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// names are the users, accounts and roles that CloudStack has.
+// names returns the users, accounts and roles that CloudStack has.
 func (e *env) names(t *testing.T) (all []string) {
 	t.Helper()
 	admin := e.cloud.Admin(t)
@@ -43,7 +43,8 @@ func (e *env) names(t *testing.T) (all []string) {
 	return all
 }
 
-// What csccm makes in CloudStack is listed before it is created, and removed with the list.
+// csccm records every object in CloudStack before it creates it. An uninstall deletes the recorded objects and the
+// record.
 func TestUserIsRemoved(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/csccm/csccm/installer/testenv/leftby"
 )
 
-// leaseweb is a cluster in which Leaseweb's provider runs, whose Deployment reads its cloud-config as given.
+// leaseweb returns a cluster in which Leaseweb's provider runs, and its keys, which are in a Secret with the given
+// name. change changes the provider's Deployment.
 func leaseweb(t *testing.T, secret string, change func(*appsv1.Deployment)) (*env, credentials.Keys) {
 	t.Helper()
 	d := leftby.Controller("cloud-controller-manager", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1",
@@ -78,12 +79,12 @@ func TestInstallFromPredecessor(t *testing.T) {
 	}
 }
 
-// On a terminal they are offered.
+// On a terminal, csccm offers to use the keys of the provider that it replaces.
 func TestInstallOffersThePredecessorsKeys(t *testing.T) {
 	t.Parallel()
 	e, keys := leaseweb(t, "cloud-config", nil)
 	o := e.taking(t)
-	e.Answers("3", "", "yes") // keys, addresses, go on
+	e.Answers("3", "", "yes") // answers: keys, addresses, confirmation
 	e.install(t, o)
 	require.Contains(t, e.Stderr.String(),
 		"Use the keys of the other provider (Secret kube-system/cloud-config of Deployment "+

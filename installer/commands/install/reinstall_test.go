@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/installer/testenv"
 )
 
-// A controller cannot release its lease when it is uninstalled, because Helm deletes its roles with it: an install
-// right after that waits until the new one has it, and says so where none gets it.
+// An uninstalled controller cannot release its lease, because Helm deletes its roles with it. An install right after
+// that waits until the new controller has the lease, and fails if no controller gets it in time.
 func TestInstallWaitsForTheLease(t *testing.T) {
 	t.Parallel()
 	for name, free := range map[string]bool{"the lease runs out": true, "nobody takes it": false} {

@@ -51,7 +51,7 @@ func TestInstallWhoseSelfTestFails(t *testing.T) {
 	testenv.RequireRefusal(t, err, "no such host", "correct the cluster's DNS", 3)
 	require.NotContains(t, notes(), "patch deployments", "the old controller goes on")
 
-	// Left out, the install completes.
+	// Without the self-test, the install completes.
 	o := e.taking(t)
 	o.SkipSelfTest = true
 	e.install(t, o)
@@ -80,8 +80,8 @@ func TestSelfTest(t *testing.T) {
 		status corev1.PodStatus
 		log    string
 		refuse bool
-		lost   bool // the connection to the API server
-		stays  bool // Pods are deleted and do not end
+		lost   bool // the connection to the API server is lost
+		stays  bool // Pods remain after their deletion
 		passed string
 		err    string
 		remedy string
@@ -137,7 +137,7 @@ func TestSelfTest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// of a killed run
+			// the test Pod of a killed run
 			left := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "x-self-test"}}
 			kube := fake.NewClientset(left)
 			kube.PrependReactor("create", "pods", func(a ktesting.Action) (bool, kruntime.Object, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// second is another cluster in the same CloudStack account.
+// second returns another cluster in the same CloudStack account.
 func (e *env) second(t *testing.T, uid types.UID) *env {
 	t.Helper()
 	o := &env{Env: testenv.NewIn(t, uid, demoNodes()...), cloud: e.cloud, vms: e.vms}

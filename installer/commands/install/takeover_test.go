@@ -57,13 +57,13 @@ func takenEnv(t *testing.T, state string, old ...kruntime.Object) (e *env, notes
 	return e, func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(log) }
 }
 
-// taking are the options of an unattended install with the credentials that the other provider has.
+// taking returns the options of an unattended install with the credentials that the other provider has.
 func (e *env) taking(t *testing.T) Config {
 	t.Helper()
 	return Config{Pin: []string{takeover.All}, Accept: []string{takeover.All}}
 }
 
-// rules are the rules of the recorded account by id.
+// rules returns the rules of the recorded account by id.
 func (e *env) rules(t *testing.T) map[string]cloudstack.LoadBalancerRule {
 	t.Helper()
 	list, err := e.cloud.Client(t, leftby.Account).ListLoadBalancerRules(t.Context(),
@@ -224,7 +224,7 @@ func TestCrashAtEveryWriteOfATakeover(t *testing.T) {
 	}
 }
 
-// undo is csccm takeover --undo.
+// undo runs csccm takeover --undo.
 func (e *env) undo(t *testing.T) error {
 	t.Helper()
 	cs := &access.Cloud{Client: e.cloud.Client(t, leftby.Account), Config: e.cloud.Config(t, leftby.Account)}
@@ -304,7 +304,7 @@ func TestServicesAreJudgedWhenTheControllerHasServedThem(t *testing.T) {
 	t.Parallel()
 	e, _ := takenEnv(t, leftby.Leaseweb, leftby.ApacheObjects()...)
 	serve := e.Poll
-	e.Poll = func() { // one Service after the other
+	e.Poll = func() { // the controller syncs one Service after the other
 		serve()
 		list, err := e.Kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 		if err != nil || !strings.Contains(e.Stderr.String(), " of 6 done") {

@@ -30,7 +30,7 @@ func usesNetwork(t *testing.T) *env {
 	return e
 }
 
-// An install names what the policy for tenants refuses, and allows nothing by itself.
+// An install names the Services that the tenancy policy refuses, and does not change the policy.
 func TestInstallNamesWhatThePolicyRefuses(t *testing.T) {
 	t.Parallel()
 	e := usesNetwork(t)
@@ -53,7 +53,7 @@ func TestInstallNamesWhatThePolicyRefuses(t *testing.T) {
 
 func TestPolicyOfAChart(t *testing.T) {
 	t.Parallel()
-	// none, and one that cannot be read
+	// no policy, and a policy that cannot be parsed
 	for flag, says := range map[string]string{"": "", `, '--tenancy={'`: "tenancy"} {
 		manifest := "---\nkind: Deployment\nspec: {template: {spec: {containers: [{name: a, args: ['--v=2'" + flag +
 			"]}]}}}\n"

@@ -78,7 +78,7 @@ func TestUpgrade(t *testing.T) {
 func TestUpgradeRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		was    string // version of the release
+		was    string // chart version of the installed release
 		change func(*testenv.Env, *install.Config)
 		err    string
 		fix    string
@@ -115,7 +115,7 @@ func TestDowngradeAllowed(t *testing.T) {
 	require.Contains(t, e.Stdout.String(), "revision 2 runs: chart 1.1.0")
 }
 
-// Pods that do not come up: the error names the way back.
+// If the new Pods do not become ready, the error names the command that goes back.
 func TestUpgradeFails(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, release(7, "deployed", "1.0.0", nil))
@@ -145,7 +145,7 @@ func TestUpgradeFails(t *testing.T) {
 	require.NoError(t, install.Rollback(t.Context(), e.Env, 0))
 	require.Equal(t, "1.0.0", e.Releases.Kept[0].ChartVersion)
 
-	// So does one that is stopped while it waits.
+	// If csccm is stopped while it waits, the error also names that command.
 	ctx, stop := context.WithCancelCause(t.Context())
 	e = newEnv(t, release(7, "deployed", "1.0.0", nil))
 	e.Releases.Changed = func(context.Context, *helm.Release) error { stop(errors.New("timed out")); return nil }

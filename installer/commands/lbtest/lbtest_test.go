@@ -32,7 +32,7 @@ import (
 type env struct {
 	kube    *fake.Clientset
 	address string
-	answers []echo.Answer // of the Pod inside
+	answers []echo.Answer // answers of the client Pod inside the cluster
 	outside func(address string) (echo.Answer, error)
 	clock   *stepclock.Clock
 }

@@ -80,7 +80,7 @@ func newEnv(t *testing.T) *testEnv {
 		require.NoError(t, err)
 		if !bytes.Equal(now.(*corev1.Secret).Data[access.SecretKey], s.Data[access.SecretKey]) {
 			env.changes.Add(1)
-			s.ManagedFields = []metav1.ManagedFieldsEntry{{ // as the API server does
+			s.ManagedFields = []metav1.ManagedFieldsEntry{{ // the API server records the time of the write
 				Manager:  keysManager,
 				Time:     &metav1.Time{Time: env.clock.Now()},
 				FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:cloud-config":{}}}`),
@@ -91,7 +91,7 @@ func newEnv(t *testing.T) *testEnv {
 
 	env.granted(true)
 
-	// A restart replaces the Pods.
+	// A rollout restart replaces the Pods.
 	env.kube.PrependReactor("patch", "deployments", func(ktesting.Action) (bool, kruntime.Object, error) {
 		for _, name := range []string{"p1", "p2"} {
 			_ = env.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "kube-system", name)
@@ -136,9 +136,9 @@ func reading(p *corev1.Pod, kind, name string) {
 	p.Spec.Containers = []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: "keys"}}}}
 }
 
-// takesOver is the log of a controller that reloads changed keys.
+// takesOver returns the log of a controller that reloads changed keys.
 func takesOver(_ string, changes int32) string {
-	// what it said first, too
+	// The log begins with a line from the start of the controller.
 	return "I1121 CloudStack can be used\n" + strings.Repeat("I1121 "+saysReloaded+"\n", int(changes))
 }
 
@@ -311,7 +311,7 @@ func TestRotateRefused(t *testing.T) {
 			require.True(t, env.works(first))
 			require.Equal(t, "k8s-owner-2", access.RotationOf(s).To)
 
-			// The next run takes the same user.
+			// The next run uses the same user.
 			env.logs = takesOver
 			env.changes.Store(0)
 			env.rotate(nil)
@@ -371,7 +371,7 @@ func TestRotateDryRunAndKeysOfNobody(t *testing.T) {
 	require.Contains(t, env.out.String(), `create user "k8s-owner-2" in account "k8s"`)
 	require.Zero(t, env.sim.Ledger().Count("createUser", "registerUserKeys"))
 
-	// Keys that no user has any more.
+	// Replace the user's keys, so that those in the Secret belong to no user.
 	admin, err := cloudapi.Login(t.Context(), env.config("k8s-owner"), "admin", "password", "ROOT")
 	require.NoError(t, err)
 	users, err := admin.ListUsers(t.Context(), "")

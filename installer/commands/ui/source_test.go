@@ -77,7 +77,7 @@ func secretOf(c *cloudstack.Config) *corev1.Secret {
 	}
 }
 
-// until waits for a snapshot for which something holds.
+// until waits for a snapshot that meets a condition.
 func until(t *testing.T, s *Source, what string, holds func(model.Snapshot) bool) (last model.Snapshot) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -201,7 +201,7 @@ func TestOutage(t *testing.T) {
 			return false, nil, nil
 		})
 		start()
-		t.Cleanup(func() { close(hang) }) // before the source is waited for
+		t.Cleanup(func() { close(hang) }) // runs before the clean-up that waits for the end of the source
 		shown, err := s.Snapshot(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, model.SourceConnecting, shown.Sources[0].State, "the page is there at once")
@@ -239,7 +239,7 @@ func TestSource(t *testing.T) {
 		}
 	}
 
-	// The lists of doctor, and those of the plan.
+	// Count the calls of some rounds: doctor and the plan read their lists separately.
 	ledger := cloud.Ledger()
 	ledger.Reset()
 	require.Eventually(t, func() bool { return len(ledger.Find("listCapabilities", "")) >= 4 }, time.Minute,
@@ -289,7 +289,7 @@ func TestSource(t *testing.T) {
 	}
 	for _, a := range kube.Actions() {
 		if a.GetVerb() == "create" && a.GetNamespace() == "new" {
-			continue // the test's own
+			continue // this call is the test's own
 		}
 		assert.Contains(t, []string{"get", "list", "watch"}, a.GetVerb(), a)
 	}

@@ -106,7 +106,7 @@ func TestUninstall(t *testing.T) {
 	}
 	require.NotContains(t, e.Stdout.String(), "others", "a Service of another controller")
 
-	// Again, now with the Secret: nothing else is left to do.
+	// The second run also deletes the Secret; nothing else is left to delete.
 	e.Stdout.Reset()
 	e.Output = "json"
 	require.NoError(t, Run(t.Context(), e.Env, Options{DeleteSecret: true}))
@@ -116,7 +116,7 @@ func TestUninstall(t *testing.T) {
 	require.Equal(t,
 		[]string{"deleted Secret kube-system/cloudstack-secret", "deleted ConfigMap kube-system/cloudstack-ca"}, p.Done)
 
-	// And again.
+	// The third run has nothing to do.
 	e.Stdout.Reset()
 	require.NoError(t, Run(t.Context(), e.Env, Options{DeleteSecret: true}))
 	require.Contains(t, e.Stdout.String(), "there is nothing to remove")

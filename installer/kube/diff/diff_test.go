@@ -181,7 +181,7 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, Refused(changes))
 
-	// So are the roles of its bindings.
+	// The roles of the release's bindings are also created before the bindings.
 	fake.PrependReactor("create", "clusterrolebindings", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{
 			Group:    "rbac.authorization.k8s.io",

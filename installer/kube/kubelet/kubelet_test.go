@@ -196,7 +196,7 @@ func TestJudgeLadder(t *testing.T) {
 
 	told := func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21" }
 	hostname := func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] }
-	writtenBy := func(managers ...string) func(n *corev1.Node) { // in this order
+	writtenBy := func(managers ...string) func(n *corev1.Node) { // the managers wrote in this order
 		return func(n *corev1.Node) {
 			for i, m := range managers {
 				n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{

@@ -22,7 +22,7 @@ func TestLeaseOfAnotherCSCCM(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		alive bool
-		skew  time.Duration // of the other csccm's clock
+		skew  time.Duration // skew of the other csccm's clock
 	}{
 		"killed":                           {},
 		"killed, its clock was ahead":      {skew: time.Hour},
@@ -58,7 +58,8 @@ func TestLeaseOfAnotherCSCCM(t *testing.T) {
 	}
 }
 
-// If a Pod of csccm's chart leads, because the old controller did not, it must no longer write when the hold ends.
+// If the old controller did not lead, a Pod of csccm's chart may. That Pod must have stopped writing before the hold
+// ends.
 func TestHoldOutlastsTheLeader(t *testing.T) {
 	t.Parallel()
 	const period = 15 * time.Second

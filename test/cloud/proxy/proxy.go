@@ -72,7 +72,7 @@ type Call struct {
 	Command string
 	Fault   Fault
 
-	params url.Values // not kept: they contain keys
+	params url.Values // not kept in the sequence of calls, because they contain keys
 	after  func()     // runs after CloudStack has answered, before the caller gets the answer
 }
 

@@ -41,7 +41,8 @@ func (r *Recorder) Write(
 ) (err error) {
 	defer must.Return(&err)
 	of, end := command, ""
-	if envelope, _ := answer.(map[string]any); command == "queryAsyncJobResult" { // as the recordings of jobs are named
+	// recordings of jobs have the job's command in their names
+	if envelope, _ := answer.(map[string]any); command == "queryAsyncJobResult" {
 		for _, content := range envelope {
 			if m, _ := content.(map[string]any); classOf(m) != "" {
 				class := classOf(m)

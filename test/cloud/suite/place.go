@@ -142,8 +142,8 @@ func (p *place) stop() {
 }
 
 const (
-	stepLimit    = 4 * time.Minute  // of one wait, for slow routers
-	quickLimit   = 75 * time.Second // of one wait, with a simulator
+	stepLimit    = 4 * time.Minute  // limit of one wait, for slow routers
+	quickLimit   = 75 * time.Second // limit of one wait, with a simulator
 	interruptFor = 15 * time.Second
 	secretName   = "cloudstack-secret" // #nosec G101 -- a name
 	deployment   = "cloudstack-cloud-controller-manager"

@@ -145,7 +145,7 @@ func takeover(recorded, image, provider string) func(*env) string {
 			e.leaveService(state, &svc, l)
 		}
 
-		e.clearPredecessor() // of the previous scenario
+		e.clearPredecessor() // the previous scenario may have left one
 
 		// Process nodes do not know the predecessor's image, so it never runs.
 		must.OK(testenv.Predecessor{

@@ -29,7 +29,7 @@ type crashed struct {
 	o     Options
 	log   bytes.Buffer
 	runs  []string
-	dirs  []string // on this machine
+	dirs  []string // folders on this machine
 }
 
 func newCrashed(t *testing.T, runs int) *crashed {
@@ -105,7 +105,7 @@ func (c *crashed) others(t *testing.T, names ...string) {
 func TestCleanAfterACrash(t *testing.T) {
 	t.Parallel()
 	c := newCrashed(t, 2)
-	like := world.PrefixOf(c.runs[0]) + "x" // begins like the run's names
+	like := world.PrefixOf(c.runs[0]) + "x" // this name begins like the run's names
 	c.others(t, like, "shop")
 	if n := len(namesIn(t, c.cloud)); n < 15 {
 		t.Fatalf("only %v was made", namesIn(t, c.cloud))

@@ -13,7 +13,7 @@ import (
 	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
-// recorded are the objects of a recorded list.
+// recorded returns the objects of a recorded list.
 func recorded(t *testing.T, name, object string) []Object {
 	t.Helper()
 	var answer map[string]Object

@@ -25,7 +25,7 @@ import (
 
 // Command describes a program to run.
 type Command struct {
-	Name string   // for messages
+	Name string   // name of the program in messages
 	Path string   // the executable
 	Args []string // without argv[0]
 	// Argv0 is the program's argv[0]; empty means Path.

@@ -82,7 +82,7 @@ func endpointsFor(args []string) []*endpoint {
 		return []*endpoint{{address: ":80", trusted: every}, {address: ":443", trusted: every}, {address: ":10254"}}
 	}
 
-	endpoints := []*endpoint{{address: ":8080"}} // Traefik's ping
+	endpoints := []*endpoint{{address: ":8080"}} // for Traefik's ping
 	at := map[string]*endpoint{}
 	for _, a := range args {
 		flag, value, _ := strings.Cut(a, "=")
@@ -139,7 +139,7 @@ func run(ctx context.Context, args []string) {
 			go func() { failed <- server.Serve(traffic.Proxied{Listener: l, Trusted: e.trusted}) }()
 			continue
 		}
-		// Not server: one that has served without TLS does not serve HTTP/2.
+		// A server of its own: an http.Server that has served without TLS does not serve HTTP/2.
 		two := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, TLSConfig: config}
 		go func() { failed <- two.ServeTLS(l, "", "") }()
 		three := &http3.Server{Addr: e.address, Handler: mux, TLSConfig: http3.ConfigureTLSConfig(config)}
@@ -174,10 +174,10 @@ func serveUDP(ctx context.Context) {
 	}
 }
 
-// seen is the answer to a client.
+// seen returns the answer to a client.
 func seen(client string) []byte {
 	a := map[string]string{"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client}
-	b, _ := json.Marshal(a) // strings alone
+	b, _ := json.Marshal(a) // cannot fail: all fields are strings
 	return b
 }
 

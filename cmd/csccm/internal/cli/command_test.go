@@ -21,13 +21,13 @@ func TestTimeout(t *testing.T) {
 	limited := errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline")
 	for _, tc := range []struct {
 		timeout time.Duration
-		err     error // nil is that of the context
+		err     error // nil means the context's error
 		code    int
 		says    string
 	}{
 		{time.Nanosecond, nil, 124, "timed out after 1ns (--timeout): waiting"},
 		{500 * time.Millisecond, limited, 124, "timed out after 500ms (--timeout)"},
-		// The deadline of the connection.
+		// The connection has noticed the timeout first.
 		{500 * time.Millisecond, fmt.Errorf("read: %w", context.DeadlineExceeded), 124,
 			"timed out after 500ms (--timeout)"},
 		// The limit of a part of the command is not --timeout.
