@@ -286,17 +286,14 @@ func (p *parser) sourceRanges() []string {
 	var names []string // of the lists with IPv4 ranges
 	restrict := func(name, value string, items []string) {
 		v4, v6, err := ParseRanges(items)
-		if err != nil {
-			p.refuse(name, value, err.Error(), allowed(SourceCIDRs))
-			return
-		}
-
 		if len(v6) > 0 {
 			p.warnings = append(p.warnings, fmt.Sprintf("%s: %s%s has no effect, public addresses are IPv4",
 				name, shortened(v6[0], MaxRange), andMore(v6)))
 		}
 
 		switch {
+		case err != nil: // a list that cannot be read allows nobody
+			p.refuse(name, value, err.Error(), allowed(SourceCIDRs))
 		case len(v4) > 0:
 			names = append(names, name)
 		case len(v6) > 0:

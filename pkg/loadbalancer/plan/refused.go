@@ -47,9 +47,11 @@ func (p *planner) maintain(f Facts, x *Address, membersKnown bool) (aclPorts ann
 	p.desired.NetworkID = cmp.Or(p.desired.NetworkID, x.NetworkID)
 	p.desired.Members = ordered(slices.Concat(p.desired.Members, members))
 
-	// Without a firewall, a rule without members is what denies access. So no rule gets its first member here, and none
-	// loses its last one.
-	follows := membersKnown && x.NetworkID != "" && (len(members) > 0 || len(f.Members) == 0 && len(firewall) > 0)
+	// Unless a firewall admits only sources that the Service still allows, a rule without members is what denies access.
+	// So no rule gets its first member here, and none loses its last one.
+	filtered := len(firewall) > 0 && !slices.ContainsFunc(firewall,
+		func(i Item) bool { return !annotation.Contain(f.Spec.SourceRanges, i.CIDRs) })
+	follows := membersKnown && x.NetworkID != "" && (len(members) > 0 || len(f.Members) == 0 && filtered)
 	for _, r := range x.OwnRules() {
 		protocol := transport(r.Protocol)
 		if !f.Service.HasPort(protocol, r.StartPort, r.PrivatePort) {
@@ -59,7 +61,7 @@ func (p *planner) maintain(f Facts, x *Address, membersKnown bool) (aclPorts ann
 
 		// A rule of another provider keeps its members until this controller has taken the Service over.
 		adopted := r.Adopted && !r.Tagged
-		if follows && !adopted && !r.Deleting && (len(r.Members) > 0 || len(firewall) > 0) {
+		if follows && !adopted && !r.Deleting && (len(r.Members) > 0 || filtered) {
 			p.members(x.on(), r, members)
 		}
 		open[protocol] = append(open[protocol], r.StartPort)
@@ -120,12 +122,8 @@ func (p *planner) narrow(wanted annotation.PortSet, own, others []Item, on On) {
 			ports[item.Protocol] = slices.DeleteFunc(slices.Clone(wanted[item.Protocol]),
 				func(port int) bool { return !item.on(port) })
 		}
-		var beside []access.Range
-		for _, other := range slices.Concat(own, others) {
-			if !other.Deleting && other.ID != item.ID {
-				beside = append(beside, other.Range)
-			}
-		}
+		beside := slices.DeleteFunc(rulesOf(slices.Concat(own, others)),
+			func(r access.Rule) bool { return r.ID == item.ID })
 		p.access(access.Plan(ports, item.CIDRs, rulesOf([]Item{item}), beside, on.ACLID == ""), on)
 	}
 

@@ -79,14 +79,8 @@ func (p *planner) tagAddress(a *Address) {
 
 // firewall plans the firewall rules of the target.
 func (p *planner) firewall(target *Address) {
-	var others []access.Range
-	for _, f := range target.firewall(false) {
-		if !f.Deleting {
-			others = append(others, f.Range)
-		}
-	}
-	p.access(access.Plan(p.desired.Opened(), p.desired.Ranges, rulesOf(target.firewall(true)), others, true),
-		target.on())
+	own, others := rulesOf(target.firewall(true)), rulesOf(target.firewall(false))
+	p.access(access.Plan(p.desired.Opened(), p.desired.Ranges, own, others, true), target.on())
 }
 
 func (p *planner) createRule(target *Address, want Rule) {

@@ -98,7 +98,7 @@ func (c Changes) GapBefore(open Range) []string {
 // With unique, two rules cannot share a protocol, a port and the text of a source range, as in CloudStack's firewall. A
 // range that would conflict is then written as its two halves. A rule that is being deleted conflicts with nothing and
 // opens nothing.
-func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, unique bool) Changes {
+func Plan(ports map[string][]int, ranges []string, own, others []Rule, unique bool) Changes {
 	var out Changes
 	own = Sorted(own)
 	want := sources{}
@@ -139,14 +139,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 			continue
 		}
 
-		blockers := others
-		for _, f := range surplus {
-			if !f.Deleting {
-				blockers = append(blockers[:len(blockers):len(blockers)], f.Range)
-			}
-		}
-
-		if text, ok := rewrite(c, blockers); ok {
+		if text, ok := rewrite(c, slices.Concat(others, surplus)); ok {
 			out.Cover = append(out.Cover, text)
 			continue
 		}
@@ -218,10 +211,10 @@ func split(want, missing sources, own []Rule, closing map[string]bool) (early, l
 }
 
 // rewrite writes the source ranges so that they conflict with none of the blockers; ok is false if that is impossible.
-func rewrite(f Range, blockers []Range) (out Range, ok bool) {
+func rewrite(f Range, blockers []Rule) (out Range, ok bool) {
 	taken := map[string]bool{}
 	for _, b := range blockers {
-		if !f.Overlaps(b) {
+		if b.Deleting || !f.Overlaps(b.Range) {
 			continue
 		}
 		for _, c := range b.CIDRs {

@@ -65,9 +65,9 @@ func TestPlanAccess(t *testing.T) {
 		for _, text := range c.Own {
 			own = append(own, readRule(t, text))
 		}
-		var others []Range
+		var others []Rule
 		for _, text := range c.Others {
-			others = append(others, readRule(t, text).Range)
+			others = append(others, readRule(t, text))
 		}
 
 		assert.Equal(t, c.Want, stages(Plan(map[string][]int{"tcp": c.Ports}, c.Ranges, own, others, true)))
