@@ -188,7 +188,7 @@ func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address)
 		if err != nil {
 			return nil, fmt.Errorf("list members of rule %s: %w", rule.Name, err)
 		}
-		out = r.memberNames(list)
+		out = r.memberNames(list, a.NetworkID)
 	}
 
 	if slices.Equal(out, r.Desired.Members) {
@@ -198,11 +198,10 @@ func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address)
 	return out, nil
 }
 
-// memberNames returns the names of members, see plan.MemberName. The NIC's address is not known for a VM that is no
-// longer a node.
-func (r *reading) memberNames(list []cloudstack.LoadBalancerMember) []string {
-	out := make([]string, 0, len(list))
-	known := r.primaryIn(r.Desired.NetworkID)
+// memberNames returns the names of members in a network, see plan.MemberName. It is that of the rule, which is not the
+// desired one while the Service has yet to move. The NIC's address is not known for a VM that is no longer a node.
+func (r *reading) memberNames(list []cloudstack.LoadBalancerMember, network string) (out []string) {
+	known := r.primaryIn(network)
 	for _, m := range list {
 		primary := known[m.VMID]
 		if primary == "" || len(m.Addresses) == 0 {

@@ -181,7 +181,7 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 	for _, b := range list {
 		rule := item(b.ID, b.State, plan.ProtocolTCP, b.Port, b.Port, nil, r.mark(b.Tags))
 		rule.Name, rule.Algorithm, rule.PrivatePort = b.Name, strings.ToLower(b.Algorithm), b.InstancePort
-		rule.Members = r.memberNames(b.Members)
+		rule.Members = r.memberNames(b.Members, network)
 
 		// Without tags, the name proves that a rule is the Service's: it contains the UID, and nobody else may delete
 		// the rule.
