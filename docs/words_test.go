@@ -37,7 +37,8 @@ func TestGlossary(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
 		for word, instead := range avoid {
-			require.NotContains(t, strings.ToLower(string(text)), word, "%s: write %q instead of %q", name, instead, word)
+			require.NotContains(t, strings.ToLower(string(text)), word, "%s: write %q instead of %q", name, instead,
+				word)
 		}
 	}
 	for _, page := range all {

@@ -307,9 +307,9 @@ var ccm007 = Check{
 	Tries: Sources{Project, APIs, Services},
 	Judge: states,
 	What: `What each Pod works with, as it shows at /configz, is current: the cloud-config of the Secret, the
-		project, and what the role allows, by which a Service with the condition csccm.io/LoadBalancerUntagged is judged,
-		too. A command that the role refused is not called again for ten minutes; a
-		changed Secret takes up to two minutes. Both are warnings.`,
+		project, and what the role allows, by which a Service with the condition csccm.io/LoadBalancerUntagged is
+		judged, too. A command that the role refused is not called again for ten minutes; a changed Secret takes up to
+		two minutes. Both are warnings.`,
 	Why: `A controller that works with an old zone or project, or believes that it may not write tags, does the
 		wrong thing although all other checks pass.`,
 	Remedy: "restart the controller: `kubectl -n NAMESPACE rollout restart deployment,daemonset -l " +

@@ -185,7 +185,10 @@ func TestConflicts(t *testing.T) {
 		return func(f *Facts) { f.Manifest, f.Drift = "of the chart", objects }
 	}
 	passes("3 objects of the chart").of(t, "HELM-002", live(ours, diff.Change{}, diff.Change{}))
-	foreign := []string{"ClusterRole nobodys: belongs to Helm release \"\"", "Deployment others: belongs to Helm release \"x/other\""}
+	foreign := []string{
+		`ClusterRole nobodys: belongs to Helm release ""`,
+		`Deployment others: belongs to Helm release "x/other"`,
+	}
 	fails("2 objects", foreign...).of(
 		t, "HELM-002", live(ours, object("ClusterRole", "nobodys", "", "", ""), others))
 

@@ -136,8 +136,8 @@ func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	require.NoError(t, err)
 	rules, n := e.ruleNames(), len(e.notes())
 	u := e.undoer()
-	testenv.RequireRefusal(t, e.run(t.Context(), u.Back()...), "belongs to no Helm release", "remove csccm's chart from",
-		report.ExitCheckFailed)
+	testenv.RequireRefusal(t, e.run(t.Context(), u.Back()...), "belongs to no Helm release",
+		"remove csccm's chart from", report.ExitCheckFailed)
 	require.Len(t, e.notes(), n, "nothing was written")
 	require.Equal(t, rules, e.ruleNames())
 }

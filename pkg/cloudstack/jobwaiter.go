@@ -209,7 +209,7 @@ func (f *Followed) Result() (*Job, error) { return f.job, f.err }
 // Late returns an error if the job runs for longer than the configuration's job-timeout; otherwise nil.
 func (f *Followed) Late() error {
 	if f.Err() != nil || f.waiter.clock.Since(f.begun) < f.waiter.timeout {
-		return nil
+		return nil //nolint:nilerr // a job that has ended is not late
 	}
 	return f.unfinished(ErrJobTimeout)
 }

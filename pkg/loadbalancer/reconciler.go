@@ -76,7 +76,8 @@ func New(o Options) *Reconciler {
 
 // Metrics returns the metrics of the Reconciler.
 func (r *Reconciler) Metrics() []prometheus.Collector {
-	return []prometheus.Collector{r.metrics.actions, r.metrics.kinds, r.metrics.drifted, r.metrics.addresses, r.metrics.moves}
+	m := r.metrics
+	return []prometheus.Collector{m.actions, m.kinds, m.drifted, m.addresses, m.moves}
 }
 
 // applies reports whether the policy allows all steps.

@@ -239,9 +239,9 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 	return evidence.Present()
 }
 
-// down returns the state of a Node's VM that is stopped or gone; otherwise it is empty. It needs two proofs: the server's answer for the VM's ID, and
-// a complete list that was read after it. A VM that is missing from both is down only while the guard allows Nodes to
-// be deleted.
+// down returns the state of a Node's VM that is stopped or gone; otherwise it is empty. It needs two proofs: the
+// server's answer for the VM's ID, and a complete list that was read after it. A VM that is missing from both is down
+// only while the guard allows Nodes to be deleted.
 func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, err error) {
 	id, kind, err := ParseProviderID(n.Spec.ProviderID)
 	if err != nil || !kind.IsCloudStack() {

@@ -13,8 +13,8 @@ import (
 const removed = "REDACTED"
 
 var (
-	// A password may contain / ? # and @, although a URL must escape them. A colon that is followed only by a number is a
-	// port. A path with an @ is taken for a part of the password.
+	// A password may contain / ? # and @, although a URL must escape them. A colon that is followed only by a number is
+	// a port. A path with an @ is taken for a part of the password.
 	inURL = regexp.MustCompile(`(://)(?:[^\s/?#"]*|[^\s/?#":@]*:\d*[^\s/?#"\d][^\s"@]*)@(?:[^\s",]*@)?`)
 	// A proxy may be written without a scheme. The port distinguishes it from the digest of an image.
 	withPort = regexp.MustCompile(`[^\s/@:"'=,]+:[^\s/@"]+@([\w.-]+:\d{1,5}\b)`)

@@ -64,7 +64,9 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 	w.request.Ineligible = c.ineligible(w, w.serving)
 	if w.forwards {
 		for _, name := range justReady(since, w.request.Ineligible, c.Clock.Now()) {
-			w.request.Ineligible[name] = plan.Problem{Cause: plan.NotReady, Text: "its endpoints have just become ready"}
+			w.request.Ineligible[name] = plan.Problem{
+				Cause: plan.NotReady, Text: "its endpoints have just become ready",
+			}
 			c.queue.AddAfter(w.key, endpointSettle)
 		}
 	}

@@ -31,8 +31,8 @@ type Options struct {
 	// Inside simulates what happens inside the VMs of Kubernetes clusters; nil: whatever CloudStack waits for
 	// succeeds.
 	Inside ClusterInside
-	// ReuseAnswers makes the simulator send the answer of an earlier read again as long as nothing has changed. Only the
-	// statistics of VMs, which depend on the time, may then be old.
+	// ReuseAnswers makes the simulator send the answer of an earlier read again as long as nothing has changed. Only
+	// the statistics of VMs, which depend on the time, may then be old.
 	ReuseAnswers bool
 }
 

@@ -176,8 +176,8 @@ func learnDeleted(r *redactor, f *check.Facts) {
 	}
 }
 
-// snapshot returns the data that csccm ui shows; index.html draws it offline. It removes from the facts what a bundle does
-// not show.
+// snapshot returns the data that csccm ui shows; index.html draws it offline. It removes from the facts what a bundle
+// does not show.
 func snapshot(checks check.Report, f *check.Facts) model.Snapshot {
 	p := picture.OfInspection(f, &checks)
 	p.Title = "csccm support bundle, " + f.At.UTC().Format(time.RFC3339)

@@ -96,8 +96,9 @@ func (w *Work) reserved(ctx context.Context, ip string) (bool, error) {
 	if ip == "" {
 		return false, nil // CloudStack chooses one of the free addresses
 	}
-	found, err := w.API.ListPublicIPs(ctx,
-		cloudstack.PublicIPQuery{Address: ip, ProjectID: w.Project, State: plan.StateReserved, AllocatedOnly: new(false)})
+	found, err := w.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{
+		Address: ip, ProjectID: w.Project, State: plan.StateReserved, AllocatedOnly: new(false),
+	})
 	return len(found) > 0, err
 }
 
@@ -259,13 +260,13 @@ func (w *Work) unrecorded(
 	return nil, errors.Join(failure, w.save(ctx, false))
 }
 
-// settlePending finds out the results of acquisitions whose jobs were not seen to end. changed reports whether one of them
-// ended.
+// settlePending finds out the results of acquisitions whose jobs were not seen to end. changed reports whether one of
+// them ended.
 func (w *Work) settlePending(ctx context.Context) (changed bool, err error) {
 	for _, p := range slices.Clone(w.Records.Pending) {
 		given := w.Desired.Absent && w.Clock.Since(p.Since) >= allocationGrace
 		if j := w.extraJobs[p.JobID]; j != nil && !j.ended() && !given {
-			return changed, w.waiting(lookAgain)
+			return changed, w.waiting(lookAgain) //nolint:contextcheck // a job wakes without ctx
 		}
 
 		job, err := w.API.Client.QueryJob(ctx, p.JobID)

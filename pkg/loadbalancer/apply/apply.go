@@ -263,7 +263,7 @@ func (w *Work) wave(ctx context.Context, steps []plan.Step) error {
 	}
 
 	if err == nil && w.retryAfter > 0 {
-		return cmp.Or(ctx.Err(), w.waiting(w.retryAfter))
+		return cmp.Or(ctx.Err(), w.waiting(w.retryAfter)) //nolint:contextcheck // a job wakes without ctx
 	}
 
 	return err

@@ -111,7 +111,7 @@ func (m *Memory) waiting(after time.Duration) error {
 // follow starts to wait for a job to end, however long that takes, until the process ends.
 func (w *Work) follow(ctx context.Context, j *job, await cloudstack.Await) {
 	await.Command, await.JobID, await.Age = j.command, j.id, w.Clock.Since(j.submitted)
-	j.followed = w.API.Client.Jobs().Follow(await)
+	j.followed = w.API.Client.Jobs().Follow(await) //nolint:contextcheck // a later sync may need the result, too
 	j.detach = context.AfterFunc(ctx, j.followed.Stop)
 }
 
@@ -153,7 +153,7 @@ func (w *Work) alone(
 	w.waitFor(ctx, []*job{j})
 	if !j.ended() {
 		j.parked = true
-		return nil, cmp.Or(ctx.Err(), w.waiting(lookAgain))
+		return nil, cmp.Or(ctx.Err(), w.waiting(lookAgain)) //nolint:contextcheck // a job wakes without ctx
 	}
 
 	j.detach()

@@ -61,7 +61,9 @@ func Desire(f Facts) (Desired, *RefusalError) {
 // serving returns the members to which ports may be forwarded. If no member is eligible, it returns all of them: ports
 // then stay on their member, which may recover at any moment.
 func serving(f Facts, networkID string, members []string) []string {
-	eligible := slices.DeleteFunc(slices.Clone(f.Members), func(m Member) bool { return f.Ineligible[m.Node] != Problem{} })
+	eligible := slices.DeleteFunc(slices.Clone(f.Members), func(m Member) bool {
+		return f.Ineligible[m.Node] != Problem{}
+	})
 	if names := memberNames(eligible, networkID); len(names) > 0 {
 		return names
 	}

@@ -125,8 +125,8 @@ type EventRow struct {
 type WaitError struct {
 	Message string
 	After   time.Duration
-	// Notify makes the end of each job that the sync waits for call wake; nil if it does not wait for a job. Waiting for
-	// a job is no failure.
+	// Notify makes the end of each job that the sync waits for call wake; nil if it does not wait for a job. Waiting
+	// for a job is no failure.
 	Notify func(wake func())
 }
 

@@ -16,9 +16,9 @@ import (
 //
 // COMMAND is the name of a command or a pattern with *. KIND is one of error, cut-before, cut-after, delay,
 // job-fails, job-never-ends, restart, throttled, maintenance, quota, capacity, router-refuses, router-loses,
-// nodes-not-ready and api-unreachable. Every kind has the options nth, count, p (probability) and caller. In addition, error has code,
-// cserrorcode and text, job-fails has code and text, and delay, restart and throttled have delay. text must be the
-// last option, because its value may contain any character.
+// nodes-not-ready and api-unreachable. Every kind has the options nth, count, p (probability) and caller. In addition,
+// error has code, cserrorcode and text, job-fails has code and text, and delay, restart and throttled have delay. text
+// must be the last option, because its value may contain any character.
 func Parse(s string) (Fault, error) {
 	fail := func(format string, v ...any) (Fault, error) {
 		return Fault{}, fmt.Errorf("fault %q: %s", s, fmt.Sprintf(format, v...))
