@@ -30,7 +30,7 @@ func TestMinorsAreGenerated(t *testing.T) {
 	}
 	assert.Equal(t, Newest, Minors()[0])
 
-	// With other versions than the product's, every package that both need is compiled twice: minutes of the first demo.
+	// With other versions than the product's, each package that both need is compiled twice: minutes of the first demo.
 	newest := read(Newest.Folder(), "go.mod")
 	for line := range strings.Lines(read("../..", "go.mod")) {
 		if f := strings.Fields(line); len(f) > 1 && strings.Contains(newest, "\t"+f[0]+" v") {
