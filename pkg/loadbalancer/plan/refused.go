@@ -47,8 +47,8 @@ func (p *planner) maintain(f Facts, x *Address, membersKnown bool) (aclPorts ann
 	p.desired.NetworkID = cmp.Or(p.desired.NetworkID, x.NetworkID)
 	p.desired.Members = ordered(slices.Concat(p.desired.Members, members))
 
-	// Unless a firewall admits only sources that the Service still allows, a rule without members is what denies access.
-	// So no rule gets its first member here, and none loses its last one.
+	// Unless a firewall admits only sources that the Service still allows, a rule without members is what denies
+	// access. So no rule gets its first member here, and none loses its last one.
 	filtered := len(firewall) > 0 && !slices.ContainsFunc(firewall,
 		func(i Item) bool { return !annotation.Contain(f.Spec.SourceRanges, i.CIDRs) })
 	follows := membersKnown && x.NetworkID != "" && (len(members) > 0 || len(f.Members) == 0 && filtered)
