@@ -152,9 +152,8 @@ func (c *Controller) reportOrphan(of *corev1.Service, o observe.Orphan) {
 	}
 	c.Recorder.Event(of, corev1.EventTypeWarning, string(Orphan),
 		what+
-			" in CloudStack was created for this Service, which no longer exists; delete it, or let the controller "+
-			"do so "+
-			"(--clean-orphans)")
+			" in CloudStack was created for this Service, which no longer exists; delete it, or let the controller do "+
+			"so (--clean-orphans)")
 }
 
 // remember makes the controller clean up after a Service that no longer exists, as if its deletion had just been seen.

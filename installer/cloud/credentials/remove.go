@@ -52,8 +52,8 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Created) (*Remo
 		}
 		m.add([]*CreatedObject{createdUser(&u)})
 		if lost {
-			r.Remaining = append(r.Remaining, fmt.Sprintf("account %q of domain %s, and role %q: without the list in the "+
-				"cluster it is not known whether csccm made them", u.Account, u.Domain, u.RoleName))
+			r.Remaining = append(r.Remaining, fmt.Sprintf("account %q of domain %s, and role %q: without the list in "+
+				"the cluster it is not known whether csccm made them", u.Account, u.Domain, u.RoleName))
 		}
 	}
 

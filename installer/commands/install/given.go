@@ -437,8 +437,7 @@ func (r *run) askOwner(ctx context.Context, owner string) error {
 		Flag:    "--account NAME, or --project NAME for a cluster in a project",
 		Default: owner,
 		Help: "the controller's user is created in this account, since nobody else sees its VMs; for VMs in a " +
-			"project " +
-			"type project/NAME, for an account of another domain the domain's path too, as in ROOT/shop/NAME",
+			"project type project/NAME, for an account of another domain the domain's path too, as in ROOT/shop/NAME",
 		Validate: func(answer string) error {
 			if err := notEmpty(answer); err != nil {
 				return err

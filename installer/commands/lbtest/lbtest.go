@@ -102,8 +102,8 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 		}
 	}
 
-	what := fmt.Sprintf("create a Service of type LoadBalancer and two Pods (image %s) in namespace %s, and remove "+
-		"them",
+	what := fmt.Sprintf(
+		"create a Service of type LoadBalancer and two Pods (image %s) in namespace %s, and remove them",
 		o.Image, cmp.Or(o.Namespace, prefix+"..."))
 	e.PodLogs = c.PodLog
 	t := &Tester{
@@ -211,10 +211,10 @@ func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Con
 			}
 			fix = "csccm doctor --only LB,CS-005,NODE; where it finds nothing, no firewall is in between, and " +
 				"connections are refused or time out, the virtual router has lost rules that CloudStack lists: " +
-				"restart " +
-				"the network with clean-up, which interrupts its traffic: `cmk restart network cleanup=true id=" +
-				network + "` (of a VPC: cmk restart vpc); where connections are closed without an answer, a firewall " +
-				"on the nodes or a network policy keeps the virtual router from the node port"
+				"restart the network with clean-up, which interrupts its traffic: " +
+				"`cmk restart network cleanup=true id=" + network + "` (of a VPC: cmk restart vpc); " +
+				"where connections are closed without an answer, a firewall on the nodes or a network policy keeps " +
+				"the virtual router from the node port"
 		}
 		s.Outcome, s.Text, s.Remedy = Failed, t.Cluster.Explain(err).Error(), fix
 		t.Progress.Fail("%s", s.Text)
@@ -301,7 +301,8 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 // virtual router accepts connections for each rule with members. Lists do not show which rules it has lost.
 func (t *Tester) askOthers(ctx context.Context) (string, error) {
 	if t.Cloud == nil || t.result.Steps[len(t.result.Steps)-1].Outcome != OK {
-		return "", fmt.Errorf("%w: this machine does not reach the test's own address, or has no credentials", errSkipped)
+		return "", fmt.Errorf("%w: this machine does not reach the test's own address, or has no credentials",
+			errSkipped)
 	}
 
 	for _, r := range t.rules(ctx) {
