@@ -27,6 +27,9 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(filter-out $(FLAGS),$(shell go env GOFLAGS)) $(FLAGS)
 GOBUILD := go build -buildvcs=false -ldflags '$(LDFLAGS)'
 
+# The compiler collects garbage as rarely as this machine's memory allows, which saves more than a tenth of its time.
+COMPILE := . test/compiler-env.sh;
+
 # The program that runs tests. CI sets one that runs failed tests a second time and reports them.
 GOTEST ?= go test
 # The race detector needs cgo, and so a C compiler.
@@ -72,9 +75,9 @@ lesson: ## what a cloud controller manager does: two clusters side by side, one 
 # The control plane (etcd, kube-apiserver ...) is built once, and cached outside the repository.
 .PHONY: test
 test: ## run the unit, contract, controller and system tests (7 minutes on 2 cores; make lint has go vet's checks)
-	cd test && go run ./cmd/plane-build
-	$(GOTEST) -vet=off -timeout=15m $(TESTFLAGS) ./...
-	cd test && $(GOTEST) -vet=off -timeout=30m $(TESTFLAGS) ./...
+	$(COMPILE) cd test && go run ./cmd/plane-build
+	$(COMPILE) $(GOTEST) -vet=off -timeout=15m $(TESTFLAGS) ./...
+	$(COMPILE) cd test && $(GOTEST) -vet=off -timeout=30m $(TESTFLAGS) ./...
 
 .PHONY: race
 race: ## run the tests of concurrent packages with the race detector (6 minutes; needs a C compiler)

@@ -8,7 +8,6 @@ package testenv
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,7 +25,7 @@ const ControllerImage = "ghcr.io/csccm/cloudstack-ccm"
 type Binaries struct{ Controller, CLI, Simulator string }
 
 // Build returns the product's programs. If CSCCM_BIN_DIR names a folder, they are those in it. Otherwise Build builds
-// them with the linker flags CSCCM_LDFLAGS, and writes the names of what it builds to out. They are linked statically,
+// them with the linker flags CSCCM_LDFLAGS, and writes the progress to out. They are linked statically,
 // so that they run in an otherwise empty root directory.
 func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	defer must.Return(&err)
@@ -49,23 +48,23 @@ func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	must.OK(os.MkdirAll(dir, 0o750))
 	unlock := must.Get(program.Lock(ctx, dir+".lock", func() {}))
 	defer unlock()
-	for _, path := range []string{b.Controller, b.CLI, b.Simulator} {
-		name := filepath.Base(path)
-		_, _ = fmt.Fprintln(out, "  building", name)
-		flags := os.Getenv("CSCCM_LDFLAGS")
-		must.Get(program.Go(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", path,
-			"./cmd/"+name))
+	// One build for all three: while one program is linked, which takes one core, others are compiled.
+	programs := program.Program{
+		What:     "csccm's programs",
+		Source:   root,
+		Packages: []string{"./cmd/cloudstack-ccm", "./cmd/csccm", "./cmd/cloudstack-sim"},
+		LDFlags:  os.Getenv("CSCCM_LDFLAGS"),
 	}
+	must.OK(programs.Compile(ctx, dir, out))
 	return b, nil
 }
 
-// Helm returns the path of the helm program, in the version of release/tools/helm. The first call on a machine builds
-// it.
+// Helm returns the path of the helm program, in the version of release/tools/helm. The first call on a machine builds it.
 func Helm(ctx context.Context, out io.Writer) (_ string, err error) {
 	defer must.Return(&err)
 	source := filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "release", "tools", "helm")
 	helm := program.Program{
-		What: "helm", Takes: "some minutes", Name: "helm", Folder: "helm", Release: "v3",
+		What: "helm", Takes: "a minute", Name: "helm", Folder: "helm", Release: "v3",
 		Source: source, Packages: []string{"helm.sh/helm/v3/cmd/helm"}, LDFlags: "-s -w",
 	}
 	return helm.Ensure(ctx, out)

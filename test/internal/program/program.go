@@ -70,15 +70,15 @@ func (p Program) Cached(ctx context.Context) (path string, there bool, err error
 // progress to out. If several processes call Ensure at the same time, one builds and the others wait.
 func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error) {
 	defer must.Return(&err)
-	path, there, err := p.Cached(ctx)
-	if err != nil || there {
-		return path, err
+	path, there := must.Get2(p.Cached(ctx))
+	if there {
+		return path, nil
 	}
 
 	cache, report := filepath.Dir(filepath.Dir(path)), printer(out)
 	must.OK(os.MkdirAll(cache, 0o750))
-	waiting := func() { report(false, "waiting for another process, which builds it") }
-	unlock := must.Get(Lock(ctx, filepath.Join(cache, p.Release+".lock"), waiting))
+	unlock := must.Get(Lock(ctx, filepath.Join(cache, p.Release+".lock"),
+		func() { report(false, "waiting for another process, which builds it") }))
 	defer unlock()
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
@@ -90,12 +90,7 @@ func (p Program) Ensure(ctx context.Context, out io.Writer) (_ string, err error
 	}
 
 	_, _ = fmt.Fprintf(out, "Building %s from source. This takes %s, once; the result is cached.\n", p.What, p.Takes)
-	if err := p.build(ctx, filepath.Dir(path), report); err != nil {
-		return "", fmt.Errorf("build %s: %w", p.What, err)
-	}
-
-	report(true, "built")
-	return path, nil
+	return path, p.build(ctx, filepath.Dir(path), out)
 }
 
 // fetch downloads the released program and reports whether that succeeded. It prints errors, except ErrUnreachable.
@@ -130,13 +125,13 @@ func place(work, dir string) (err error) {
 func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
 	defer must.Return(&err)
 	base := must.Get(os.UserCacheDir())
-	sum := sha256.New()
-	must.OK(filepath.WalkDir(p.Source, func(path string, d fs.DirEntry, err error) error {
+	source, sum := os.DirFS(p.Source), sha256.New()
+	must.OK(fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b := must.Get(os.ReadFile(path)) // #nosec G122 G304 -- files of this checkout
-		_, err = fmt.Fprintf(sum, "%s %d\n%s", filepath.ToSlash(must.Get(filepath.Rel(p.Source, path))), len(b), b)
+		b := must.Get(fs.ReadFile(source, path))
+		_, err = fmt.Fprintf(sum, "%s %d\n%s", path, len(b), b)
 		return err
 	}))
 	goVersion := must.Get(Go(ctx, p.Source, "env", "GOVERSION"))
@@ -146,41 +141,49 @@ func (p Program) cacheDir(ctx context.Context) (_ string, err error) {
 
 // build compiles the program. Its own cache is removed after a success and kept after a failure, so that the next
 // attempt continues from there.
-func (p Program) build(ctx context.Context, dir string, report func(last bool, state string)) (err error) {
+func (p Program) build(ctx context.Context, dir string, out io.Writer) (err error) {
 	defer must.Return(&err)
 	cache := filepath.Dir(dir)
-	goCache := filepath.Join(cache, "gocache-"+p.Release)
 	work := must.Get(os.MkdirTemp(cache, "build-"))
 	defer func() { _ = os.RemoveAll(work) }()
 
-	report(false, "fetching Go modules")
-	list := append([]string{"list", "-mod=readonly", "-deps"}, p.Packages...)
-	total := strings.Count(must.Get(Go(ctx, p.Source, list...)), "\n")
-	args := []string{
-		"build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
-		"-ldflags", p.LDFlags, "-o", work + string(filepath.Separator),
-	}
-	cmd := goCommand(ctx, p.Source, append(args, p.Packages...)...)
-	if os.Getenv("GOGC") == "" {
-		cmd.Env = append(cmd.Env, "GOGC=200") // what compiler-env.sh sets if there is enough memory
-	}
-	if p.OwnCache {
-		cmd.Env = append(cmd.Env, "GOCACHE="+goCache)
-	}
-	// -v prints each package when it is compiled. Any other line is part of an error.
-	out := must.Get(cmd.StderrPipe())
-	must.OK(cmd.Start())
-	// A lower priority, so that the machine stays usable during the build.
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, 10)
-	failure := follow(out, func(done int) { report(false, fmt.Sprintf("%d of %d packages", done, total)) })
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", errors.Join(ctx.Err(), err), failure)
-	}
+	must.OK(p.Compile(ctx, work, out))
 	for name, file := range p.Links {
 		must.OK(os.Symlink(file, filepath.Join(work, name)))
 	}
 	must.OK(place(work, dir))
-	return os.RemoveAll(goCache)
+	return os.RemoveAll(p.goCache(cache))
+}
+
+// goCache returns the folder of the program's own cache.
+func (p Program) goCache(cache string) string { return filepath.Join(cache, "gocache-"+p.Release) }
+
+// Compile compiles the programs into a folder, and writes the progress to out.
+func (p Program) Compile(ctx context.Context, dir string, out io.Writer) (err error) {
+	defer must.Return(&err)
+	report := printer(out)
+	report(false, "fetching Go modules")
+	list := append([]string{"list", "-deps"}, p.Packages...)
+	total := strings.Count(must.Get(Go(ctx, p.Source, list...)), "\n")
+	args := []string{
+		"build", "-v", "-trimpath", "-buildvcs=false",
+		"-ldflags", p.LDFlags, "-o", dir + string(filepath.Separator),
+	}
+	cmd := goCommand(ctx, p.Source, append(args, p.Packages...)...)
+	if p.OwnCache {
+		cmd.Env = append(cmd.Env, "GOCACHE="+p.goCache(filepath.Dir(dir)))
+	}
+	// -v prints each package when it is compiled. Any other line is part of an error.
+	lines := must.Get(cmd.StderrPipe())
+	must.OK(cmd.Start())
+	// A lower priority, so that the machine stays usable during the build.
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, 10)
+	failure := follow(lines, func(done int) { report(false, fmt.Sprintf("%d of at most %d packages", done, total)) })
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", p.What, errors.Join(ctx.Err(), err), failure)
+	}
+	report(true, "built")
+	return nil
 }
 
 // follow counts the lines that are package paths and returns the last 20 of the other lines.
