@@ -6,6 +6,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -136,14 +137,14 @@ func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP
 	return ips, err
 }
 
-// membersOf returns the VMs of a rule. It asks each VM of the network for its rules if that takes fewer calls than
-// asking each rule for its members, and if the lists are newer than our last write. Otherwise ok is false.
-func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Address) (vms []string, ok bool, err error) {
+// membersByRule returns the VMs of the rules in a network. It asks each VM for its rules if that takes fewer calls than
+// asking each rule for its members, and if the lists are newer than our last write. Otherwise the result is nil.
+func (r *reading) membersByRule(ctx context.Context, a *plan.Address) (map[string][]string, error) {
 	if !r.fresh(a.ID) || a.NetworkID == "" {
-		return nil, false, nil
+		return nil, nil
 	}
 
-	byRule, err := shared(ctx, r.shared, "members "+a.NetworkID, func() (map[string][]string, error) {
+	return shared(ctx, r.shared, "members "+a.NetworkID, func() (map[string][]string, error) {
 		all, err := r.allRules(ctx)
 		if err != nil {
 			return nil, err
@@ -154,13 +155,19 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Addres
 			return nil, fmt.Errorf("list the VMs of network %s: %w", a.NetworkID, err)
 		}
 
+		// The rules of a VM do not show which of the VM's addresses is the member.
+		several := func(n plan.NIC) bool { return len(n.Secondary) > 0 }
+		ambiguous := func(m plan.Member) bool { return slices.ContainsFunc(m.NICs, several) }
+
 		const page = 500
 
 		// Only count rules of Kubernetes load balancers, all of which will be asked for.
 		rules := len(pick(all, func(l *cloudstack.LoadBalancerRule) bool {
 			return plan.OfKubernetes(l.Name) && l.NetworkID == a.NetworkID
 		}))
-		if len(vms) == 0 || len(vms)*((rules+page-1)/page) >= rules {
+		if len(vms) == 0 ||
+			len(vms)*((rules+page-1)/page) >= rules ||
+			slices.ContainsFunc(r.Nodes(), ambiguous) {
 			return nil, nil
 		}
 
@@ -178,6 +185,4 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Addres
 
 		return byRule, nil
 	})
-
-	return byRule[rule.ID], byRule != nil, err
 }

@@ -175,15 +175,13 @@ func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address)
 		return known.Members, nil
 	}
 
-	read := false
-	if !slices.ContainsFunc(r.Desired.Members, func(m string) bool { return strings.Contains(m, "@") }) {
-		if out, read, err = r.membersOf(ctx, rule, a); err != nil {
-			return nil, err
-		}
-		out = slices.Sorted(slices.Values(out))
+	byRule, err := r.membersByRule(ctx, a)
+	if err != nil {
+		return nil, err
 	}
 
-	if !read {
+	out = slices.Sorted(slices.Values(byRule[rule.ID]))
+	if byRule == nil {
 		list, err := r.api.ListLoadBalancerMembers(ctx, rule.ID)
 		if err != nil {
 			return nil, fmt.Errorf("list members of rule %s: %w", rule.Name, err)
