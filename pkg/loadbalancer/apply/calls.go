@@ -180,10 +180,17 @@ func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 			return errors.Join(fmt.Errorf("read the internal load balancer %s", submitted.ID), err)
 		}
 
+		// Without a record of the address, the next sync takes another one if a Service that shares nothing has it.
+		id := plan.InternalID(a.NetworkID, created[0].Address)
+		if w.Book.Reserve(w.Service.UID, plan.Wish{
+			Address: id, Ports: len(w.Service.Ports), Grants: plan.AllGrants(),
+		}) != nil {
+			return errors.New("another Service uses address " + created[0].Address + ", which CloudStack has chosen")
+		}
+
 		w.deleteRecord(a.ID)
-		a.IP, a.ID = created[0].Address, plan.InternalID(a.NetworkID, created[0].Address)
-		w.record(a.Record(w.OwnProject, w.Desired.NetworkID))
-		if err := w.save(ctx, false); err != nil {
+		a.IP, a.ID = created[0].Address, id
+		if err := w.RecordServing(ctx, false); err != nil {
 			return err
 		}
 	}
@@ -193,9 +200,8 @@ func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 
 // memberAddresses returns members in the form that CloudStack expects. To remove one address of a VM and keep another,
 // the call has to name the address.
-func (w *Work) memberAddresses(names, remaining []string) []cloudstack.MemberAddress {
+func (w *Work) memberAddresses(names, remaining []string) (out []cloudstack.MemberAddress) {
 	primary := sync.OnceValue(func() map[string]string { return plan.PrimaryAddresses(w.Members, w.Desired.NetworkID) })
-	out := make([]cloudstack.MemberAddress, 0, len(names))
 	for _, name := range names {
 		vm, ip := plan.SplitMember(name)
 		remains := slices.ContainsFunc(remaining, func(other string) bool {
@@ -219,7 +225,7 @@ func refused(s plan.Step, command string, err error) error {
 	}
 
 	refuse := func(reason plan.Reason, message, remedy string) error {
-		return errors.Join(&plan.RefusalError{Reason: reason, Message: message, Remedy: remedy, Port: s.Port}, err)
+		return errors.Join(plan.RefusePort(reason, message, remedy, s.Port), err)
 	}
 	denied := e.Kind == cloudstack.KindNotPermitted
 	switch {
@@ -264,7 +270,7 @@ func (w *Work) openACL(ctx context.Context, s plan.Step) error {
 		return err
 	}
 
-	known := make([]plan.Item, 0, len(items))
+	var known []plan.Item
 	for _, it := range items {
 		known = append(known, observe.ACLItem(&it, w.Subject))
 	}

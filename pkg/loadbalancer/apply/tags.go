@@ -175,12 +175,9 @@ func (w *Work) tagged(ctx context.Context, s plan.Step, err error) error {
 
 	case refused:
 		if news {
-			w.Notify(plan.Notice{
-				Warning: true,
-				Reason:  plan.ReasonTaggingForbidden,
-				Message: "the role may not tag (createTags); only names and the Services' annotations prove what is " +
-					"ours. Each drift round tries again",
-			})
+			w.Notify(*plan.Warning(plan.ReasonTaggingForbidden,
+				"the role may not tag (createTags); only names and the Services' annotations prove what is ours. Each "+
+					"drift round tries again"))
 		}
 
 	case ctx.Err() != nil:

@@ -151,7 +151,7 @@ func (o *Observer) settled(addressID string) bool {
 }
 
 func (r *reading) warn(reason plan.Reason, message string) {
-	r.Notify(plan.Notice{Warning: true, Reason: reason, Message: message})
+	r.Notify(*plan.Warning(reason, message))
 }
 
 // Observe reads the state that concerns a Service; begun is when the oldest of the reads was started.

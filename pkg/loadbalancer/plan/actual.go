@@ -387,8 +387,7 @@ func (a *Address) firewall(own bool) []Item {
 }
 
 // rulesOf converts items to the rules that package access works with.
-func rulesOf(list []Item) []access.Rule {
-	out := make([]access.Rule, 0, len(list))
+func rulesOf(list []Item) (out []access.Rule) {
 	for i := range list {
 		out = append(out, list[i].Rule)
 	}

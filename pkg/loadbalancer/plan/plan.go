@@ -181,7 +181,8 @@ func Target(d Desired, a Actual) *Address {
 // usable reports whether an address can serve a Service that does not request an address.
 func (a *Address) usable(d Desired) bool {
 	switch {
-	case a.ForeignCluster, a.Lost, a.State == StateReleasing, a.StaticNAT, a.Internal != d.Internal:
+	case a.ForeignCluster, a.Lost, a.State == StateReleasing, a.StaticNAT, a.Internal != d.Internal,
+		a.Internal && a.Refusal != nil && !a.InStatus: // CloudStack has chosen the address of another Service
 		return false
 	case d.NetworkID != "" && a.NetworkID != "" && a.NetworkID != d.NetworkID:
 		return false
