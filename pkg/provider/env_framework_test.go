@@ -27,8 +27,6 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -45,7 +43,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/node/failover"
-	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -307,11 +304,9 @@ func (p *player) kubelet(node string) {
 func (p *player) remove(key string) {
 	p.t.Helper()
 	p.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
-	namespace, name := p.split(key)
 	for range 600 {
 		time.Sleep(100 * time.Millisecond)
-		if _, err := p.kube.CoreV1().Services(namespace).Get(p.t.Context(), name,
-			metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		if p.find(key) == nil {
 			return
 		}
 	}
@@ -377,7 +372,7 @@ func (p *player) addresses() []string {
 // ready returns the condition that says whether the load balancer is as requested.
 func (p *player) ready(key string) metav1.Condition {
 	p.t.Helper()
-	c := apimeta.FindStatusCondition(p.get(key).Status.Conditions, service.ConditionReady)
+	c := readyCondition(p.get(key))
 	require.NotNil(p.t, c)
 	return *c
 }

@@ -72,6 +72,16 @@ func (a *apiServer) get(key string) *corev1.Service {
 	return svc
 }
 
+// find returns a copy of a Service, or nil.
+func (a *apiServer) find(key string) *corev1.Service {
+	namespace, name := a.split(key)
+	svc, err := a.kube.CoreV1().Services(namespace).Get(a.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return svc.DeepCopy()
+}
+
 // edit changes a Service as a user does.
 func (a *apiServer) edit(key string, changes ...func(*corev1.Service)) {
 	a.t.Helper()

@@ -192,8 +192,7 @@ func (p *player) metric(name string) float64 {
 // wrote returns the controller's writing calls since the ledger was reset.
 func (p *player) wrote() []string {
 	synctest.Wait()
-	return slices.DeleteFunc(p.Calls("ccm"),
-		func(c string) bool { return strings.HasPrefix(c, "list") || strings.HasPrefix(c, "get") })
+	return slices.DeleteFunc(p.Calls("ccm"), isRead)
 }
 
 // holds reports whether the account has an address.

@@ -55,6 +55,9 @@ func generate(seed uint64) history {
 	g.rules["place"], g.kinds = []string{place}, []string{place}
 	g.rules["key"] = g.rules["key"][:3+g.IntN(4)]
 	h := append(g.steps("<setup>"), fmt.Sprintf("seed %d", seed))
+	if slices.Contains(h, "second-cluster") {
+		g.kinds = append(g.kinds, "second")
+	}
 	if g.Float64() < 0.75 {
 		g.kinds = append(g.kinds, "faults")
 	}

@@ -52,8 +52,8 @@ type explorer struct {
 	account
 	promises
 	setup  controllerSetup
-	place  string // net, vpc or project
-	second bool   // another cluster uses the account, too
+	place  string     // net, vpc or project
+	second *apiServer // of another cluster that uses the account, too; nil if there is none
 	// endless means that a job may never end.
 	endless bool
 	noTags  bool // the role may not tag
@@ -155,7 +155,7 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 	for _, s := range stepsOf(t, setup) {
 		switch s.Verb {
 		case "second-cluster":
-			e.second = true
+			e.second = &apiServer{t: t, kube: testenv.Kube(), created: 500}
 		case "tenancy":
 			if e.setup.tenancy = s.Word(0); roomy && s.Word(0) == "limits" {
 				e.setup.tenancy = "roomy"
@@ -181,7 +181,7 @@ func newExplorer(t *testing.T, h history, roomy bool) *explorer {
 		require.NoError(t, err)
 	}
 
-	if e.second {
+	if e.second != nil {
 		e.runSecondCluster()
 	}
 
@@ -220,29 +220,62 @@ func (e *explorer) configure(t *testing.T, s *script.Step, roomy bool) {
 
 // runSecondCluster runs the controller of another cluster in the same account, with a Service that must not change.
 func (e *explorer) runSecondCluster() {
-	second := apiServer{t: e.t, kube: testenv.Kube(), created: 500}
 	node := map[string]string{"net": "w5", "vpc": "v1"}[e.place]
-	_, err := second.kube.CoreV1().Nodes().Create(e.t.Context(), nodesNamed(node)[0], metav1.CreateOptions{})
+	_, err := e.second.kube.CoreV1().Nodes().Create(e.t.Context(), nodesNamed(node)[0], metav1.CreateOptions{})
 	require.NoError(e.t, err)
-	second.create("default/a", []int{80}, withUDP(53),
+	e.second.create("default/a", []int{80}, withUDP(53),
 		annotate(annotation.DirectSpread, "1")) // within the limits of all tenancies
-	l := e.run(second.kube, map[string]string{"cluster-id": "second"}, "")
+	l := e.run(e.second.kube, map[string]string{"cluster-id": "second"}, "")
 	e.t.Cleanup(l.stop)
 	time.Sleep(10 * time.Minute)
 	synctest.Wait()
-	require.NotEmpty(e.t, second.get("default/a").Status.LoadBalancer.Ingress, "the second cluster's Service")
+	e.shownBy["default/second"] = e.second.ip("default/a")
+}
+
+// changeSecond changes the Service of the second cluster. What it has is not protected until it is served again.
+func (e *explorer) changeSecond(words []string) error {
+	if e.second == nil || !e.calm() {
+		return errSenseless
+	}
+
+	e.unprotect(slices.Collect(maps.Keys(e.ofSecond()))...)
+	e.second.edit("default/a", changed(e.t, words))
+	var protect func()
+	protect = func() {
+		s := e.second.get("default/a")
+		if status := s.Status.LoadBalancer; !isReady(s) || len(status.Ingress[0].Ports) != len(s.Spec.Ports) {
+			time.AfterFunc(e.apart(time.Minute), protect)
+			return
+		}
+		all := e.ofSecond()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		maps.Copy(e.protected, all)
+	}
+	time.AfterFunc(e.apart(2*time.Minute), protect)
+	return nil
+}
+
+// ofSecond returns the objects of the second cluster: those on the address of its Service, and its ACL items.
+func (e *explorer) ofSecond() map[string]holding {
+	now := e.read()
+	all, at := now.holdings(), e.addressID(e.shownBy["default/second"])
+	maps.DeleteFunc(all, func(_ string, h holding) bool {
+		return h.on != at && !strings.Contains(h.line, "(csccm second ")
+	})
+	return all
 }
 
 // start starts the controller.
 func (e *explorer) start() {
-	text := e.cloudConfig(e.setup.config)
+	text := e.cloudConfig(e.keys, e.setup.config)
 	require.NoError(e.t, os.WriteFile(e.config, []byte(text), 0o600))
 	e.life = e.run(e.kube, e.setup.config, e.config)
 	e.note("controller %d starts", e.life.number)
 }
 
-func (e *explorer) cloudConfig(settings map[string]string) string {
-	text := string(e.Config(e.keys[0], e.keys[1]).Render())
+func (e *explorer) cloudConfig(keys [2]string, settings map[string]string) string {
+	text := string(e.Config(keys[0], keys[1]).Render())
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		text += key + " = " + settings[key] + "\n"
 	}
@@ -260,15 +293,16 @@ func (e *explorer) run(kube *fake.Clientset, config map[string]string, file stri
 		}
 		return e.turn(l, resource, string(event.Type), object.GetNamespace(), object.GetName())
 	}
+	keys := [2]string{"inspect", "inspect"} // faults are injected into the calls of another user
 	if kube == e.kube {
-		l.Before, l.After = e.beforeRequest, e.afterRequest
+		keys, l.Before, l.After = e.keys, e.beforeRequest, e.afterRequest
 	}
 
 	around := func(_ *http.Request, form url.Values, send func() (*http.Response, error)) (*http.Response, error) {
 		return e.around(l, kube == e.kube, form, send)
 	}
 	l.ahead.Store(int64(e.ahead))
-	text, own := e.cloudConfig(config), ownClock{ahead: &l.ahead, apart: e.apart}
+	text, own := e.cloudConfig(keys, config), ownClock{ahead: &l.ahead, apart: e.apart}
 	l.provider = e.setup.provider(e.t, text, func(o *Options) {
 		o.RegisterMetrics = prometheus.NewRegistry().MustRegister
 		o.ProbeKubelet = func(context.Context, string) bool { return true }
@@ -443,6 +477,7 @@ var errSenseless = errors.New("it makes no sense now")
 //	renode, renode:80                  a change of a Service: other node ports for all its ports, or one
 //	deploy w1                          a new VM
 //	acl-list TIER LIST                 gives a tier another network ACL list
+//	second CHANGE ...                  a change of the Service of the second cluster
 //	fail-over                          another replica leads; the former one runs on for a while, and is fenced
 //	kill call|write|kube N before|after DOWN   at the n-th call to CloudStack, write to it, or write to the API server
 //	outage D, speed N                  CloudStack is away, or slower
@@ -458,11 +493,14 @@ func (e *explorer) Do(s *script.Step) error {
 		e.endpoints(s.Word(0), s.Words[1:])
 	case "join", "leave", "ready", "unready", "label", "taint", "untaint", "deploy":
 		return e.ofNode(s)
-	case "by-hand", "acquire", "release", "acl-list":
+	case "by-hand", "acquire", "release", "acl-list", "second":
 		if time.Now().Before(e.backAt) {
 			return errSenseless
 		}
-		return e.ofOperator(s)
+		e.watchAccess("a call before: "+s.Line, false)
+		err := e.ofOperator(s)
+		e.watchAccess(s.Line, true)
+		return err
 
 	case "wait":
 		d, err := time.ParseDuration(s.Word(0))
@@ -536,6 +574,9 @@ func (e *explorer) ofProcess(s *script.Step) error {
 	case "fail-writes":
 		l.FailWrites(process.Failure(s.Word(0)), number)
 	case "hold":
+		if !l.Paused() && time.Since(e.heldUntil) > grace {
+			e.heldAt = time.Now()
+		}
 		l.Hold(s.Word(0))
 	case "resume":
 		l.Resume()
@@ -600,7 +641,7 @@ func (e *explorer) rotateKeys(after time.Duration) error {
 	e.pass(after)
 	e.keys = [2]string{fmt.Sprint(keys["apikey"]), fmt.Sprint(keys["secretkey"])}
 	e.secrets = append(e.secrets, e.keys[:]...)
-	return os.WriteFile(e.config, []byte(e.cloudConfig(e.setup.config)), 0o600)
+	return os.WriteFile(e.config, []byte(e.cloudConfig(e.keys, e.setup.config)), 0o600)
 }
 
 // Services
@@ -619,16 +660,6 @@ func (e *explorer) list() []*corev1.Service {
 }
 
 func keyOf(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
-
-// find returns a copy of a Service, or nil.
-func (e *explorer) find(key string) *corev1.Service {
-	namespace, name := e.split(key)
-	s, err := e.kube.CoreV1().Services(namespace).Get(e.t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		return nil
-	}
-	return s.DeepCopy()
-}
 
 // addressOf returns the address that a Service shows.
 func addressOf(s *corev1.Service) string {
@@ -986,6 +1017,8 @@ func (e *explorer) ofOperator(s *script.Step) error {
 		return errors.Join(err, errSenseless)
 	}
 	switch s.Verb {
+	case "second":
+		return e.changeSecond(words)
 	case "acquire":
 		return e.acquire(words)
 	case "release":
@@ -1102,7 +1135,7 @@ func (e *explorer) release(name string) error {
 
 // replaceACLList gives a tier another network ACL list, which it creates if necessary.
 func (e *explorer) replaceACLList(tier, list string) error {
-	if e.place != "vpc" || e.second { // it would change the second cluster, too
+	if e.place != "vpc" || e.second != nil { // it would change the second cluster, too
 		return errSenseless
 	}
 	id, err := e.aclList(list)

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,17 +19,11 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
-// scenario is a change of Services. The tests inject a fault at every call that the change makes. The fields use the
-// words of script.Change.
-type scenario struct {
-	place     string // a key of places
-	name      string
-	web, mail string // Services before the change, mail at the address of web; empty if there is none
-	change    string // the change of mail or, without mail, of web; "delete" deletes web
-	nodes     string // after the change; "lead" removes the node that ports are forwarded to
-}
+// scenario is a change of Services, see testdata/promise.yaml.
+type scenario struct{ Place, Web, Mail, Change, Nodes string }
 
 // places are worlds, each with the nodes of its cluster.
 var places = map[string]struct {
@@ -45,93 +38,37 @@ var places = map[string]struct {
 
 func withVPC(env *serviceEnv, w *string) { env.vpc, *w = true, tiersIn(*w) }
 
-func scenarios() []scenario {
-	const forwarded, direct = "80,udp:53,udp:80 direct-spread=2", "mode=direct direct-spread=2"
-	out := []scenario{
-		{"", "create 1", "", "", "8000", ""},
-		{"", "create 3", "", "", "8000-8002", ""},
-		{"", "delete 1", "8000", "", "delete", ""},
-		{"", "delete 3", "8000-8002", "", "delete", ""},
-		{"", "add a port", "80,81", "", "+82", ""},
-		{"", "remove a port", "80,81", "", "-80", ""},
-		{"", "node ports", "80,81", "", "nodeport=31998 nodeport:81=31999", ""},
-		{"", "nodes", "80,81", "", "", "w2 w3"},
-		{"", "PROXY protocol", "80,81", "", "proxy-protocol=on", ""},
-		{"", "tighten", "80,81", "", "source-cidrs=10.0.0.0/8,192.168.0.0/16", ""},
-		{"", "another address", "80,81", "", "ip=203.0.113.77", ""},
-		{"", "a port out of a range, and a single source", "80,81,82", "", "80,82 ranges=192.0.2.1/32", ""},
-		{"", "create on a held address", "", "", "443 address=203.0.113.30", ""},
-		{"", "delete from a held address", "443 address=203.0.113.30", "", "delete", ""},
-		{"", "delete and keep", "80 keep-ip=true", "", "delete", ""},
-		{"", "stickiness", "", "", "80 stickiness=source", ""},
-		{"", "shared: the second joins", "80", "25", "25,587", ""},
-		{"", "shared: the first leaves", "80", "25", "delete", ""},
-		{"", "shared: forwards join", "80", "25", "+udp:25,udp:53", ""},
-		{"", "shared: forwards leave", "udp:53", "udp:54", "delete", ""},
-	}
-
-	for place, served := range map[string]string{"VPC": "80,81", "inner": "80,81 internal=true", "project": "80,81"} {
-		out = append(out,
-			scenario{place, "create", "", "", served, ""},
-			scenario{place, "delete", served, "", "delete", ""},
-			scenario{place, "ports", served, "", "81,443", ""},
-			scenario{place, "ranges", served, "", "ranges=10.0.0.0/8,172.16.0.0/12", ""},
-			scenario{place, "a node leaves", served, "", "", places[place].nodes[1]},
-		)
-	}
-
-	for _, place := range []string{"", "VPC", "project"} {
-		out = append(out,
-			scenario{place, "create forwards", "", "", forwarded, ""},
-			scenario{place, "delete forwards", forwarded, "", "delete", ""},
-			scenario{place, "ports of forwards", forwarded, "", "udp:53,udp:80,udp:443", ""},
-		)
-		if place == "project" {
-			continue
-		}
-		out = append(out,
-			scenario{place, "to mode direct", "80,81", "", direct, ""},
-			scenario{place, "from mode direct", "80,81 " + direct, "", "-mode", ""},
-			scenario{place, "a node of forwards leaves", forwarded, "", "", "lead"},
-			scenario{place, "ranges of forwards", forwarded, "", "ranges=10.0.0.0/8,172.16.0.0/12", ""},
-			scenario{place, "node ports of forwards", forwarded, "", "nodeport:53=31999", ""},
-		)
-	}
-
-	return out
-}
-
 // begin returns an environment in which the change has been requested.
-func (s scenario) begin(t *testing.T, options ...envOption) *serviceEnv {
+func (s scenario) begin(t *testing.T) *serviceEnv {
 	t.Helper()
-	env := newEnv(t, append(options, places[s.place].world)...)
-	env.nodes = places[s.place].nodes
+	env := newEnv(t, withSlowJobs, places[s.Place].world)
+	env.nodes = places[s.Place].nodes
 	words := func(text string) func(*corev1.Service) { return changed(t, strings.Fields(text)) }
-	if s.web != "" {
-		env.create("web", nil, words(s.web))
+	if s.Web != "" {
+		env.create("web", nil, words(s.Web))
 		env.mustSync("web")
 	}
 
-	if s.mail != "" {
-		env.create("mail", nil, words(s.mail), at(env.ip("web")))
+	if s.Mail != "" {
+		env.create("mail", nil, words(s.Mail), at(env.ip("web")))
 		env.mustSync("mail")
 	}
 
 	switch {
-	case s.change == "delete":
-	case s.mail != "":
-		env.edit("mail", words(s.change))
-	case s.web == "":
-		env.create("web", nil, words(s.change))
+	case s.Change == "delete":
+	case s.Mail != "":
+		env.edit("mail", words(s.Change))
+	case s.Web == "":
+		env.create("web", nil, words(s.Change))
 	default:
-		env.edit("web", words(s.change))
+		env.edit("web", words(s.Change))
 	}
 
-	if s.nodes == "lead" {
+	if s.Nodes == "lead" {
 		was := env.ledTo(env.ip("web"))[0]
 		env.nodes = slices.DeleteFunc(slices.Clone(env.nodes), func(n string) bool { return n == was })
-	} else if s.nodes != "" {
-		env.nodes = strings.Fields(s.nodes)
+	} else if s.Nodes != "" {
+		env.nodes = strings.Fields(s.Nodes)
 	}
 
 	return env
@@ -140,9 +77,9 @@ func (s scenario) begin(t *testing.T, options ...envOption) *serviceEnv {
 // act makes the change. It retries until the change succeeds.
 func (s scenario) act(env *serviceEnv) error {
 	switch {
-	case s.change == "delete":
+	case s.Change == "delete":
 		return removeWeb(env)
-	case s.mail != "":
+	case s.Mail != "":
 		return env.sync("mail")
 	}
 	return env.sync("web")
@@ -211,7 +148,7 @@ func points(ledger []simulator.Call) []point {
 			continue
 		}
 
-		if strings.HasPrefix(c.Command, "list") || strings.HasPrefix(c.Command, "query") {
+		if isRead(c.Command) {
 			// A read has no effect, so losing its answer need not be tested.
 			out = append(out, point{c.Command, n, simulator.FaultErrorBefore, false},
 				point{c.Command, n, simulator.FaultCutBefore, true})
@@ -230,42 +167,36 @@ func points(ledger []simulator.Call) []point {
 	return out
 }
 
-var pointsTried atomic.Int64
-
 // Whichever call fails, whichever answer is lost, wherever the process is killed: the next syncs converge, nothing is
 // left over, and nothing of others is changed.
 func TestPromiseNothingIsLostLeakedOrStolen(t *testing.T) {
-	t.Parallel()
-	t.Cleanup(func() {
-		t.Logf("%d points tried in %d scenarios; clean if nothing failed", pointsTried.Load(), len(scenarios()))
-	})
-	for _, sc := range scenarios() {
-		parallel(t, strings.TrimSpace(sc.place+" "+sc.name), func(t *testing.T) {
-			var want, empty []string
-			var all []point
-			synctest.Test(t, func(t *testing.T) {
-				env := sc.begin(t, withSlowJobs)
-				empty = env.before
-				env.reset()
-				require.NoError(t, sc.act(env))
-				all = points(env.Ledger().Calls())
-				want = masked(env.dump())
-			})
-
-			if testing.Short() {
-				all = all[:min(len(all), 6)] // make test tries all; a few are enough for the race detector
+	cases.Run(t, "testdata/promise.yaml", func(t *testing.T, _ string, sc scenario) {
+		var want, empty []string
+		var all []point
+		synctest.Test(t, func(t *testing.T) {
+			env := sc.begin(t)
+			empty = env.before
+			env.reset()
+			require.NoError(t, sc.act(env))
+			for _, c := range env.Ledger().Find("*", "ccm") {
+				assert.Contains(t, RequiredCommands, c.Command, "least privilege")
 			}
-
-			for _, p := range all {
-				t.Run(p.String(), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { testPoint(t, sc, p, want, empty) })
-				})
-			}
-
-			t.Logf("%s: %d points tried", sc.name, len(all))
-			pointsTried.Add(int64(len(all)))
+			all = points(env.Ledger().Calls())
+			want = masked(env.dump())
 		})
-	}
+
+		if testing.Short() {
+			all = all[:min(len(all), 6)] // make test tries all; a few are enough for the race detector
+		}
+
+		for _, p := range all {
+			t.Run(p.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testPoint(t, sc, p, want, empty) })
+			})
+		}
+
+		t.Logf("%d points tried", len(all))
+	})
 }
 
 // withSlowJobs makes jobs last longer than a poll, so that a process can be killed while they run. Tests with slow jobs
@@ -276,7 +207,7 @@ func withSlowJobs(env *serviceEnv, _ *string) {
 
 // testPoint runs a scenario with one fault, and then without faults until it succeeds.
 func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
-	env := sc.begin(t, withSlowJobs)
+	env := sc.begin(t)
 	remove := func() {}
 	if p.kill {
 		env.process.DieAt(func(call string) bool { return call == p.command }, p.nth,
@@ -308,12 +239,12 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 	require.NoError(t, env.repeat(sc.act), "later")
 	assert.Equal(t, want, masked(env.dump()), "converged")
 	assert.Empty(t, records(env).Pending, "nothing is pending")
-	if strings.Contains(sc.web, "keep-ip") {
+	if strings.Contains(sc.Web, "keep-ip") {
 		return
 	}
 
 	require.NoError(t, env.repeat(removeWeb), "can be deleted")
-	if sc.mail != "" {
+	if sc.Mail != "" {
 		require.NoError(t, env.repeat(func(env *serviceEnv) error { return env.remove("mail") }), "the other one too")
 	}
 
@@ -326,24 +257,6 @@ func records(env *serviceEnv) annotation.Records {
 	r, err := annotation.ParseRecords(env.get("web").Annotations)
 	require.NoError(env.t, err)
 	return r
-}
-
-// The default User role allows every call: the account of the tests has that role. The list of commands that the
-// installer's own role allows is complete.
-func TestPromiseLeastPrivilege(t *testing.T) {
-	t.Parallel()
-	for _, sc := range scenarios() {
-		env := sc.begin(t)
-		require.NoError(t, sc.act(env))
-		env.restart()
-		require.NoError(t, sc.act(env))
-		for _, c := range env.Ledger().Calls() {
-			if c.Caller == "ccm" {
-				assert.Contains(t, RequiredCommands, c.Command, sc.name)
-				assert.NotEqual(t, 432, c.ErrorCode, "%s: %s", sc.name, c.Command)
-			}
-		}
-	}
 }
 
 // The default role allows all commands that the controller may call, and the role of CKS's clusters allows the commands

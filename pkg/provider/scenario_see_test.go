@@ -16,8 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -82,11 +80,7 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 		"served": func(w, _ []string) (bool, any) {
 			return !slices.ContainsFunc(w, func(key string) bool { return !p.served(key) }), "not served"
 		},
-		"gone": func(w, _ []string) (bool, any) {
-			namespace, name := p.split(w[0])
-			_, err := p.kube.CoreV1().Services(namespace).Get(p.t.Context(), name, metav1.GetOptions{})
-			return apierrors.IsNotFound(err), "it is there"
-		},
+		"gone":  func(w, _ []string) (bool, any) { return p.find(w[0]) == nil, "it is there" },
 		"holds": func(w, _ []string) (bool, any) { return p.holds(p.at(w[0])), p.addresses() },
 		"state": func(w, _ []string) (bool, any) { got := p.anyAddress(w[0]).State; return got == w[1], got },
 		"ip": func(w, _ []string) (bool, any) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -98,7 +97,7 @@ func (r *tenantRun) acquireReleased(nth int) {
 	// The attacker writes the old record again.
 	r.restart()
 	for _, key := range attackers {
-		if r.exists(key) {
+		if r.find(key) != nil {
 			r.edit(key,
 				annotate(annotation.Addresses,
 					annotation.Records{Addresses: []annotation.AddressRecord{rec}}.Values()[annotation.Addresses]))
@@ -206,7 +205,7 @@ func (r *tenantRun) mistake(random *rand.Rand) action {
 // write creates or changes an attacker's Service.
 func (r *tenantRun) write(key string, changes []func(*corev1.Service)) {
 	r.t.Helper()
-	if !r.exists(key) {
+	if r.find(key) == nil {
 		r.create(key, []int{8080})
 	}
 	r.edit(key, append(slices.Clone(changes), r.nameJobs)...)
@@ -223,12 +222,6 @@ func (r *tenantRun) nameJobs(s *corev1.Service) {
 	}
 }
 
-func (r *tenantRun) exists(key string) bool {
-	namespace, name, _ := strings.Cut(key, "/")
-	_, err := r.kube.CoreV1().Services(namespace).Get(r.t.Context(), name, metav1.GetOptions{})
-	return err == nil
-}
-
 func (r *tenantRun) syncAttacker(key string) {
 	r.t.Helper()
 	asked := r.get(key)
@@ -239,7 +232,7 @@ func (r *tenantRun) syncAttacker(key string) {
 
 // tryDelete deletes a Service, unless its load balancer cannot be removed yet.
 func (r *tenantRun) tryDelete(key string) {
-	if r.exists(key) {
+	if r.find(key) != nil {
 		_ = r.delete(key)
 	}
 }
@@ -250,7 +243,7 @@ func (r *tenantRun) live(random *rand.Rand) action {
 	change := func(*corev1.Service) {}
 	text := "sync " + key
 	n := random.IntN(4)
-	if key == "victim/byhand" && (n > 1 || !r.exists(key)) {
+	if key == "victim/byhand" && (n > 1 || r.find(key) == nil) {
 		return r.comeBack(n == 3)
 	}
 
@@ -270,7 +263,7 @@ func (r *tenantRun) live(random *rand.Rand) action {
 
 	if key == "victim/kept" && !r.noTags {
 		return action{text: "delete or create victim/kept", byVictim: true, synced: key, do: func(r *tenantRun) {
-			if !r.exists(key) {
+			if r.find(key) == nil {
 				r.create(key, []int{80}, annotate(annotation.KeepIP, "true"), at(r.kept))
 				r.syncVictim(key)
 				return
@@ -304,7 +297,7 @@ func (r *tenantRun) comeBack(atOnce bool) action {
 		byVictim: true,
 		synced:   key,
 		do: func(r *tenantRun) {
-			if !r.exists(key) {
+			if r.find(key) == nil {
 				create(r)
 				return
 			}

@@ -167,9 +167,7 @@ func (r *tenantRun) step(a action) []violation {
 	for i := range calls {
 		c := &calls[i]
 		switch {
-		case strings.HasPrefix(c.Command, "list") ||
-			strings.HasPrefix(c.Command, "query") ||
-			strings.HasPrefix(c.Command, "get"):
+		case isRead(c.Command):
 			continue
 		case c.Command == "createLoadBalancerRule" && c.ErrorCode == 0:
 			r.note(c.Params["publicipid"], c.Params["publicport"], a.byOperator)
@@ -235,7 +233,7 @@ func (r *tenantRun) judgeRules() {
 
 // judgeSynced checks a victim's Service after its own sync.
 func (r *tenantRun) judgeSynced(key string) {
-	if strings.HasPrefix(key, victimNS+"/") && r.exists(key) {
+	if strings.HasPrefix(key, victimNS+"/") && r.find(key) != nil {
 		svc := r.get(key)
 		r.found = append(r.found,
 			judgeService(r.now, svc, r.nodes, r.noTags || svc.Annotations[annotation.Address] != "")...)
