@@ -40,6 +40,8 @@ type Step struct {
 	Rule     Rule     `json:"rule,omitzero"`
 	PolicyID string   `json:"policyID,omitempty"`
 	Members  []string `json:"members,omitempty"`
+	// Wanted are all members that the rule should have, in steps that add or remove some.
+	Wanted []string `json:"-"`
 	// Access has the ports and sources of a firewall rule or ACL item.
 	Access access.Range `json:"firewall,omitzero"`
 	// PrivatePort, Member and CIDRs are the values for a port forwarding; an update does not change those that are

@@ -173,10 +173,10 @@ func (n NIC) secondary(own []string) string {
 // PrimaryAddresses returns the addresses of the members' NICs in a network, by VM.
 func PrimaryAddresses(members []Member, networkID string) map[string]string {
 	out := make(map[string]string, len(members))
-	for i := range members {
-		for _, nic := range members[i].NICs {
-			if vm := members[i].VMID; nic.NetworkID == networkID && nic.IP != "" && out[vm] == "" {
-				out[vm] = nic.IP
+	for _, m := range members {
+		for _, nic := range m.NICs {
+			if nic.NetworkID == networkID && nic.IP != "" && out[m.VMID] == "" {
+				out[m.VMID] = nic.IP
 			}
 		}
 	}

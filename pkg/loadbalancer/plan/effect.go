@@ -99,10 +99,6 @@ func (s Step) change(r *Item, o Outcome) {
 
 	case AddMembers:
 		r.Members = ordered(slices.Concat(r.Members, s.Members))
-		if slices.Equal(r.Members, s.Members) {
-			r.Members = s.Members // share one copy of a long list
-		}
-
 	case RemoveMembers:
 		r.Members = slices.DeleteFunc(slices.Clone(r.Members),
 			func(m string) bool { return slices.Contains(s.Members, m) })
@@ -112,6 +108,10 @@ func (s Step) change(r *Item, o Outcome) {
 		r.Stickiness, r.PolicyID = nil, ""
 	case BindCertificate:
 		r.Certificate = s.Rule.Certificate
+	}
+
+	if slices.Equal(r.Members, s.Wanted) {
+		r.Members = s.Wanted // the Services of a cluster share one copy of a long list
 	}
 }
 

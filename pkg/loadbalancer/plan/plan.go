@@ -130,7 +130,9 @@ func (p *planner) tag(kind string, on On, own []Item) {
 func ordered(list []string) []string {
 	for i := 1; i < len(list); i++ {
 		if list[i-1] >= list[i] {
-			return slices.Compact(slices.Sorted(slices.Values(list)))
+			list = slices.Clone(list)
+			slices.Sort(list)
+			return slices.Compact(list)
 		}
 	}
 	return list

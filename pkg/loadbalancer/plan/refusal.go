@@ -182,8 +182,8 @@ func Moves(done []Step, subject *Subject) []Notice {
 	type way struct{ from, to string }
 	var ways []way
 	ports := map[way][]string{}
-	for i := range done {
-		if u := &done[i]; u.Moves() {
+	for _, u := range done {
+		if u.Moves() {
 			w := way{u.From, u.Member}
 			if ports[w] == nil {
 				ways = append(ways, w)

@@ -93,7 +93,9 @@ func (p *planner) createRule(target *Address, want Rule) {
 	p.add(waveBuild, Step{Kind: CreateRule, On: on, Port: port, Internal: target.Internal, Rule: want})
 	p.extras(on, want, Item{})
 	if len(p.desired.Members) > 0 {
-		p.add(waveBuild, Step{Kind: AddMembers, On: on, Port: port, Members: p.desired.Members})
+		p.add(waveBuild, Step{
+			Kind: AddMembers, On: on, Port: port, Members: p.desired.Members, Wanted: p.desired.Members,
+		})
 	}
 }
 
@@ -212,16 +214,19 @@ func (p *planner) members(on On, have Item, want []string) {
 	if have.MembersUnread {
 		return
 	}
+	change := Step{On: on, ItemID: have.ID, Port: have.StartPort, Wanted: want}
 	add, remove := difference(want, have.Members)
 	if len(add) > 0 {
-		p.add(waveBuild, Step{Kind: AddMembers, On: on, ItemID: have.ID, Port: have.StartPort, Members: add})
+		change.Kind, change.Members = AddMembers, add
+		p.add(waveBuild, change)
 	}
 	if len(remove) > 0 {
 		wave := waveTrim
 		if len(want) == 0 {
 			wave = waveClose // without a firewall, a rule without members denies access
 		}
-		p.add(wave, Step{Kind: RemoveMembers, On: on, ItemID: have.ID, Port: have.StartPort, Members: remove})
+		change.Kind, change.Members = RemoveMembers, remove
+		p.add(wave, change)
 	}
 }
 
