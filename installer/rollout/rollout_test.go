@@ -17,9 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/rollout"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 )
 
@@ -57,7 +57,7 @@ func env(t *testing.T, objects ...kruntime.Object) (*engine.Env, *bytes.Buffer) 
 	t.Helper()
 	clock, out := stepclock.New(nil), &bytes.Buffer{}
 	return &engine.Env{
-		Cluster: cluster.NewForTest(fake.NewClientset(objects...)), Release: "cloudstack-ccm", Clock: clock,
+		Cluster: fakecluster.New(fake.NewClientset(objects...)), Release: "cloudstack-ccm", Clock: clock,
 		Progress: report.NewProgress(out, report.Style{}, clock), RolloutTimeout: time.Minute,
 	}, out
 }

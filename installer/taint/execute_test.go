@@ -25,8 +25,8 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
@@ -55,7 +55,7 @@ func newEnv(t *testing.T, nodes ...corev1.Node) *env {
 
 	e.Executor = &Executor{
 		Env: &engine.Env{
-			Cluster:  cluster.NewForTest(e.kube),
+			Cluster:  fakecluster.New(e.kube),
 			Clock:    stepclock.New(e.controller),
 			Progress: report.NoProgress(),
 			Out:      io.Discard,

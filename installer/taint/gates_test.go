@@ -22,8 +22,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/lease"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -173,7 +173,7 @@ func TestGatherCluster(t *testing.T) {
 	})
 
 	at := clocktesting.NewFakeClock(now)
-	e := &engine.Env{Cluster: cluster.NewForTest(kube), Release: "r", Clock: at}
+	e := &engine.Env{Cluster: fakecluster.New(kube), Release: "r", Clock: at}
 	e.Cluster.Namespace = "kube-system"
 	found := func() map[string][]string {
 		f, err := gatherCluster(t.Context(), e, lease.Name{Namespace: "kube-system", Name: "l"})

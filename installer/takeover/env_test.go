@@ -20,9 +20,9 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -54,7 +54,7 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 
 	e.source = &Taker{
 		Env: &engine.Env{
-			Cluster:  cluster.NewForTest(e.kube),
+			Cluster:  fakecluster.New(e.kube),
 			Release:  "cloudstack-ccm",
 			Out:      io.Discard,
 			Yes:      true,

@@ -26,6 +26,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
@@ -78,7 +79,7 @@ func NewIn(t *testing.T, uid types.UID, objects ...runtime.Object) *Env {
 	})
 
 	e.Env = &engine.Env{
-		Cluster:  cluster.NewForTest(e.Kube),
+		Cluster:  fakecluster.New(e.Kube),
 		Helm:     e.Releases,
 		Prompt:   prompt.NewRefusing(),
 		Clock:    e.Time,

@@ -26,10 +26,10 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/status"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/registration"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -279,7 +279,7 @@ func TestPhaseOf(t *testing.T) {
 		if name == "a release of Helm" {
 			revision(t, kube, 1, helmrelease.StatusDeployed, nil)
 		}
-		require.Equal(t, tc.want, inspect.PhaseOf(t.Context(), cluster.NewForTest(kube), release), name)
+		require.Equal(t, tc.want, inspect.PhaseOf(t.Context(), fakecluster.New(kube), release), name)
 	}
 }
 

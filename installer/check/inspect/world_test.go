@@ -44,6 +44,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -253,7 +254,7 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 		}
 	})
 	w.env = &inspect.Env{
-		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg,
+		Cluster: fakecluster.New(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg,
 		Setup: check.Setup{Namespace: system, Release: release}, Clock: clocktesting.NewFakeClock(fixed),
 		DialAPI: func(context.Context, string, string) (net.Conn, error) {
 			return nil, errors.New("connection refused")

@@ -18,9 +18,9 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/selftest"
@@ -161,7 +161,7 @@ func TestSelfTest(t *testing.T) {
 			clock := stepclock.New(nil)
 			var said bytes.Buffer
 			passed, err := (&run{Env: &engine.Env{
-				Cluster:  cluster.NewForTest(kube),
+				Cluster:  fakecluster.New(kube),
 				Clock:    clock,
 				Progress: report.NewProgress(&said, report.Style{}, clock),
 				PodLogs:  func(context.Context, *corev1.Pod, int64) (string, error) { return c.log, nil },
@@ -216,7 +216,7 @@ func TestSelfTestInterrupted(t *testing.T) {
 	kube.PrependReactor("get", "pods",
 		func(ktesting.Action) (bool, kruntime.Object, error) { cancel(why); return false, nil, nil })
 	_, err := (&run{
-		Env: &engine.Env{Cluster: cluster.NewForTest(kube), Clock: clock, Progress: report.NoProgress()},
+		Env: &engine.Env{Cluster: fakecluster.New(kube), Clock: clock, Progress: report.NoProgress()},
 	}).runTest(ctx, manifest)
 	require.ErrorIs(t, err, why)
 	pods, err := kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})

@@ -22,8 +22,8 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/echo"
 )
@@ -90,7 +90,7 @@ func (e *env) run(ctx context.Context, o Options) (*Result, error) {
 	t := &Tester{
 		Options: o,
 		Ask:     func(_ context.Context, address, _ string) (echo.Answer, error) { return e.outside(address) },
-		Env:     &engine.Env{Cluster: cluster.NewForTest(e.kube), Clock: e.clock, Progress: report.NoProgress()},
+		Env:     &engine.Env{Cluster: fakecluster.New(e.kube), Clock: e.clock, Progress: report.NoProgress()},
 	}
 	t.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
 		var b bytes.Buffer

@@ -26,10 +26,10 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
@@ -72,7 +72,7 @@ func newEnv(t *testing.T) *testEnv {
 		{Kind: credentials.CreatedUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID},
 	}
 	require.NoError(t,
-		credentials.Recorded(t.Context(), cluster.NewForTest(env.kube), env.config(u.Username), made,
+		credentials.Recorded(t.Context(), fakecluster.New(env.kube), env.config(u.Username), made,
 			func() error { return nil }))
 	env.kube.PrependReactor("update", "secrets", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		s := a.(ktesting.UpdateAction).GetObject().(*corev1.Secret)
@@ -149,7 +149,7 @@ func (env *testEnv) run(ctx context.Context, change func(*engine.Env, *Options))
 	t.Helper()
 	journal := filepath.Join(t.TempDir(), "journal")
 	e := &engine.Env{
-		Cluster:  cluster.NewForTest(env.kube),
+		Cluster:  fakecluster.New(env.kube),
 		Prompt:   prompt.NewRefusing(),
 		Clock:    env.clock,
 		Release:  "cloudstack-ccm",

@@ -23,8 +23,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check/inspect"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -52,7 +52,7 @@ func sourceOf(t *testing.T) (s *Source, start func(), cloud *testenv.Cloud, kube
 
 	kube = fakekube.New(objects...)
 	s = New(Options{
-		Cluster: cluster.NewForTest(kube), Release: "cloudstack-ccm", Interval: 200 * time.Millisecond,
+		Cluster: fakecluster.New(kube), Release: "cloudstack-ccm", Interval: 200 * time.Millisecond,
 		Redact: func([]string) func(string) string { return func(text string) string { return text } },
 	})
 

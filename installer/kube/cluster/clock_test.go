@@ -6,6 +6,7 @@ package cluster
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestClockIsTheAPIServers(t *testing.T) {
 				_, _ = w.Write([]byte(`{"gitVersion":"v1.37.1"}`)) // with a Date header
 			}))
 			t.Cleanup(server.Close)
-			c := NewForTest(nil, &rest.Config{Host: server.URL})
+			c := &Cluster{dated: &atomic.Pointer[dated]{}, REST: &rest.Config{Host: server.URL}}
 			c.REST.Wrap(c.noteDate)
 			var err error
 			c.Kube, err = kubernetes.NewForConfig(c.REST)

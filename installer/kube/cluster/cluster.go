@@ -206,15 +206,6 @@ func (c *Cluster) Connection() []string {
 	return args
 }
 
-// NewForTest returns a Cluster with a fake clientset, or with a rest.Config if one is given.
-func NewForTest(kube kubernetes.Interface, cfg ...*rest.Config) *Cluster {
-	c := &Cluster{dated: &atomic.Pointer[dated]{}, Kube: kube, Namespace: DefaultNamespace, Context: "test"}
-	if len(cfg) > 0 {
-		c.REST, c.Server = cfg[0], cfg[0].Host
-	}
-	return c
-}
-
 // Ping requests the API server's version and checks that the API server reaches its storage. Its errors are *Error.
 func (c *Cluster) Ping(ctx context.Context) (*version.Info, error) {
 	if c.Silent != nil {

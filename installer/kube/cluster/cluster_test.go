@@ -309,8 +309,8 @@ func TestDetect(t *testing.T) {
 func TestDistributionReadsTheCluster(t *testing.T) {
 	t.Parallel()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "kube-system", Name: name} }
-	c := NewForTest(fake.NewClientset(&corev1.ConfigMap{ObjectMeta: meta("kubeadm-config")},
-		&corev1.Secret{ObjectMeta: meta("cloudstack-secret")}))
+	c := &Cluster{Kube: fake.NewClientset(&corev1.ConfigMap{ObjectMeta: meta("kubeadm-config")},
+		&corev1.Secret{ObjectMeta: meta("cloudstack-secret")})}
 	d, _, err := c.Distribution(t.Context(), []corev1.Node{{ObjectMeta: meta("prod-control-19a2b3c4d5f")}})
 	require.NoError(t, err)
 	require.Equal(t, CKS, d)
@@ -318,7 +318,7 @@ func TestDistributionReadsTheCluster(t *testing.T) {
 
 func TestExplainForbidden(t *testing.T) {
 	t.Parallel()
-	c := NewForTest(fake.NewClientset())
+	c := &Cluster{}
 	err := c.Explain(apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "",
 		errors.New("alice may not list nodes")))
 	require.True(t, apierrors.IsForbidden(err), "the cause stays")

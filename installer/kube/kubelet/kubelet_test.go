@@ -4,6 +4,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -28,6 +29,8 @@ import (
 
 	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
+	"github.com/csccm/csccm/pkg/testenv/cases"
 )
 
 // kubelet137 serves the real /flagz of Kubernetes 1.37, with the given --cloud-provider.
@@ -152,7 +155,7 @@ func TestVerifyReadsFlags(t *testing.T) {
 	}
 
 	cfg := apiServer(t, kubelets)
-	verdicts := Verify(t.Context(), cluster.NewForTest(fake.NewClientset(), cfg), nodes, nil)
+	verdicts := Verify(t.Context(), fakecluster.New(fake.NewClientset(), cfg), nodes, nil)
 	require.Len(t, verdicts, len(tests))
 	for i, tt := range tests {
 		v := verdicts[i]
@@ -168,132 +171,60 @@ func TestVerifyReadsFlags(t *testing.T) {
 func TestAskFails(t *testing.T) {
 	t.Parallel()
 	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	p := newProber(cluster.NewForTest(fake.NewClientset(), apiServer(t, map[string]http.Handler{"hangs": hangs})))
+	p := newProber(fakecluster.New(fake.NewClientset(), apiServer(t, map[string]http.Handler{"hangs": hangs})))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	require.Equal(t, timedOut.at(sourceFlagz, ""), p.ask(ctx, "hangs"))
 
 	cfg := apiServer(t, nil)
 	cfg.BearerToken = "old"
-	require.Equal(t, forbidden.fix, newProber(cluster.NewForTest(fake.NewClientset(), cfg)).ask(t.Context(), "n").fix)
+	require.Equal(t, forbidden.fix, newProber(fakecluster.New(fake.NewClientset(), cfg)).ask(t.Context(), "n").fix)
 
-	p = newProber(cluster.NewForTest(fake.NewClientset(), &rest.Config{Host: "http://127.0.0.1:1"}))
+	p = newProber(fakecluster.New(fake.NewClientset(), &rest.Config{Host: "http://127.0.0.1:1"}))
 	a := p.ask(t.Context(), "n")
 	require.Equal(t, Unknown, a.Says)
 	require.Contains(t, a.Detail, "refused")
 	require.NotContains(t, a.Detail, "proxy/flagz")
 }
 
+// ladderCase is the evidence about a kubelet.
+type ladderCase struct {
+	Annotations map[string]string     `json:"annotations"`
+	Addresses   *[]corev1.NodeAddress `json:"addresses"`
+	ProviderID  string                `json:"providerID"`
+	Writers     []string              `json:"writers"`
+	Tainted     bool                  `json:"tainted"`
+	Flags       map[string]string     `json:"flags"`
+	Disabled    bool                  `json:"disabled"`
+	Want        Verdict               `json:"want"`
+	By          string                `json:"by"`
+}
+
 func TestJudgeLadder(t *testing.T) {
-	t.Parallel()
-	const noCCM, external = "--disable-cloud-controller", "cloud-provider=external"
-	type changes []func(n *corev1.Node)
-	type row struct {
-		node changes
-		want Verdict
-		by   string
-	}
-
-	told := func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21" }
-	hostname := func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] }
-	writtenBy := func(managers ...string) func(n *corev1.Node) { // the managers wrote in this order
-		return func(n *corev1.Node) {
-			for i, m := range managers {
-				n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{
-					Manager:  m,
-					Time:     &metav1.Time{Time: time.Unix(int64(i), 0)},
-					FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`),
-				})
-			}
-		}
-	}
-
-	tainted := func(effect corev1.TaintEffect) func(n *corev1.Node) {
-		return func(n *corev1.Node) {
-			n.Spec.Taints = []corev1.Taint{
-				{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: effect},
-			}
-		}
-	}
-
-	startedWith := func(key string) func(argv ...string) func(n *corev1.Node) {
-		return func(argv ...string) func(n *corev1.Node) {
-			raw, _ := json.Marshal(argv)
-			return func(n *corev1.Node) { n.Annotations[key] = string(raw) }
-		}
-	}
-
-	k3s, rke2 := startedWith("k3s.io/node-args"), startedWith("rke2.io/node-args")
-	judge := func(name string, tt row, flags map[string]string, disabled bool) {
+	cases.Run(t, "testdata/ladder.yaml", func(t *testing.T, _ string, c ladderCase) {
+		t.Helper()
 		n := newNode("n")
-		for _, change := range tt.node {
-			change(&n)
+		n.Annotations, n.Spec.ProviderID = c.Annotations, c.ProviderID
+		n.Status.Addresses = *cmp.Or(c.Addresses, &n.Status.Addresses)
+		for i, m := range c.Writers {
+			n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{
+				Manager:  m,
+				Time:     &metav1.Time{Time: time.Unix(int64(i), 0)},
+				FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`),
+			})
 		}
-		f := Facts{Node: &n, Flagz: flagzDisabled.at(sourceFlagz, ""), CloudControllerDisabled: disabled}
-		if flags != nil {
-			f.Flagz = fromFlags(sourceFlagz, flags)
+		if c.Tainted {
+			n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true"}}
+		}
+
+		f := Facts{Node: &n, Flagz: flagzDisabled.at(sourceFlagz, ""), CloudControllerDisabled: c.Disabled}
+		if c.Flags != nil {
+			f.Flagz = fromFlags(sourceFlagz, c.Flags)
 		}
 		v := Judge(f)
-		require.Equal(t, tt.want, v.Verdict, "%s: %+v", name, v.Evidence)
-		require.Contains(t, v.Reason(), tt.by, name)
-	}
-
-	for name, tt := range map[string]row{
-		"no evidence":      {nil, Unknown, ""},
-		"provided-node-ip": {changes{told}, External, "provided-node-ip"},
-		"a taint that --register-with-taints sets, too, proves nothing": {
-			changes{tainted(corev1.TaintEffectNoSchedule)},
-			Unknown,
-			"",
-		},
-		"such a taint, and the kubelet writes the addresses": {changes{tainted(corev1.TaintEffectNoSchedule),
-			writtenBy("kubelet")}, NotExternal, "managedFields"},
-		"host name only": {changes{hostname}, External, "addresses"},
-		"no addresses at all": {changes{func(n *corev1.Node) { n.Status.Addresses = nil }}, Unknown,
-			""},
-		"provider ID proves nothing": {changes{func(n *corev1.Node) {
-			n.Spec.ProviderID = "external-cloudstack://2b2c4b9e"
-		}}, Unknown, ""},
-		"k3s with its own controller": {changes{k3s("server", "--disable", "traefik")}, External, "built-in"},
-		"k3s without, and no flag":    {changes{k3s("server", noCCM)}, NotExternal, noCCM},
-		"k3s without, with the flag": {changes{k3s("server", noCCM, "--kubelet-arg", external)}, External,
-			"--kubelet-arg"},
-		"k3s with a false value": {changes{k3s("server", noCCM, "false")}, External, "built-in"},
-		"RKE2 with another value": {changes{rke2("agent", "--kubelet-arg=cloud-provider=aws")}, NotExternal,
-			"aws"},
-		"RKE2 with another provider's name": {changes{rke2("agent", "--cloud-provider-name=harvester")}, Unknown, ""},
-		"the kubelet writes the addresses":  {changes{writtenBy("kubelet")}, NotExternal, "managedFields"},
-		"k3s contains the kubelet": {changes{writtenBy("cloudstack-ccm", "k3s")}, NotExternal,
-			"managedFields"},
-		"k3s writes, with its own controller": {changes{writtenBy("k3s"), told}, External, "provided-node-ip"},
-		"k3s's --kubelet-arg wins": {changes{writtenBy("k3s"), k3s("agent", "--kubelet-arg", external)},
-			External, "--kubelet-arg"},
-		"RKE2's kubelet has its own name":    {changes{writtenBy("rke2", "kubelet")}, NotExternal, "managedFields"},
-		"RKE2's own controller":              {changes{writtenBy("kubelet", "cloud-controller-manager")}, Unknown, ""},
-		"an external kubelet with --node-ip": {changes{writtenBy("kubelet"), told}, External, "provided-node-ip"},
-		"a controller writes them":           {changes{writtenBy("kubelet", "cloudstack-ccm")}, Unknown, ""},
-		"a registered host name":             {changes{writtenBy("kubelet"), hostname}, External, "host name only"},
-		"annotation that is not JSON": {changes{func(n *corev1.Node) {
-			n.Annotations["k3s.io/node-args"] = "server"
-		}}, Unknown, ""},
-	} {
-		judge(name, tt, nil, false)
-	}
-
-	judge("flags win over the Node object", row{changes{told}, NotExternal, "/flagz"},
-		map[string]string{"cloud-provider": ""}, false)
-	judge("flags without the flag", row{nil, Unknown, ""}, map[string]string{"v": "2"}, false)
-	judge("another provider", row{nil, NotExternal, `"cloudstack"`}, map[string]string{"cloud-provider": "cloudstack"},
-		false)
-	for name, tt := range map[string]row{
-		"k3s agent of such a server": {changes{k3s("agent")}, NotExternal, noCCM},
-		"RKE2 with the flag": {changes{rke2("agent", "--kubelet-arg="+external)}, External,
-			"rke2.io/node-args"},
-		"RKE2 with its own option": {changes{rke2("agent", "--cloud-provider-name", "external")}, External,
-			"--cloud-provider-name=external"},
-	} {
-		judge(name, tt, nil, true)
-	}
+		require.Equal(t, c.Want, v.Verdict, "%+v", v.Evidence)
+		require.Contains(t, v.Reason(), c.By)
+	})
 }
 
 func TestRunsCloudController(t *testing.T) {

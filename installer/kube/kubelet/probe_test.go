@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
-	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/testenv/fakecluster"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 )
 
@@ -85,7 +85,7 @@ func TestProbePods(t *testing.T) {
 	}
 
 	kube := runs(t, status)
-	for _, v := range Verify(t.Context(), cluster.NewForTest(kube), nodes, &ProbeOptions{Image: "busybox:1"}) {
+	for _, v := range Verify(t.Context(), fakecluster.New(kube), nodes, &ProbeOptions{Image: "busybox:1"}) {
 		require.Equal(t, tests[v.Node].want, v.Verdict, "%+v", v)
 		require.Contains(t, v.Reason(), tests[v.Node].reason, v.Node)
 	}
@@ -103,12 +103,12 @@ func TestProbeThatNeverEnds(t *testing.T) {
 		},
 	}}}
 	kube := runs(t, map[string]corev1.PodStatus{"n": pulling})
-	a := probe(t.Context(), cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(nil)}, "n")
+	a := probe(t.Context(), fakecluster.New(kube), ProbeOptions{Image: "i", Clock: stepclock.New(nil)}, "n")
 	require.Equal(t, timedOut.at(sourceProbe, "ImagePullBackOff: no such image"), a)
 
 	// After ^C the Pod is deleted too.
 	ctx, cancel := context.WithCancel(t.Context())
-	a = probe(ctx, cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(cancel)}, "n")
+	a = probe(ctx, fakecluster.New(kube), ProbeOptions{Image: "i", Clock: stepclock.New(cancel)}, "n")
 	require.Equal(t, timedOut.at(sourceProbe, ""), a)
 	left, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
