@@ -463,18 +463,20 @@ func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 		func(ctx context.Context, s *cks.Service, args []string) error { return s.AddVersion(ctx, args[0], v) }))
 	g.DefaultTimeout(add, cksTimeout, nil)
 
-	for _, c := range []struct {
-		name, short string
-		do          func(s *cks.Service, ctx context.Context, name string) error
-	}{
-		{"enable", "Enable a version for new clusters and upgrades (administrators)", (*cks.Service).EnableVersion},
-		{"disable", "Disable a version for new clusters and upgrades (administrators)", (*cks.Service).DisableVersion},
-		{"delete", "Delete a version with its ISO (administrators)", (*cks.Service).DeleteVersion},
+	for _, c := range []struct{ name, short string }{
+		{"enable", "Enable a version for new clusters and upgrades (administrators)"},
+		{"disable", "Disable a version for new clusters and upgrades (administrators)"},
+		{"delete", "Delete a version with its ISO (administrators)"},
 	} {
 		cmd := &cobra.Command{
 			Use: c.name + " NAME", Short: c.short, Args: cli.OneArgument("name, number or id of the version"),
 		}
-		do := func(ctx context.Context, s *cks.Service, args []string) error { return c.do(s, ctx, args[0]) }
+		do := func(ctx context.Context, s *cks.Service, args []string) error {
+			if c.name == "delete" {
+				return s.DeleteVersion(ctx, args[0])
+			}
+			return s.SetVersion(ctx, args[0], c.name)
+		}
 		list.AddCommand(cksCommand(g, cmd, has, nil, cks.Versions, nil, do))
 	}
 

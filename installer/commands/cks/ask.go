@@ -88,13 +88,15 @@ const asNumber = "AS_NUMBER"
 // cni returns the id of the CNI configuration that --cni names, and a value for each variable that it declares: from
 // --cni-param, or asked for at the terminal.
 func (t *task) cni(ctx context.Context) (id string, values map[string]string, err error) {
-	n, err := named(
-		"cni", t.CNI,
-		func() ([]cloudapi.CNIConfig, error) { return t.API.ListCNIConfigs(ctx, t.Project) },
-		namesOfCNI,
-	)
-	if err != nil {
-		return "", nil, err
+	n := &cloudapi.CNIConfig{}
+	if t.CNI != "" {
+		all, err := t.API.ListCNIConfigs(ctx, t.Project)
+		if err != nil {
+			return "", nil, explain("list the CNI configurations", err)
+		}
+		if n, err = pick("cni", " with --cni", t.CNI, all, namesOfCNI); err != nil {
+			return "", nil, err
+		}
 	}
 
 	values, declared := map[string]string{}, variables(n.Params)

@@ -100,21 +100,6 @@ func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*
 	)
 }
 
-// named returns the object whose id or name a flag gives, out of those that list returns. It returns a zero object if
-// the flag is not set.
-func named[T any](noun, want string, list func() ([]T, error), names func(*T) []string) (*T, error) {
-	if want == "" {
-		return new(T), nil
-	}
-
-	all, err := list()
-	if err != nil {
-		return nil, explain("list the "+noun+"s", err)
-	}
-
-	return pick(noun, " with --"+strings.ReplaceAll(noun, " ", "-"), want, all, names)
-}
-
 // clusters lists the clusters, sorted by name.
 func (s *Service) clusters(ctx context.Context) ([]cloudapi.KubernetesCluster, error) {
 	all, err := s.API.ListKubernetesClusters(ctx, s.Project)
@@ -148,16 +133,15 @@ func namesOfVersion(v *cloudapi.KubernetesVersion) []string {
 }
 
 // zone returns the zone with that id or name. If want is "" and there is only one zone, it returns that zone.
-func (s *Service) zone(ctx context.Context, want string) (*cloudstack.Zone, error) {
-	zones, err := s.API.ListZones(ctx)
+func (s *Service) zone(ctx context.Context, want string) (*object, error) {
+	all, err := s.objects(ctx, zones, "")
 	if err != nil {
 		return nil, explain("list the zones", err)
 	}
-	if want == "" && len(zones) == 1 {
-		return &zones[0], nil
+	if want == "" && len(all) == 1 {
+		return &all[0], nil
 	}
-	return pick("zone", " with --zone", want, zones,
-		func(z *cloudstack.Zone) []string { return []string{z.ID, z.Name} })
+	return pickObject("zone", want, all)
 }
 
 // insideTimeout bounds one request to a cluster's API server.

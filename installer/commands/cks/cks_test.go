@@ -179,11 +179,11 @@ func TestOfferingsDiffer(t *testing.T) {
 		WorkerOfferingID:   "2",
 		WorkerOfferingName: "big",
 	}
-	all := offerings{all: cloudapi.ServiceOffering{ID: "2", Name: "big"}}
-	require.Equal(t, changes{{"offering of control nodes", "node", "big"}}, all.changes(k))
-	same := offerings{control: cloudapi.ServiceOffering{ID: "3", Name: "node"}}
-	require.Equal(t, changes{{"offering of control nodes", "node", "node"}}, same.changes(k))
-	require.Empty(t, (&offerings{}).changes(k))
+	all := task{named: map[string]object{"offering": {"2", "big"}}}
+	require.Equal(t, changes{{"offering of control nodes", "node", "big"}}, all.offeringChanges(k))
+	same := task{named: map[string]object{"control-offering": {"3", "node"}}}
+	require.Equal(t, changes{{"offering of control nodes", "node", "node"}}, same.offeringChanges(k))
+	require.Empty(t, (&task{}).offeringChanges(k))
 }
 
 // serviceOf returns the Service for a simulated CloudStack, with --yes and without a terminal.

@@ -14,7 +14,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/report"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -87,11 +86,11 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 		t.ControlNodes, t.Size = max(t.ControlNodes, 1), max(t.Size, 1)
 		// CloudStack requires an offering for all nodes even if each type of node has its own.
 		if t.Offering = cmp.Or(t.Offering, t.WorkerOffering); t.Offering == "" {
-			known, err := t.API.ListServiceOfferings(ctx, zone.ID)
+			known, err := t.objects(ctx, offerings, zone.id)
 			if err != nil {
-				return q, nil, explain("list the service offerings", err)
+				return q, nil, explain("list the offerings", err)
 			}
-			_, err = pick("offering", " with --offering", "", known, namesOfOffering)
+			_, err = pickObject("offering", "", known)
 			return q, nil, err
 		}
 	}
@@ -103,20 +102,12 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 		}
 	}
 
-	o, err := t.offerings(ctx, zone.ID)
-	if err != nil {
-		return q, nil, err
-	}
-
-	n, err := named("network", t.Network, func() ([]cloudstack.Network, error) {
-		return t.API.ListNetworks(ctx, cloudstack.NetworkQuery{ZoneID: zone.ID, ProjectID: t.Project})
-	}, func(n *cloudstack.Network) []string { return []string{n.ID, n.Name} })
-	if err != nil {
+	if err := t.resolve(ctx, zone.id); err != nil {
 		return q, nil, err
 	}
 
 	q = t.CreateClusterRequest
-	q.ZoneID = zone.ID
+	q.ZoneID = zone.id
 	if q.CNIConfigID, q.CNIParams, err = t.cni(ctx); err != nil {
 		return q, nil, err
 	}
@@ -125,27 +116,32 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 		return q, nil, err
 	}
 
-	templates, err := t.templates(ctx, &q, isNew)
-	if err != nil {
-		return q, nil, err
-	}
+	network, etcd := t.named["network"], t.named["etcd-offering"]
+	q.Name, q.ProjectID, q.VersionID, q.NetworkID = name, t.Project, v.ID, network.id
+	q.OfferingID = t.named["offering"].id
+	q.ControlOfferingID = t.named["control-offering"].id
+	q.WorkerOfferingID = t.named["worker-offering"].id
+	q.EtcdOfferingID = etcd.id
+	q.ControlTemplateID = t.named["control-template"].id
+	q.WorkerTemplateID = t.named["worker-template"].id
+	q.EtcdTemplateID = t.named["etcd-template"].id
 
-	q.Name, q.ProjectID, q.VersionID, q.NetworkID = name, t.Project, v.ID, n.ID
-	q.OfferingID = o.all.ID
-	q.ControlOfferingID = o.control.ID
-	q.WorkerOfferingID = o.worker.ID
-	q.EtcdOfferingID = o.etcd.ID
-
-	c = c.add("zone", k.ZoneName, zone.Name, k.ZoneID == zone.ID).
+	c = c.add("zone", k.ZoneName, zone.name, k.ZoneID == zone.id).
 		add("version", k.Version, v.Name, v.ID == "" || k.VersionID == v.ID).
 		count("control nodes", k.ControlNodes, t.ControlNodes).
 		count("workers", k.Size, t.Size).
 		count("etcd nodes", k.EtcdNodes, t.EtcdNodes)
-	c = append(c, o.changes(k)...).
-		add("offering of etcd nodes", k.EtcdOfferingName, o.etcd.Name, o.etcd.ID == "" || o.etcd.ID == k.EtcdOfferingID)
-	c = append(c, templates...).
-		add("network", k.NetworkName, cmp.Or(n.Name, "a new one, "+name+"-network"),
-			!isNew && (n.ID == "" || k.NetworkID == n.ID)).
+	c = append(c, t.offeringChanges(k)...).
+		add("offering of etcd nodes", k.EtcdOfferingName, etcd.name, etcd.id == "" || etcd.id == k.EtcdOfferingID)
+
+	// CloudStack does not show which template each kind of node has.
+	for _, flag := range []string{"control-template", "worker-template", "etcd-template"} {
+		template := t.named[flag]
+		c = c.add(strings.ReplaceAll(flag, "-", " "), "", template.name, !isNew || template.id == "")
+	}
+
+	c = c.add("network", k.NetworkName, cmp.Or(network.name, "a new one, "+name+"-network"),
+		!isNew && (network.id == "" || k.NetworkID == network.id)).
 		add("key pair", k.KeyPair, t.KeyPair, t.KeyPair == "" || k.KeyPair == t.KeyPair).
 		add("CNI configuration", k.CNIConfigName, t.CNI, k.CNIConfigID == q.CNIConfigID).
 		add("hypervisor", "", q.Hypervisor, !isNew || q.Hypervisor == "").
@@ -158,32 +154,9 @@ func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClust
 	return q, c, nil
 }
 
-// templates resolves the names of templates. For a cluster that exists it compares nothing, because CloudStack does not
-// show which template each kind of node has.
-func (t *task) templates(ctx context.Context, q *cloudapi.CreateClusterRequest, isNew bool) (c changes, err error) {
-	list := func() ([]cloudapi.Template, error) { return t.API.ListCKSTemplates(ctx, q.ZoneID) }
-	for _, f := range []struct {
-		noun, want string
-		to         *string
-	}{
-		{"control template", t.ControlTemplate, &q.ControlTemplateID},
-		{"worker template", t.WorkerTemplate, &q.WorkerTemplateID},
-		{"etcd template", t.EtcdTemplate, &q.EtcdTemplateID},
-	} {
-		found, err := named(f.noun, f.want, list, func(t *cloudapi.Template) []string { return []string{t.ID, t.Name} })
-		if err != nil {
-			return nil, err
-		}
-		*f.to = found.ID
-		c = c.add(f.noun, "", found.Name, !isNew || found.ID == "")
-	}
-
-	return c, nil
-}
-
 // version returns the version that --version names, or the newest that can be used.
-func (t *task) version(ctx context.Context, zone *cloudstack.Zone) (*cloudapi.KubernetesVersion, error) {
-	versions, err := t.versions(ctx, zone.ID)
+func (t *task) version(ctx context.Context, zone *object) (*cloudapi.KubernetesVersion, error) {
+	versions, err := t.versions(ctx, zone.id)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +173,7 @@ func (t *task) version(ctx context.Context, zone *cloudstack.Zone) (*cloudapi.Ku
 
 	return nil, report.Usage(
 		"csccm cks versions shows them; an administrator registers one: "+version.Pages+"docs/cks.md#a-version",
-		"zone %s has no Kubernetes version that is Enabled and whose ISO is Ready", zone.Name,
+		"zone %s has no Kubernetes version that is Enabled and whose ISO is Ready", zone.name,
 	)
 }
 

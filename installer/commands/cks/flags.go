@@ -131,41 +131,85 @@ const (
 	Clusters   = "clusters"
 	CNIConfigs = "cni"
 	Versions   = "versions"
+
+	zones     = "zones"
+	offerings = "offerings"
+	templates = "templates"
+	networks  = "networks"
 )
 
-// Names lists the names of the objects of a kind: one of the constants above, or a value of names in flags.yaml.
-func (s *Service) Names(ctx context.Context, kind string) ([]string, error) {
+// object is an object of CloudStack that a flag can name.
+type object struct{ id, name string }
+
+// objects lists the objects of a kind: one of the constants above, or a value of names in flags.yaml. zoneID is "" for
+// those of all zones.
+func (s *Service) objects(ctx context.Context, kind, zoneID string) ([]object, error) {
 	switch kind {
 	case Clusters:
 		all, err := s.clusters(ctx)
-		return namesOf(all, err, func(k *cloudapi.KubernetesCluster) string { return k.Name })
+		return cloudapi.Names(all, func(k *cloudapi.KubernetesCluster) object { return object{k.ID, k.Name} }), err
 
 	case Versions:
-		all, err := s.API.ListKubernetesVersions(ctx, "")
-		return namesOf(all, err, func(v *cloudapi.KubernetesVersion) string { return v.Name })
+		all, err := s.API.ListKubernetesVersions(ctx, zoneID)
+		return cloudapi.Names(all, func(v *cloudapi.KubernetesVersion) object { return object{v.ID, v.Name} }), err
 
 	case CNIConfigs:
 		all, err := s.API.ListCNIConfigs(ctx, s.Project)
-		return namesOf(all, err, func(n *cloudapi.CNIConfig) string { return n.Name })
+		return cloudapi.Names(all, func(n *cloudapi.CNIConfig) object { return object{n.ID, n.Name} }), err
 
-	case "zones":
+	case zones:
 		all, err := s.API.ListZones(ctx)
-		return namesOf(all, err, func(z *cloudstack.Zone) string { return z.Name })
+		return cloudapi.Names(all, func(z *cloudstack.Zone) object { return object{z.ID, z.Name} }), err
 
-	case "offerings":
-		all, err := s.API.ListServiceOfferings(ctx, "")
-		return namesOf(all, err, func(o *cloudapi.ServiceOffering) string { return o.Name })
+	case offerings:
+		all, err := s.API.ListServiceOfferings(ctx, zoneID)
+		return cloudapi.Names(all, func(o *cloudapi.ServiceOffering) object { return object{o.ID, o.Name} }), err
 
-	case "templates":
-		all, err := s.API.ListCKSTemplates(ctx, "")
-		return namesOf(all, err, func(t *cloudapi.Template) string { return t.Name })
+	case templates:
+		all, err := s.API.ListCKSTemplates(ctx, zoneID)
+		return cloudapi.Names(all, func(t *cloudapi.Template) object { return object{t.ID, t.Name} }), err
 
 	default:
-		all, err := s.API.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: s.Project})
-		return namesOf(all, err, func(n *cloudstack.Network) string { return n.Name })
+		all, err := s.API.ListNetworks(ctx, cloudstack.NetworkQuery{ZoneID: zoneID, ProjectID: s.Project})
+		return cloudapi.Names(all, func(n *cloudstack.Network) object { return object{n.ID, n.Name} }), err
 	}
 }
 
-func namesOf[T any](all []T, err error, name func(*T) string) ([]string, error) {
-	return slices.Compact(slices.Sorted(slices.Values(cloudapi.Names(all, name)))), err
+// Names lists the names of the objects of a kind; see objects.
+func (s *Service) Names(ctx context.Context, kind string) ([]string, error) {
+	all, err := s.objects(ctx, kind, "")
+	names := cloudapi.Names(all, func(o *object) string { return o.name })
+	return slices.Compact(slices.Sorted(slices.Values(names))), err
+}
+
+// resolve sets the objects that the flags of the operation name. The task looks others up itself: the zone, the version
+// and the CNI configuration.
+func (t *task) resolve(ctx context.Context, zoneID string) error {
+	t.named = map[string]object{}
+	for _, f := range t.Flags(t.name) {
+		want, _ := f.Value.(*string)
+		if !f.given() || !slices.Contains([]string{offerings, templates, networks}, f.Names) {
+			continue
+		}
+
+		all, err := t.objects(ctx, f.Names, zoneID)
+		if err != nil {
+			return explain("list the "+f.Names, err)
+		}
+
+		found, err := pickObject(f.Name, *want, all)
+		if err != nil {
+			return err
+		}
+
+		t.named[f.Name] = *found
+	}
+
+	return nil
+}
+
+// pickObject returns the object that a flag names.
+func pickObject(flag, want string, all []object) (*object, error) {
+	return pick(strings.ReplaceAll(flag, "-", " "), " with --"+flag, want, all,
+		func(o *object) []string { return []string{o.id, o.name} })
 }

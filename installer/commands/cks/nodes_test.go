@@ -246,7 +246,7 @@ func TestAddVersion(t *testing.T) {
 	require.Contains(t, e.Said(), "ISO of version 1.35.0: Ready")
 	require.Contains(t, e.Said(), "Version 1.35.0: nothing to do")
 
-	require.NoError(t, s.DisableVersion(t.Context(), "1.35.0"))
+	require.NoError(t, s.SetVersion(t.Context(), "1.35.0", "disable"))
 	v, err := s.namedVersion(t.Context(), "1.35.0")
 	require.NoError(t, err)
 	require.Equal(t, "Disabled", v.State)

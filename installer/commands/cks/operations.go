@@ -244,14 +244,16 @@ func scale(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 		t.from = []string{stateRunning}
 	}
 
-	o, err := t.offerings(ctx, k.ZoneID)
-	if err != nil {
+	if err := t.resolve(ctx, k.ZoneID); err != nil {
 		return err
 	}
 
-	r.ID, r.OfferingID, r.ControlOfferingID, r.WorkerOfferingID = k.ID, o.all.ID, o.control.ID, o.worker.ID
+	r.ID = k.ID
+	r.OfferingID = t.named["offering"].id
+	r.ControlOfferingID = t.named["control-offering"].id
+	r.WorkerOfferingID = t.named["worker-offering"].id
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
-		c := o.changes(k).add("workers", strconv.Itoa(k.Size), strconv.Itoa(r.Size), r.Size == 0 || r.Size == k.Size)
+		c := t.offeringChanges(k).add("workers", strconv.Itoa(k.Size), strconv.Itoa(r.Size), r.Size == 0 || r.Size == k.Size)
 		if r.Autoscaling != nil {
 			from, to := autoscaling(k.Autoscaling, k.MinSize, k.MaxSize),
 				autoscaling(*r.Autoscaling, r.MinSize, r.MaxSize)
@@ -282,44 +284,18 @@ func (c changes) count(what string, is, asked int) changes {
 	return c.add(what, strings.TrimPrefix(strconv.Itoa(is), "0"), strconv.Itoa(asked), asked == 0 || is == asked)
 }
 
-// offerings are the offerings that flags name; offerings that no flag names are zero.
-type offerings struct{ all, control, worker, etcd cloudapi.ServiceOffering }
-
-func namesOfOffering(o *cloudapi.ServiceOffering) []string { return []string{o.ID, o.Name} }
-
-// offerings resolves the names of offerings.
-func (t *task) offerings(ctx context.Context, zoneID string) (o offerings, err error) {
-	list := func() ([]cloudapi.ServiceOffering, error) { return t.API.ListServiceOfferings(ctx, zoneID) }
-	for _, f := range []struct {
-		noun, want string
-		to         *cloudapi.ServiceOffering
-	}{
-		{"offering", t.Offering, &o.all},
-		{"control offering", t.ControlOffering, &o.control},
-		{"worker offering", t.WorkerOffering, &o.worker},
-		{"etcd offering", t.EtcdOffering, &o.etcd},
-	} {
-		found, err := named(f.noun, f.want, list, namesOfOffering)
-		if err != nil {
-			return o, err
-		}
-		*f.to = *found
-	}
-
-	return o, nil
-}
-
-// changes returns how the offerings of a cluster's control nodes and workers differ from the requested ones.
-func (o *offerings) changes(k *cloudapi.KubernetesCluster) (c changes) {
+// offeringChanges returns how the offerings of a cluster's control nodes and workers differ from the requested ones.
+func (t *task) offeringChanges(k *cloudapi.KubernetesCluster) (c changes) {
+	all := t.named["offering"]
 	for _, x := range []struct {
 		what, id, name string
-		to             cloudapi.ServiceOffering
+		to             object
 	}{
-		{"offering of control nodes", k.ControlOfferingID, k.ControlOfferingName, o.control},
-		{"offering of workers", k.WorkerOfferingID, k.WorkerOfferingName, o.worker},
+		{"offering of control nodes", k.ControlOfferingID, k.ControlOfferingName, t.named["control-offering"]},
+		{"offering of workers", k.WorkerOfferingID, k.WorkerOfferingName, t.named["worker-offering"]},
 	} {
-		id, to := cmp.Or(x.to.ID, o.all.ID), cmp.Or(x.to.Name, o.all.Name)
-		c = c.add(x.what, cmp.Or(x.name, k.OfferingName), to, id == "" || id == cmp.Or(x.id, k.OfferingID))
+		to := cmp.Or(x.to, all)
+		c = c.add(x.what, cmp.Or(x.name, k.OfferingName), to.name, to.id == "" || to.id == cmp.Or(x.id, k.OfferingID))
 	}
 	return c
 }

@@ -27,7 +27,8 @@ type task struct {
 	Options
 	cluster *cloudapi.KubernetesCluster // as it was before the operation; nil if it did not exist
 	plan    *Plan
-	said    string // progress text that was shown last
+	said    string            // progress text that was shown last
+	named   map[string]object // objects that flags name, by flag; see resolve
 
 	// differs returns how a cluster differs from the options; nothing once the operation has succeeded.
 	differs       func(k *cloudapi.KubernetesCluster) []Change
@@ -124,14 +125,19 @@ func (s *Service) call(ctx context.Context, p *Plan, command string, f cloudstac
 	case ActionChange:
 	}
 
-	return s.Env.Run(ctx, engine.Operation{
+	return s.Env.Run(ctx, s.operation(p, steps))
+}
+
+// operation returns the operation that carries out a plan.
+func (s *Service) operation(p *Plan, steps []engine.Step) engine.Operation {
+	return engine.Operation{
 		Name:  "cks-" + p.Operation,
 		What:  p.what(),
 		Plan:  p.shown(s.Env),
 		Steps: steps,
 		Check: func(context.Context) error { return p.judge(nil) },
 		Done:  func() string { return fmt.Sprintf("Done: %s\n", p.what()) },
-	})
+	}
 }
 
 // found sets the cluster that the operation is about.
@@ -266,16 +272,12 @@ func (t *task) run(ctx context.Context) error {
 		steps = append(steps, t.after...)
 	}
 
-	return t.Env.Run(ctx, engine.Operation{
-		Name:  "cks-" + p.Operation,
-		What:  p.what(),
-		Plan:  p.shown(t.Env),
-		Steps: steps,
-		Looks: p.Action == ActionFollow && len(t.after) == 0,
-		Back:  "CloudStack continues the operation, and csccm cks show " + p.Name + " --watch shows it",
-		Check: func(context.Context) error { return p.judge(strings.Split(strings.Join(t.Ignore, ","), ",")) },
-		Done:  func() string { return fmt.Sprintf("Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted")) },
-	})
+	op := t.operation(p, steps)
+	op.Looks = p.Action == ActionFollow && len(t.after) == 0
+	op.Back = "CloudStack continues the operation, and csccm cks show " + p.Name + " --watch shows it"
+	op.Check = func(context.Context) error { return p.judge(strings.Split(strings.Join(t.Ignore, ","), ",")) }
+	op.Done = func() string { return fmt.Sprintf("Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted")) }
+	return t.Env.Run(ctx, op)
 }
 
 // start sends the API command, and records its job in the plan.

@@ -74,7 +74,7 @@ func (s *Service) Versions(ctx context.Context, zone string) (*VersionList, erro
 		if err != nil {
 			return nil, err
 		}
-		zone = z.ID
+		zone = z.id
 	}
 
 	all, err := s.versions(ctx, zone)

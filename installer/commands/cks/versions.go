@@ -75,7 +75,7 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 		return err
 	}
 
-	zone := &cloudstack.Zone{}
+	zone := &object{}
 	if o.Zone != "" {
 		var err error
 		if zone, err = s.zone(ctx, o.Zone); err != nil {
@@ -83,7 +83,7 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 		}
 	}
 
-	all, err := s.versions(ctx, zone.ID)
+	all, err := s.versions(ctx, zone.id)
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 		"minmemory":       strconv.Itoa(max(o.MinMemoryMiB, minMemoryMiB)),
 	}.
 		Set("name", o.VersionName).
-		Set("zoneid", zone.ID).
+		Set("zoneid", zone.id).
 		Set("checksum", o.Checksum).
 		Set("arch", o.Arch).
 		Flag("directdownload", o.DirectDownload)
 	p.Changes = changes{}.
 		add("ISO", "", o.URL, false).
 		add("checksum", "", o.Checksum, o.Checksum == "").
-		add("zone", "", zone.Name, zone.Name == "").
+		add("zone", "", zone.name, zone.name == "").
 		add("name", "", o.VersionName, o.VersionName == "")
 
 	if o.Checksum == "" {
@@ -118,7 +118,7 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 
 	same := func(v cloudapi.KubernetesVersion) bool {
 		return v.Semantic == number &&
-			v.ZoneID == zone.ID &&
+			v.ZoneID == zone.id &&
 			(o.VersionName == "" || v.Name == o.VersionName) &&
 			(o.Arch == "" || v.Arch == o.Arch)
 	}
@@ -126,7 +126,7 @@ func (s *Service) AddVersion(ctx context.Context, number string, o *Options) err
 	follow := engine.Step{
 		Name:     "follow the ISO of version " + number,
 		ReadOnly: true,
-		Do:       func(ctx context.Context) error { return s.awaitISO(ctx, p, zone.ID, same) },
+		Do:       func(ctx context.Context) error { return s.awaitISO(ctx, p, zone.id, same) },
 	}
 
 	if i := slices.IndexFunc(all, same); i >= 0 {
@@ -190,17 +190,9 @@ func (s *Service) namedVersion(ctx context.Context, name string) (*cloudapi.Kube
 	return pick("version", "", name, all, namesOfVersion)
 }
 
-// EnableVersion enables a version for new clusters and upgrades.
-func (s *Service) EnableVersion(ctx context.Context, name string) error {
-	return s.setVersion(ctx, name, "enable", "Enabled")
-}
-
-// DisableVersion disables a version for new clusters and upgrades.
-func (s *Service) DisableVersion(ctx context.Context, name string) error {
-	return s.setVersion(ctx, name, "disable", "Disabled")
-}
-
-func (s *Service) setVersion(ctx context.Context, name, verb, state string) error {
+// SetVersion enables or disables a version for new clusters and upgrades.
+func (s *Service) SetVersion(ctx context.Context, name, verb string) error {
+	state := map[string]string{"enable": "Enabled", "disable": "Disabled"}[verb]
 	v, err := s.namedVersion(ctx, name)
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 func (r *run) steps() (steps []engine.Step) {
 	p := r.plan
 	step := func(do func(context.Context) error, format string, args ...any) {
-		steps = append(steps, engine.Step{Name: fmt.Sprintf(format, args...), Do: do})
+		steps = append(steps, engine.Step{Name: fmt.Sprintf(format, args...), Shielded: true, Do: do})
 	}
 
 	if len(p.ends) == 0 {
@@ -152,7 +152,8 @@ func (r *run) steps() (steps []engine.Step) {
 	}
 
 	if !r.Finish {
-		step(r.prove, "wait until the controller works with the keys of user %q", p.To)
+		name := fmt.Sprintf("wait until the controller works with the keys of user %q", p.To)
+		steps = append(steps, engine.Step{Name: name, Do: r.prove})
 	}
 
 	p.UsedBy = append(p.UsedBy, r.oldKeyUsers(p.Found)...)
@@ -177,27 +178,24 @@ func (r *run) steps() (steps []engine.Step) {
 	return steps
 }
 
-// change updates the Secret and the record on it in one write. It retries conflicts, and is not interrupted when the
-// run is stopped.
+// change updates the Secret and the record on it in one write. It retries conflicts.
 func (r *run) change(
 	ctx context.Context, manager string, edit func(s *corev1.Secret, record *access.Rotation),
 ) (*corev1.Secret, error) {
 	secrets := r.Cluster.Kube.CoreV1().Secrets(r.Secret.Namespace)
 	var changed *corev1.Secret
-	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			s, err := secrets.Get(ctx, r.Secret.Name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-
-			s = s.DeepCopy()
-			record := access.RotationOf(s)
-			edit(s, &record)
-			record.Write(s)
-			changed, err = secrets.Update(ctx, s, metav1.UpdateOptions{FieldManager: manager})
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		s, err := secrets.Get(ctx, r.Secret.Name, metav1.GetOptions{})
+		if err != nil {
 			return err
-		})
+		}
+
+		s = s.DeepCopy()
+		record := access.RotationOf(s)
+		edit(s, &record)
+		record.Write(s)
+		changed, err = secrets.Update(ctx, s, metav1.UpdateOptions{FieldManager: manager})
+		return err
 	})
 
 	return changed, r.Cluster.Explain(err)
@@ -224,26 +222,24 @@ func (r *run) makeUser(ctx context.Context) error {
 		Domain:   holder.Domain,
 	}
 
-	return engine.Shielded(ctx, func(ctx context.Context) error {
-		if err := r.record(ctx, r.begin); err != nil {
-			return err
+	if err := r.record(ctx, r.begin); err != nil {
+		return err
+	}
+
+	return credentials.Recorded(ctx, r.Cluster, r.Config, []*credentials.CreatedObject{created}, func() error {
+		u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{
+			Cluster:  p.created.Cluster,
+			Account:  p.Account,
+			Name:     p.To,
+			DomainID: holder.DomainID,
+		})
+		if err != nil {
+			return fmt.Errorf("creating user %q: %w", p.To, err)
 		}
 
-		return credentials.Recorded(ctx, r.Cluster, r.Config, []*credentials.CreatedObject{created}, func() error {
-			u, err := r.admin.CreateUser(ctx, cloudapi.NewUser{
-				Cluster:  p.created.Cluster,
-				Account:  p.Account,
-				Name:     p.To,
-				DomainID: holder.DomainID,
-			})
-			if err != nil {
-				return fmt.Errorf("creating user %q: %w", p.To, err)
-			}
-
-			r.Note("made user %q", p.To)
-			p.toID, created.ID = u.ID, u.ID
-			return nil
-		})
+		r.Note("made user %q", p.To)
+		p.toID, created.ID = u.ID, u.ID
+		return nil
 	})
 }
 
@@ -251,13 +247,11 @@ func (r *run) makeUser(ctx context.Context) error {
 func (r *run) makeKeys(ctx context.Context) error {
 	p := r.plan
 	r.Progress.Step("New keys of user %q", p.To)
-	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		err := r.record(ctx, r.begin)
-		if err == nil {
-			r.keys, err = r.register(ctx, p.To, p.toID)
-		}
-		return err
-	})
+	err := r.record(ctx, r.begin)
+	if err == nil {
+		r.keys, err = r.register(ctx, p.To, p.toID)
+	}
+
 	if err != nil {
 		return err
 	}
@@ -314,13 +308,15 @@ func (r *run) write(ctx context.Context) error {
 	return err
 }
 
-// writeBack writes the old keys into the Secret again.
+// writeBack writes the old keys into the Secret again, also if the run is interrupted meanwhile.
 func (r *run) writeBack(ctx context.Context) error {
-	_, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *access.Rotation) {
-		s.Data[r.Secret.Key] = r.old
-		record.From, record.To = "", r.plan.To
+	return engine.Shielded(ctx, func(ctx context.Context) error {
+		_, err := r.change(ctx, keysManager, func(s *corev1.Secret, record *access.Rotation) {
+			s.Data[r.Secret.Key] = r.old
+			record.From, record.To = "", r.plan.To
+		})
+		return err
 	})
-	return err
 }
 
 // changedAt returns when the keys in the Secret were written, by the clock of the API server, which also sets the
@@ -389,14 +385,12 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User) error {
 
 	r.plan.UsedBy = []string{}
 	r.Progress.Step("Old keys of user %q", u.Username)
-	return engine.Shielded(ctx, func(ctx context.Context) error {
-		if _, err := r.register(ctx, u.Username, u.ID); err != nil {
-			return err
-		}
+	if _, err := r.register(ctx, u.Username, u.ID); err != nil {
+		return err
+	}
 
-		r.plan.Ended = append(r.plan.Ended, u.Username)
-		r.Note("the old keys of user %q are revoked", u.Username)
-		r.Progress.Done("revoked")
-		return r.record(ctx, func(record *access.Rotation) { record.From, record.Spare = "", u.Username })
-	})
+	r.plan.Ended = append(r.plan.Ended, u.Username)
+	r.Note("the old keys of user %q are revoked", u.Username)
+	r.Progress.Done("revoked")
+	return r.record(ctx, func(record *access.Rotation) { record.From, record.Spare = "", u.Username })
 }
