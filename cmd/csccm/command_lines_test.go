@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -103,8 +104,8 @@ func TestCommandsThatChangeSomethingAreAlike(t *testing.T) {
 			for command := range strings.SplitSeq(m[1], ",") {
 				cmd, _, err := rootCommand(cli.New(cli.Streams{})).Find(strings.Fields(command))
 				require.NoError(t, err)
-				ways[strings.TrimPrefix(cmd.CommandPath(), "csccm ")] = strings.TrimSuffix(filepath.Base(file),
-					".txtar")
+				name := strings.TrimPrefix(cmd.CommandPath(), "csccm ")
+				ways[name] = cmp.Or(ways[name], strings.TrimSuffix(filepath.Base(file), ".txtar"))
 			}
 		}
 	}

@@ -70,19 +70,17 @@ func rendering(g *cli.Globals, cmd *cobra.Command, body func(chart *helm.Chart, 
 			return cli.Usagef("--kube-version %q: want a version such as v1.37.1", kube)
 		}
 
+		manifest := ""
 		if kube == "" {
-			err := g.OnRelease(ctx, func(e *engine.Env) (err error) {
-				kube = e.Cluster.Version
-				values, err = install.Values(ctx, e, values)
+			err = g.OnRelease(ctx, func(e *engine.Env) (err error) {
+				manifest, err = install.Manifest(ctx, e, chart, values)
 				return err
 			})
-			if err != nil {
-				return err
-			}
+		} else {
+			manifest, err = helm.Template(ctx, *g.Kube.Namespace,
+				helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: kube})
 		}
 
-		manifest, err := helm.Template(ctx, *g.Kube.Namespace,
-			helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: kube})
 		if err != nil {
 			return err
 		}

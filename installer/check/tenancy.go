@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -300,7 +301,9 @@ func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
 	if strings.TrimSpace(text) == "" {
 		return tenancy.Default(), set, nil
 	}
-	p, err = tenancy.Parse([]byte(text))
+	if p, err = tenancy.Parse([]byte(text)); err != nil {
+		err = report.Usage("correct the chart value tenancy", "%w", err)
+	}
 	return p, set, err
 }
 

@@ -230,9 +230,9 @@ type state struct {
 	failing  *corev1.Pod
 }
 
-// steady is how long a container must run after a restart before its Pod counts as ready. The chart's minReadySeconds
+// Steady is how long a container must run after a restart before its Pod counts as ready. The chart's minReadySeconds
 // has the same effect for all Pods, but may be set to less.
-const steady = 10 * time.Second
+const Steady = 10 * time.Second
 
 // judge returns the state of a rollout. missing has the Secrets and ConfigMaps that do not exist but that Pods mount,
 // by Pod. judge is a pure function.
@@ -259,7 +259,7 @@ func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, no
 		}
 
 		restarted := slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-			return c.RestartCount > 0 && c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) < steady
+			return c.RestartCount > 0 && c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) < Steady
 		})
 		if cluster.PodReady(&p) && !restarted {
 			s.Ready = true

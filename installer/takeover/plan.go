@@ -83,8 +83,9 @@ type Plan struct {
 	Warnings     []string
 	Problem      error // prevents the takeover
 
-	project    string   // id of the project of the rules
-	clusterIDs []string // current and former cluster ids of csccm's controller
+	running    []family.Predecessor // old controllers that are stopped first
+	project    string               // id of the project of the rules
+	clusterIDs []string             // current and former cluster ids of csccm's controller
 }
 
 // AddTo adds the plan to that of a command.
@@ -92,6 +93,9 @@ func (p *Plan) AddTo(out *engine.Plan) {
 	part := "Stop"
 	if p.Undo {
 		part = "Start"
+		for _, old := range p.running {
+			out.Add("Stop", old.String()+", which would act beside csccm's controller", &old)
+		}
 		for _, workload := range p.Own.Workloads {
 			out.Add("End", workload.String(), &workload)
 		}
@@ -300,14 +304,19 @@ func (p *Plan) openAddresses(cloud *addresses.Facts, services []corev1.Service, 
 func PlanOrder(c *family.Controllers) *Plan {
 	const oldFirst = "the old controller ends before csccm's starts: "
 	p := &Plan{Predecessors: c.Predecessors, Own: c.Own}
-
 	for _, old := range p.Predecessors {
+		if old.Wanted > 0 {
+			p.running = append(p.running, old)
+		}
+	}
+
+	if len(p.Predecessors) > 0 && len(p.running) == 0 {
+		p.Order, p.Why = OldFirst, oldFirst+p.Predecessors[0].String()+" is stopped already"
+	}
+
+	for _, old := range p.running {
 		switch {
 		case p.Order == OldFirst: // one reason is enough
-		case old.Wanted == 0:
-			if p.Order == "" {
-				p.Order, p.Why = OldFirst, oldFirst+old.String()+" is stopped already"
-			}
 		case old.Lease == nil:
 			p.Order, p.Why = OldFirst, oldFirst+old.String()+" elects no leader"
 		case *old.Lease != p.Own.Lease:
@@ -440,17 +449,15 @@ func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.L
 	return s
 }
 
-// predecessors sets the controllers that a takeover stopped.
+// predecessors sets the controllers to start. One that runs while csccm's controller does, or while rules still have
+// csccm's names, is stopped first: the takeover was interrupted before it stopped it, or somebody has started it.
 func (p *Plan) predecessors(f *Facts) {
 	for _, old := range slices.Concat(f.Predecessors, f.Replaced) {
-		switch {
-		case old.Wanted > 0 && (len(p.Own.Workloads) > 0 || len(p.Steps) > 0):
-			p.Problem = report.Refused(
-				"stop it first, as the takeover did (docs/migrate.md#back), then run the command again",
-				"%s runs already, before csccm's controller has ended and the rules have its names", &old,
-			)
+		if old.Wanted > 0 && (len(p.Own.Workloads) > 0 || len(p.Steps) > 0) {
+			p.running = append(p.running, old)
+		}
 
-		case old.Wanted+old.Before > 0: // stopped, or started by an undo that was interrupted
+		if old.Wanted+old.Before > 0 { // a takeover stopped it, or was about to; or an undo has started it
 			if old.Wanted = max(old.Wanted, old.Before); len(p.Own.Workloads) == 0 && old.Lease != nil {
 				p.Own.Lease = *old.Lease
 			}
@@ -485,7 +492,7 @@ func (p *Plan) adopted(f *Facts) {
 // needed reports whether anything is left to do.
 func (p *Plan) needed() bool {
 	if p.Undo {
-		stopped := func(old family.Predecessor) bool { return old.Ready == 0 }
+		stopped := func(old family.Predecessor) bool { return old.Before > 0 || old.Ready == 0 }
 		return len(p.Own.Workloads)+len(p.Services) > 0 || slices.ContainsFunc(p.Predecessors, stopped)
 	}
 

@@ -91,8 +91,8 @@ func guarded(steps ...engine.Step) []engine.Step {
 // oldEndsFirst reports whether the old controller is stopped before csccm's controller is installed.
 func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && t.Plan.Own.Ready == 0 }
 
-// Back returns the steps of an undo. Their order keeps two controllers from acting at the same time: csccm's
-// controller ends, then csccm restores rules and annotations, then the old controller starts. An undo that was
+// Back returns the steps of an undo. Their order keeps two controllers from acting at the same time: all controllers
+// end, then csccm restores rules and annotations, then the old controller starts. An undo that was
 // interrupted continues when the command is run again.
 func (t *Taker) Back() []engine.Step {
 	steps := []engine.Step{step("swap back", t.swap)}
@@ -192,15 +192,19 @@ func (t *Taker) swap(ctx context.Context) error {
 	}
 
 	p := t.Plan
-	ending, end, hold := p.Own.Workloads, t.remove, len(p.Own.Workloads)+len(p.Services) > 0
-	if !p.Undo {
-		end, ending = t.stop, slices.DeleteFunc(slices.Clone(p.Predecessors),
-			func(old family.Predecessor) bool { return old.Wanted == 0 })
-		hold = len(ending) > 0 && (p.Order == OursFirst || p.Own.Installed)
+	ending, hold := p.running, len(p.running) > 0 && (p.Order == OursFirst || p.Own.Installed)
+	if p.Undo {
+		ending = slices.Concat(p.running, p.Own.Workloads)
+		hold = len(p.Own.Workloads)+len(p.Services) > 0
 	}
 
 	return t.whileHolding(ctx, hold, ending, func() error {
-		if err := end(ctx, ending); err != nil {
+		err := t.stop(ctx, p.running)
+		if err == nil && p.Undo {
+			err = t.remove(ctx)
+		}
+
+		if err != nil {
 			return err
 		}
 
@@ -256,9 +260,9 @@ func (t *Taker) stop(ctx context.Context, old []family.Predecessor) error {
 
 // remove deletes the workloads of csccm's controller, which an install or an upgrade creates again. It waits until no
 // Pod of the release exists, including Pods whose workload an earlier, interrupted undo deleted.
-func (t *Taker) remove(ctx context.Context, ours []family.Predecessor) error {
+func (t *Taker) remove(ctx context.Context) error {
 	t.Progress.Step("Stopping csccm's controller")
-	for _, own := range ours {
+	for _, own := range t.Plan.Own.Workloads {
 		del := t.Cluster.Kube.AppsV1().Deployments(own.Namespace).Delete
 		if own.Kind == "DaemonSet" {
 			del = t.Cluster.Kube.AppsV1().DaemonSets(own.Namespace).Delete
@@ -377,16 +381,22 @@ func (t *Taker) start(ctx context.Context, old *family.Predecessor) error {
 		return err
 	}
 
-	// A controller without leader election works as soon as one of its Pods is ready.
+	// A controller without leader election works if one of its Pods stays ready: without a readiness probe, a Pod is
+	// ready as soon as it runs, also if it ends at once.
+	since := t.Clock.Now()
 	ready, err := poll.Until(ctx, t.Clock, interval, stopTimeout, func() (bool, error) {
-		f, err := family.Find(ctx, t.Cluster.Kube, t.Clock, t.Release, t.Cluster.Namespace)
-		return err == nil && slices.ContainsFunc(f.Predecessors, func(x family.Predecessor) bool {
+		found, err := family.Replaceable(ctx, t.Cluster.Kube)
+		ready := slices.ContainsFunc(found, func(x family.Predecessor) bool {
 			return x.String() == old.String() && x.Ready > 0
-		}), err
+		})
+		if !ready {
+			since = t.Clock.Now()
+		}
+		return ready && (old.Lease != nil || t.Clock.Since(since) >= rollout.Steady), err
 	})
 
 	if err == nil && !ready {
-		err = fmt.Errorf("no Pod of %s is ready after %s", old, stopTimeout)
+		err = fmt.Errorf("no Pod of %s stays ready within %s", old, stopTimeout)
 	}
 
 	if err == nil {

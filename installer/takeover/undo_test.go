@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/addresses"
 	"github.com/csccm/csccm/installer/cloud/rules"
@@ -105,6 +107,25 @@ func TestUndo(t *testing.T) {
 			require.Equal(t, OursFirst, e.plan().Order, "it can be taken over again")
 		})
 	}
+}
+
+// A controller without a lease works only if its Pod stays ready: without a readiness probe, a Pod that ends at once is
+// ready for a moment.
+func TestUndoWaitsForAPodThatStays(t *testing.T) {
+	t.Parallel()
+	e, _ := takenOver(t, leftby.Leaseweb)
+	old, err := e.old()
+	require.NoError(t, err)
+	u := e.undoer()
+	u.Plan.Predecessors[0].Lease = nil
+	old.Spec.Replicas, old.Annotations = ptr.To(int32(1)), nil
+	looked := int32(0)
+	e.on("list", "deployments", func() error {
+		looked++
+		old.Status.ReadyReplicas = looked % 3 / 2
+		return e.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), old.DeepCopy(), "kube-system")
+	})
+	require.ErrorContains(t, u.start(t.Context(), &u.Plan.Predecessors[0]), "stays ready within 2m0s")
 }
 
 // While a Pod of csccm's controller exists, the old controller is not started and no rule is renamed.

@@ -58,9 +58,15 @@ func Of(ctx context.Context, c *cluster.Cluster, release, file string) (*Cloud, 
 // OfSecret returns CloudStack with the credentials of the release's Secret.
 func OfSecret(ctx context.Context, c *cluster.Cluster, release string) (*Cloud, error) {
 	s, err := SecretOf(ctx, c, release)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, c.Explain(err)
+	}
+	return s.Open(ctx, c)
+}
+
+// Open returns CloudStack with the credentials of the Secret.
+func (s *Secret) Open(ctx context.Context, c *cluster.Cluster) (*Cloud, error) {
+	switch {
 	case !s.Exists:
 		return nil, report.Usage(
 			"name the Secret's namespace with --namespace, run csccm install, or give --cloud-config FILE to a "+
@@ -74,12 +80,12 @@ func OfSecret(ctx context.Context, c *cluster.Cluster, release string) (*Cloud, 
 		)
 	}
 
-	out := &Cloud{From: fmt.Sprintf("Secret %s", s), Secret: s}
-	if out.Config, out.Close, err = s.LocalConfig(ctx, c.Kube); err != nil {
+	config, end, err := s.LocalConfig(ctx, c.Kube)
+	if err != nil {
 		return nil, c.Explain(err)
 	}
 
-	return out.Open()
+	return (&Cloud{Config: config, Close: end, From: fmt.Sprintf("Secret %s", s), Secret: s}).Open()
 }
 
 // Open creates the client.

@@ -131,33 +131,44 @@ func decideFor(ctx context.Context, c *cluster.Cluster, given map[string]any) (*
 	return decide(nodes, distribution, given), err
 }
 
-// Values returns the chart values that an install would apply. It warns about another provider, because the values that
+// Manifest returns the manifest that an install would apply. It warns about another provider, because the values that
 // keep what its nodes have need CloudStack.
-func Values(ctx context.Context, e *engine.Env, given map[string]any) (map[string]any, error) {
+func Manifest(ctx context.Context, e *engine.Env, chart *helm.Chart, given map[string]any) (string, error) {
 	history, err := e.History(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 
 	given = helm.MergeValues(helm.Values(history), given)
 	d, err := decideFor(ctx, e.Cluster, given)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 
 	old, err := family.Replaceable(ctx, e.Cluster.Kube)
+	if err != nil {
+		return "", err
+	}
+
 	for _, p := range old {
-		if p.Wanted > 0 {
-			e.Progress.Warn("%s runs here: csccm install may set more values, which keep the nodes' labels and "+
-				"provider IDs as they are; csccm install --dry-run shows them", &p)
+		if !p.Replaced {
+			e.Progress.Warn("%s: csccm install, which replaces it, may set more values, which keep the nodes' labels "+
+				"and provider IDs as they are; csccm install --dry-run shows them", &p)
 		}
 	}
 
+	e.Progress.Info("the controller's Pods run %s (chart value controlPlaneOnly)", d.placement)
+	manifest, err := e.Render(ctx, helm.ApplyRequest{
+		Name:        e.Release,
+		Chart:       chart,
+		Values:      helm.MergeValues(d.values, given),
+		KubeVersion: e.Cluster.Version,
+	})
 	if err == nil {
-		e.Progress.Info("the controller's Pods run %s (chart value controlPlaneOnly)", d.placement)
+		_, _, err = check.PolicyOf(family.ArgumentsOfChart(manifest))
 	}
 
-	return helm.MergeValues(d.values, given), err
+	return manifest, err
 }
 
 // change is what an install, an upgrade or a rollback does with the Helm release.
@@ -225,12 +236,8 @@ func (c *change) compare(ctx context.Context, e *engine.Env) (err error) {
 // needs them.
 func refused(ctx context.Context, e *engine.Env, manifest string) (warnings []string, _ error) {
 	p, set, err := check.PolicyOf(family.ArgumentsOfChart(manifest))
-	if err != nil {
-		return nil, report.Usage("correct the chart value tenancy", "%v", err)
-	}
-
-	if !set {
-		return nil, nil // the chart has no tenancy policy
+	if err != nil || !set {
+		return nil, err
 	}
 
 	f := &check.Facts{Services: cluster.Services(ctx, &err, e.Cluster.Kube)}

@@ -11,9 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 )
 
@@ -90,4 +93,33 @@ func TestInstallOffersThePredecessorsKeys(t *testing.T) {
 		"Use the keys of the other provider (Secret kube-system/cloud-config of Deployment "+
 			"kube-system/cloud-controller-manager, API "+e.cloud.URL+")")
 	e.requireNoSecrets(t, keys.APIKey, keys.SecretKey)
+}
+
+// Two providers with different credentials are no source: the operator says which credentials count. One that is
+// stopped does not count beside one that runs.
+func TestInstallAsksWhichOfTwoPredecessors(t *testing.T) {
+	t.Parallel()
+	second := leftby.Controller("second", "apache/cloudstack-kubernetes-provider:v1.2.0", nil, "--leader-elect=true")
+	second.Spec.Template.Spec.Volumes = []corev1.Volume{
+		{Name: "x", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "other"}}},
+	}
+	e, keys := leaseweb(t, "cloud-config", nil)
+	require.NoError(t, e.Kube.Tracker().Add(second))
+	require.NoError(t, e.Kube.Tracker().Add(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other"},
+		Data: map[string][]byte{"cloud-config": []byte("[Global]\napi-url = " + e.cloud.URL +
+			"\napi-key = other-canary\nsecret-key = secret-canary\n")},
+	}))
+	o := e.taking(t)
+	o.FromPredecessor = true
+	testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), "use different credentials: Secret kube-system/cloud-config of "+
+		"Deployment kube-system/cloud-controller-manager, API "+e.cloud.URL+"; Secret kube-system/other of "+
+		"Deployment kube-system/second", "--cloud-config FILE", report.ExitUsage)
+	e.requireNoSecrets(t, "canary")
+
+	second.Spec.Replicas = ptr.To(int32(0))
+	_, err := e.Kube.AppsV1().Deployments("kube-system").Update(t.Context(), second, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	e.install(t, o)
+	require.Contains(t, string(e.Secret(t, access.SecretName)[access.SecretKey]), keys.APIKey)
 }

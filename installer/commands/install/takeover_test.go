@@ -6,7 +6,6 @@ package install
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/inspect"
 	"github.com/csccm/csccm/installer/cloud/access"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/installer/testenv"
@@ -108,7 +108,7 @@ func TestInstallTakesOver(t *testing.T) {
 			svc, err := e.Kube.CoreV1().Services("default").Get(t.Context(), "documented", metav1.GetOptions{})
 			require.NoError(t, err)
 			require.Equal(t, "false", svc.Annotations[annotation.ProxyProtocol])
-			e.requireStopped(t)
+			e.requireReplicas(t, 0)
 			// csccm's controller is ready before the old one is stopped; csccm releases the lease after that.
 			log := slices.DeleteFunc(notes(),
 				func(s string) bool { return s != "lease free" && !strings.HasSuffix(s, " deployments") })
@@ -151,13 +151,15 @@ func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	require.NotContains(t, strings.Join(notes(), "; "), "deployments")
 }
 
-// requireStopped checks that the old controller exists and has no Pods.
-func (e *env) requireStopped(t *testing.T) {
+// requireReplicas checks that each old controller exists and has so many Pods.
+func (e *env) requireReplicas(t *testing.T, want int32) {
 	t.Helper()
-	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager",
-		metav1.GetOptions{})
+	all, err := family.Replaceable(t.Context(), e.Kube)
 	require.NoError(t, err)
-	require.Zero(t, *d.Spec.Replicas)
+	require.NotEmpty(t, all)
+	for _, old := range all {
+		require.Equal(t, want, old.Wanted, &old)
+	}
 }
 
 // The checks before the install accept the provider that is being replaced; those after it report one that still runs.
@@ -180,44 +182,60 @@ func TestChecksKnowWhoIsReplaced(t *testing.T) {
 }
 
 // If an install that takes over is killed after any write to the cluster or to CloudStack, the next run completes it,
-// and an undo reverts it. In both cases a controller works, and rules and addresses are unchanged.
-//
-//nolint:tparallel // one write after the other, until none is left
+// and an undo reverts it; so does the next undo if an undo is killed. In all cases a controller works, and rules and
+// addresses are unchanged. The same is true for two providers at once.
 func TestCrashAtEveryWriteOfATakeover(t *testing.T) {
 	t.Parallel()
 	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
 	e.install(t, e.taking(t))
 	handedOver := e.cloud.HandedOver(t, leftby.Account)
 	require.NotEmpty(t, handedOver)
-	for _, electing := range []string{"true", "false"} {
-		for _, undone := range []bool{false, true} {
-			t.Run(fmt.Sprintf("electing %s, undone %t", electing, undone), func(t *testing.T) {
+	for name, electing := range map[string][]string{"lease": {"true"}, "no lease": {"false"}, "two": {"true", "false"}} {
+		for _, killed := range []string{"takeover", "takeover that is undone", "undo"} {
+			t.Run(name+", "+killed, func(t *testing.T) {
+				t.Parallel()
 				atEveryWrite(t, func(t *testing.T, n int) (last bool) {
 					objects := leftby.ApacheObjects()
-					old, _ := objects[0].(*appsv1.Deployment)
-					old.Spec.Template.Spec.Containers[0].Args[0] = "--leader-elect=" + electing
+					for i, elects := range electing {
+						old, _ := objects[0].(*appsv1.Deployment)
+						old = old.DeepCopy()
+						old.Spec.Template.Spec.Containers[0].Args[0] = "--leader-elect=" + elects
+						if i == 0 {
+							objects[0] = old
+						} else {
+							old.Name = "second"
+							objects = append(objects, old)
+						}
+					}
+
 					e, _ := takenEnv(t, leftby.Apache, objects...)
 					before := e.rules(t)
-					e.life.n = n
-					err := e.installer(t, e.taking(t)).Run(t.Context())
-					if !e.life.ended() {
+					var err error
+					if killed == "undo" {
+						e.install(t, e.taking(t))
+						e.life.n = n
+						err = e.undo(t)
+					} else {
+						e.life.n = n
+						err = e.installer(t, e.taking(t)).Run(t.Context())
+					}
+
+					if last = !e.life.ended(); last {
 						require.NoError(t, err)
-						require.Greater(t, n, 4+len(handedOver), "writes of a takeover")
-						return true
-					}
-
-					if undone {
-						e.requireWorks(t, e.undo(t))
+						require.Greater(t, n, 3+len(handedOver), "writes")
+					} else if killed == "takeover" {
+						e.install(t, e.taking(t))
+						requireKept(t, before, e.rules(t))
+						e.requireReplicas(t, 0)
+						require.Equal(t, handedOver, e.cloud.HandedOver(t, leftby.Account))
+						require.Equal(t, "deployed", e.Releases.Release().Status)
+					} else {
+						require.NoError(t, e.undo(t))
+						e.requireReplicas(t, 1)
 						require.Empty(t, e.cloud.HandedOver(t, leftby.Account))
-						return false
 					}
 
-					e.install(t, e.taking(t))
-					requireKept(t, before, e.rules(t))
-					e.requireStopped(t)
-					require.Equal(t, handedOver, e.cloud.HandedOver(t, leftby.Account))
-					require.Equal(t, "deployed", e.Releases.Release().Status)
-					return false
+					return last
 				})
 			})
 		}
@@ -229,18 +247,6 @@ func (e *env) undo(t *testing.T) error {
 	t.Helper()
 	cs := &access.Cloud{Client: e.cloud.Client(t, leftby.Account), Config: e.cloud.Config(t, leftby.Account)}
 	return takeover.Run(t.Context(), e.Env.Env, cs, takeover.Options{Undo: true})
-}
-
-// requireWorks checks that the old controller has its Pods. An undo of a takeover that had not begun may be refused.
-func (e *env) requireWorks(t *testing.T, undone error) {
-	t.Helper()
-	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager",
-		metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Positive(t, *d.Spec.Replicas)
-	if undone != nil {
-		require.ErrorContains(t, undone, "runs already")
-	}
 }
 
 // If the old controller must be stopped first, the self-test prevents a takeover by a controller that cannot run; later
@@ -255,7 +261,7 @@ func TestOldControllerThatEndsFirst(t *testing.T) {
 	require.ErrorContains(t, e.installer(t, e.taking(t)).Run(t.Context()),
 		"the self-test did not run: Pod x-self-test did not end within 2m0s")
 	require.NotContains(t, notes(), "patch deployments", "the old controller goes on")
-	e.requireWorks(t, nil)
+	e.requireReplicas(t, 1)
 
 	o := e.taking(t)
 	o.SkipSelfTest = true
@@ -263,9 +269,9 @@ func TestOldControllerThatEndsFirst(t *testing.T) {
 	err := e.installer(t, o).Run(t.Context())
 	require.ErrorContains(t, err, "quota exceeded")
 	require.Contains(t, report.RemedyOf(err), "csccm takeover --undo")
-	e.requireStopped(t)
+	e.requireReplicas(t, 0)
 	require.NoError(t, e.undo(t))
-	e.requireWorks(t, nil)
+	e.requireReplicas(t, 1)
 }
 
 // Two controllers that listen on the same port of the node cannot run at the same time.

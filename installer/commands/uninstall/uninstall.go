@@ -62,7 +62,7 @@ type run struct {
 	refusal  error          // set if load balancers forbid the uninstall
 	owner    *access.Cloud  // CloudStack with the controller's keys; nil if they cannot be used
 	keys     *access.Secret // Secret that the release reads
-	ends     bool           // the uninstall ends the keys in the Secret
+	ended    []string       // API keys that the uninstall ends
 	secret   bool           // the uninstall deletes the Secret
 	closers  []func()
 }
@@ -93,7 +93,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 // delete adds a step that deletes something. The step succeeds if the object no longer exists.
 func (u *run) delete(what string, do func(context.Context) error) {
 	u.plan.Add("delete", what, nil)
-	u.steps = append(u.steps, engine.Step{Name: what, Do: func(ctx context.Context) error {
+	u.steps = append(u.steps, engine.Step{Name: what, Shielded: true, Do: func(ctx context.Context) error {
 		u.Progress.Step("%s", what)
 		if err := do(ctx); err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, helm.ErrReleaseNotFound) {
 			return err
@@ -222,56 +222,54 @@ func (u *run) services(ctx context.Context) (err error) {
 // credentials plans to delete or keep the Secret and the ConfigMap with the CA certificates.
 func (u *run) credentials(ctx context.Context) error {
 	core, ns := u.Cluster.Kube.CoreV1(), u.Cluster.Namespace
-	maps, secrets := core.ConfigMaps(ns), core.Secrets(ns)
-	_, noSecret := secrets.Get(ctx, u.keys.Name, metav1.GetOptions{})
-	_, noCA := maps.Get(ctx, access.CAConfigMap, metav1.GetOptions{})
-	for _, c := range []struct {
-		what, name string
-		err        error
-		ends       bool // useless after the uninstall
-		delete     func(ctx context.Context, name string, o metav1.DeleteOptions) error
-	}{
-		{"Secret", u.keys.Name, noSecret, u.ends, secrets.Delete},
-		{"ConfigMap", access.CAConfigMap, noCA, false, maps.Delete},
-	} {
-		text := fmt.Sprintf("%s %s/%s", c.what, ns, c.name)
-		switch {
-		case apierrors.IsNotFound(c.err):
-		case c.err != nil:
-			return c.err
-		case u.DeleteSecret || c.ends:
-			u.secret = u.secret || c.what == "Secret"
-			u.delete(text, func(ctx context.Context) error { return c.delete(ctx, c.name, metav1.DeleteOptions{}) })
-		default:
-			u.keep("%s (--delete-secret removes it)", text)
-		}
+	if u.keys.Exists {
+		useless := u.keys.Config != nil && slices.Contains(u.ended, u.keys.Config.APIKey)
+		u.secret = u.DeleteSecret || useless
+		u.object("Secret", u.keys.Name, u.secret, core.Secrets(ns).Delete)
 	}
 
-	return nil
+	_, err := core.ConfigMaps(ns).Get(ctx, access.CAConfigMap, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err == nil:
+		u.object("ConfigMap", access.CAConfigMap, u.DeleteSecret, core.ConfigMaps(ns).Delete)
+	}
+
+	return err
+}
+
+// object plans to delete or keep a Secret or ConfigMap.
+func (u *run) object(
+	kind, name string, deletes bool, call func(ctx context.Context, name string, o metav1.DeleteOptions) error,
+) {
+	text := fmt.Sprintf("%s %s/%s", kind, u.Cluster.Namespace, name)
+	if !deletes {
+		u.keep("%s (--delete-secret removes it)", text)
+		return
+	}
+
+	u.delete(text, func(ctx context.Context) error { return call(ctx, name, metav1.DeleteOptions{}) })
 }
 
 // others returns an error if something else uses credentials that the uninstall removes: other Pods that read the
-// Secret or, if the keys end, other Secrets with the same keys.
+// Secret, or other Secrets with keys that end.
 func (u *run) others(ctx context.Context) error {
-	if !u.secret && !u.ends {
+	if !u.secret && len(u.ended) == 0 {
 		return nil
 	}
 
-	values := []string{}
-	if u.ends {
-		values = append(values, u.owner.Config.APIKey)
-	}
-
-	found, err := u.keys.Users(ctx, u.Cluster.Kube, values)
+	found, err := u.keys.Users(ctx, u.Cluster.Kube, u.ended)
 	if err != nil {
 		return err
 	}
 
 	var who []string
 	for _, user := range found.Users {
-		if slices.ContainsFunc(user.Pods, func(pod *corev1.Pod) bool {
+		others := slices.ContainsFunc(user.Pods, func(pod *corev1.Pod) bool {
 			return !cluster.InRelease(pod.Labels, u.Release)
-		}) {
+		})
+		if u.secret && others {
 			who = append(who, user.String())
 		}
 	}
@@ -325,13 +323,13 @@ func (u *run) cloud(ctx context.Context) error {
 	}
 
 	var unusable *report.Error
-	u.owner, err = access.OfSecret(ctx, u.Cluster, u.Release)
+	u.owner, err = u.keys.Open(ctx, u.Cluster)
 	switch {
 	case err == nil:
 		u.closers = append(u.closers, u.owner.Close)
 		u.entry(ctx)
 	case !errors.As(err, &unusable) || unusable.Code != report.ExitUsage:
-		return err // the Secret was not read; others may use the same keys, so they must be known
+		return err
 	}
 
 	switch {
@@ -350,12 +348,9 @@ func (u *run) cloud(ctx context.Context) error {
 		created.APIURL, created.SSLNoVerify = u.owner.Config.APIURL, u.owner.Config.SSLNoVerify
 	}
 
-	login, key := cloudconfig.Default(), ""
-	if u.owner != nil {
-		key = u.owner.Config.APIKey
-		if strings.EqualFold(u.owner.Config.APIURL, created.APIURL) {
-			login = *u.owner.Config
-		}
+	login := cloudconfig.Default()
+	if u.owner != nil && strings.EqualFold(u.owner.Config.APIURL, created.APIURL) {
+		login = *u.owner.Config
 	}
 
 	login.APIURL, login.SSLNoVerify = created.APIURL, created.SSLNoVerify
@@ -371,8 +366,8 @@ func (u *run) cloud(ctx context.Context) error {
 		return err
 	}
 
-	u.ends = slices.Contains(removal.APIKeys, key)
-	if !u.ends && len(created.Objects) == 0 {
+	u.ended = removal.APIKeys
+	if len(created.Objects) == 0 {
 		u.keep("the controller's user and keys in CloudStack: neither a list nor the cluster's mark says that " +
 			"csccm created them")
 	}
@@ -382,9 +377,7 @@ func (u *run) cloud(ctx context.Context) error {
 	}
 
 	for _, s := range removal.Steps {
-		u.delete(s.Text, func(ctx context.Context) error {
-			return engine.Shielded(ctx, func(ctx context.Context) error { return s.Do(ctx, admin, u.Cluster) })
-		})
+		u.delete(s.Text, func(ctx context.Context) error { return s.Do(ctx, admin, u.Cluster) })
 	}
 
 	return nil
@@ -419,10 +412,8 @@ func (u *run) entry(ctx context.Context) {
 	}
 
 	u.delete("entry "+own.Name+" in CloudStack's UI; no VM is changed", func(ctx context.Context) error {
-		err := engine.Shielded(ctx, func(ctx context.Context) error {
-			// cleanup=false: CloudStack does not delete the VMs.
-			return cs.Client.Do(ctx, "deleteKubernetesCluster", cloudstack.Params{"id": own.ID, "cleanup": "false"})
-		})
+		// cleanup=false: CloudStack does not delete the VMs.
+		err := cs.Client.Do(ctx, "deleteKubernetesCluster", cloudstack.Params{"id": own.ID, "cleanup": "false"})
 		if err != nil {
 			u.Progress.Warn("the entry stays: %v; delete it in CloudStack's UI", err)
 		}

@@ -242,9 +242,17 @@ func TestUninstallKeepsTheSecretOfOthers(t *testing.T) {
 	require.NotNil(t, e.Secret(t, access.SecretName))
 }
 
-// The user is not deleted while another Secret holds the same keys, because deleting the user would end the keys.
+// The user is not deleted while another Secret holds its keys, because deleting the user would end them. The release's
+// Secret may hold other keys, or none.
 func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	t.Parallel()
+	for _, held := range []string{"the keys", "older keys", "nothing"} {
+		t.Run(held, func(t *testing.T) { t.Parallel(); uninstallKeepsTheUserOfOthers(t, held) })
+	}
+}
+
+func uninstallKeepsTheUserOfOthers(t *testing.T, held string) {
+	t.Helper()
 	cloud := testenv.NewCloud(t, nil)
 	copied := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "backup", Name: "keys"},
@@ -285,6 +293,20 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 			return admin, func() {}, nil
 		},
 	}
+
+	secrets := e.Kube.CoreV1().Secrets(testenv.Namespace)
+	switch held {
+	case "older keys":
+		config.APIKey = "older"
+		own := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: access.SecretName},
+			Data:       map[string][]byte{access.SecretKey: config.Render()},
+		}
+		_, err = secrets.Update(t.Context(), own, metav1.UpdateOptions{})
+	case "nothing":
+		err = secrets.Delete(t.Context(), access.SecretName, metav1.DeleteOptions{})
+	}
+	require.NoError(t, err)
 
 	err = Run(t.Context(), e.Env, o)
 	testenv.RequireRefusal(t, err, "others use these credentials: Secret backup/keys",

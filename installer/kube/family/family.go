@@ -124,6 +124,7 @@ type Predecessor struct {
 	Port string `json:"port,omitempty"`
 
 	Ready    int32             `json:"-"`
+	Replaced bool              `json:"-"` // csccm's controller has replaced it; it is kept, with no Pods
 	Helm     bool              `json:"-"` // Helm installed it
 	Selector map[string]string `json:"-"`
 	Pod      *corev1.PodSpec   `json:"-"`
@@ -174,7 +175,7 @@ func Find(
 		}
 		switch p := of(&w); {
 		case !p.Family.Replaceable():
-		case p.Wanted == 0 && w.Meta.Annotations[ReplacedAnnotation] != "":
+		case p.Replaced:
 			f.Replaced = append(f.Replaced, p)
 		default:
 			f.Predecessors = append(f.Predecessors, p)
@@ -266,6 +267,7 @@ func of(w *cluster.Workload) Predecessor {
 		p.Wanted, p.Before = 0, 1 // one Pod on each of its nodes
 	}
 
+	p.Replaced = p.Wanted == 0 && w.Meta.Annotations[ReplacedAnnotation] != ""
 	if whose, container := OfPod(w.Pod, w.Meta); container != nil {
 		p.Family, p.Image, p.Lease = whose, container.Image, LeaseOf(cluster.Arguments(container))
 		p.Port = nodePort(w.Pod, container)
