@@ -4,6 +4,7 @@
 package annotation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -43,31 +44,27 @@ type stickinessMethod struct {
 // stickinessOption is an option with a value.
 type stickinessOption struct {
 	name, allowed string
-	// pattern matches the values that CloudStack and HAProxy take. CloudStack writes a value into a line of the
-	// router's haproxy.cfg without escaping it. HAProxy refuses the whole file if one line is wrong: the router then
-	// takes no change of any rule of the network. A pattern therefore matches no character that has a meaning in
-	// haproxy.cfg or in CloudStack's database column (name=value&name=value): blanks, quotes, #, \, $, {}, = and &.
+	// pattern matches the values that CloudStack and HAProxy take, except for the limits of tooLarge. CloudStack writes
+	// a value into a line of the router's haproxy.cfg without escaping it. HAProxy refuses the whole file if one line is
+	// wrong: the router then takes no change of any rule of the network. A pattern therefore matches no character that
+	// has a meaning in haproxy.cfg or in CloudStack's database column (name=value&name=value): blanks, quotes, #, \, $,
+	// {}, = and &.
 	pattern string
-	// accepts checks what a pattern cannot check; it may be nil.
-	accepts func(value string) bool
 }
 
 const dnsLabel = `[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?`
 
-// HAProxy keeps times as 32 bit integers of milliseconds, some 24 days, and refuses longer ones. A table of a million
-// entries takes some 50 MB of the router's memory.
+// A table of a million entries takes some 50 MB of the router's memory.
 var (
-	optionCookie = stickinessOption{"cookie-name", "1 to 64 of A-Z a-z 0-9 _ . -", `[A-Za-z0-9_.-]{1,64}`, nil}
+	optionCookie = stickinessOption{"cookie-name", "1 to 64 of A-Z a-z 0-9 _ . -", `[A-Za-z0-9_.-]{1,64}`}
 	optionDomain = stickinessOption{"domain", "a DNS name, which may start with a dot",
-		`[.]?` + dnsLabel + `([.]` + dnsLabel + `)*`, func(v string) bool { return len(v) <= 253 }}
-	optionMode     = stickinessOption{"mode", "insert, rewrite or prefix", `(insert|rewrite|prefix)`, nil}
-	optionURLMode  = stickinessOption{"mode", "path-parameters or query-string", `(path-parameters|query-string)`, nil}
-	optionHoldTime = stickinessOption{"holdtime", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`,
-		withinTimer}
-	optionExpire = stickinessOption{"expire", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`,
-		withinTimer}
-	optionLength    = stickinessOption{"length", "1 to 9999", `[1-9][0-9]{0,3}`, nil}
-	optionTableSize = stickinessOption{"tablesize", "1k to 1024k, or 1m", `([1-9][0-9]{0,3}k|1m)`, withinTable}
+		`[.]?` + dnsLabel + `([.]` + dnsLabel + `)*`}
+	optionMode      = stickinessOption{"mode", "insert, rewrite or prefix", `(insert|rewrite|prefix)`}
+	optionURLMode   = stickinessOption{"mode", "path-parameters or query-string", `(path-parameters|query-string)`}
+	optionHoldTime  = stickinessOption{"holdtime", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`}
+	optionExpire    = stickinessOption{"expire", "1s to 24d: a number and one of s m h d", `[1-9][0-9]{0,6}[smhd]`}
+	optionLength    = stickinessOption{"length", "1 to 9999", `[1-9][0-9]{0,3}`}
+	optionTableSize = stickinessOption{"tablesize", "1k to 1024k, or 1m", `([1-9][0-9]{0,3}k|1m)`}
 )
 
 var stickinessMethods = []stickinessMethod{
@@ -78,22 +75,26 @@ var stickinessMethods = []stickinessMethod{
 	{"source", SourceBased, []stickinessOption{optionExpire, optionTableSize}, nil},
 }
 
-func withinTimer(value string) bool {
-	last := len(value) - 1
-	n, err := strconv.Atoi(value[:last])
-	seconds := map[byte]int{'s': 1, 'm': 60, 'h': 3600, 'd': 86400}[value[last]]
-	return err == nil && n*seconds <= 24*86400
+// tooLarge reports whether a value that matches the pattern of its option is above a limit of HAProxy or of this
+// controller. HAProxy keeps times as 32 bit integers of milliseconds, some 24 days, and refuses longer ones.
+func tooLarge(option, value string) bool {
+	number, _ := strconv.Atoi(strings.TrimRight(value, "smhdk")) // 0 for a value that is no number with a unit
+	switch option {
+	case "domain":
+		return len(value) > 253
+	case "tablesize":
+		return number > 1024
+	case "holdtime", "expire":
+		unit := map[byte]int{'s': 1, 'm': 60, 'h': 3600, 'd': 86400}[value[len(value)-1]]
+		return number*unit > 24*86400
+	}
+	return false
 }
 
-func withinTable(value string) bool {
-	n, err := strconv.Atoi(value[:len(value)-1])
-	return err == nil && n <= 1024
-}
-
-// stickinessOptionPattern matches one option of any method, for the API server.
-func stickinessOptionPattern() string {
+// optionPattern matches one option of any of the methods, for Parse and for the API server.
+func optionPattern(methods ...stickinessMethod) string {
 	var parts []string
-	for _, m := range stickinessMethods {
+	for _, m := range methods {
 		for _, o := range m.options {
 			parts = append(parts, o.name+`[ ]*=[ ]*`+o.pattern)
 		}
@@ -135,55 +136,33 @@ func (p *parser) stickiness() *Stickiness {
 		return nil
 	}
 
-	m := stickinessMethods[at]
-	if options == "" {
-		return &Stickiness{Method: m.method, Params: map[string]string{}}
-	}
-
-	params, ok := p.stickinessOptions(options, m)
-	if !ok {
-		return nil
-	}
-
+	method := stickinessMethods[at]
+	params := p.stickinessOptions(options, method)
 	if params["mode"] == "rewrite" && params["indirect"] != "" {
 		p.wrong(StickinessOptions, "mode=rewrite and indirect exclude each other")
-		return nil
 	}
-
-	return &Stickiness{Method: m.method, Params: params}
+	return &Stickiness{Method: method.method, Params: params}
 }
 
 // stickinessOptions parses options. Each must be an option of one of the methods.
-func (p *parser) stickinessOptions(options string, methods ...stickinessMethod) (map[string]string, bool) {
+func (p *parser) stickinessOptions(options string, methods ...stickinessMethod) map[string]string {
 	out := map[string]string{}
+	if options == "" {
+		return out
+	}
+
+	option := regexp.MustCompile(optionPattern(methods...))
 	for _, item := range strings.Split(options, ",") {
 		item = strings.TrimSpace(item)
-		name, value, hasValue := strings.Cut(item, "=")
+		name, value, _ := strings.Cut(item, "=")
 		name, value = strings.TrimRight(name, " "), strings.TrimLeft(value, " ")
-		if !hasValue {
-			value = "true"
-		}
-		if !slices.ContainsFunc(methods, func(m stickinessMethod) bool { return m.takes(name, value, hasValue) }) {
+		if !option.MatchString(item) || tooLarge(name, value) {
 			p.wrong(StickinessOptions, fmt.Sprintf("%q is not an option of %s", item, methodWords(methods)))
-			return nil, false
+			break
 		}
-		out[name] = value
+		out[name] = cmp.Or(value, "true") // a flag may have no value
 	}
-	return out, true
-}
-
-// takes reports whether the method has the option, and the value is safe.
-func (m *stickinessMethod) takes(name, value string, hasValue bool) bool {
-	if slices.Contains(m.flags, name) {
-		return value == "true"
-	}
-	at := slices.IndexFunc(m.options, func(o stickinessOption) bool { return o.name == name })
-	if at < 0 || !hasValue {
-		return false
-	}
-	o := m.options[at]
-	fits, _ := regexp.MatchString(`\A(?:`+o.pattern+`)\z`, value) // the pattern is valid
-	return fits && (o.accepts == nil || o.accepts(value))
+	return out
 }
 
 func methodWords(methods []stickinessMethod) string {

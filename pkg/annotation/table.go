@@ -37,7 +37,7 @@ const (
 )
 
 func celOptions() string {
-	return `v.trim() == '' || v.split(',').all(o, o.trim().matches('` + stickinessOptionPattern() + `'))`
+	return `v.trim() == '' || v.split(',').all(o, o.trim().matches('` + optionPattern(stickinessMethods...) + `'))`
 }
 
 func celOneOf(words ...string) string {
