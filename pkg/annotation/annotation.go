@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
 //go:generate go test . -run FilesAreFresh -update
@@ -93,7 +92,6 @@ type Definition struct {
 	Type    string // description of the values, for docs
 	Allowed string // allowed values, as an error message names them
 	Default string
-	Since   string // first release with it; empty for the first release of csccm
 	Impact  Impact // of a change on a live Service
 	Doc     string
 	Example string
@@ -131,19 +129,10 @@ func requestOf(svc *corev1.Service) *corev1.Service {
 	return asked
 }
 
-// SameRequest reports whether two versions of a Service ask for the same. It returns false for lists that are too long
-// to be read.
-func SameRequest(a, b *corev1.Service) bool {
-	return !large(a) && !large(b) && apiequality.Semantic.DeepEqual(requestOf(a), requestOf(b))
-}
-
 // Fingerprint returns a hash of what the user of a Service asks for. Whether the records are unreadable is part of it,
 // because then somebody other than the controller has written them.
 func Fingerprint(svc *corev1.Service) string {
-	if svc.DeletionTimestamp != nil {
-		return "delete"
-	}
 	_, unreadable := ParseRecords(svc.Annotations)
-	sum := sha256.Sum256([]byte(compactJSON([]any{requestOf(svc), unreadable != nil})))
+	sum := sha256.Sum256([]byte(listJSON([]any{requestOf(svc), unreadable != nil})))
 	return hex.EncodeToString(sum[:])
 }

@@ -109,11 +109,6 @@ func count(value string) (n int) {
 	return n
 }
 
-// large reports whether lists in the spec of a Service are too long to be read.
-func large(svc *corev1.Service) bool {
-	return len(svc.Spec.LoadBalancerSourceRanges) > MaxItems || len(svc.Spec.Ports) > MaxItems
-}
-
 // shortened returns at most the first most characters of a text, to keep an error message readable.
 func shortened(text string, most int) string {
 	if runes := []rune(text[:min(len(text), 4*most+1)]); len(runes) > most {

@@ -261,7 +261,6 @@ func TestCostOfAServiceGrowsWithItsSize(t *testing.T) {
 		assert.Less(t, whole, 2.5*half, name)
 		assert.Less(t, whole, 30.0*MaxItems, name)
 	}
-	assert.Less(t, cost(MaxItems, func(svc *corev1.Service) { SameRequest(svc, svc) }), 1.0*MaxItems)
 }
 
 func BenchmarkLargestService(b *testing.B) {

@@ -80,9 +80,6 @@ func section(b *strings.Builder, title string, w annotation.Writer) {
 			fmt.Fprintf(b, "- Example: `%s`\n", d.Example)
 		}
 
-		if d.Since != "" {
-			fmt.Fprintf(b, "- Since: %s\n", d.Since)
-		}
 	}
 }
 

@@ -130,16 +130,6 @@ func Parse(svc *corev1.Service) (Spec, error) {
 	return spec, errors.Join(p.errs...)
 }
 
-// Sharing returns the other namespaces whose Services may use the Service's address, or none if the annotation is
-// invalid. It reads nothing else.
-func Sharing(svc *corev1.Service) []string {
-	if value := svc.Annotations[ShareWith]; len(value) > MaxValue || count(value) > MaxItems {
-		return nil
-	}
-	p := parser{svc: svc}
-	return p.shareWith()
-}
-
 type parser struct {
 	svc      *corev1.Service
 	errs     []error

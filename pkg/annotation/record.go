@@ -111,14 +111,7 @@ func (r Records) Project() string {
 
 // Values returns the annotations with the records; an empty value means that the annotation must be removed.
 func (r Records) Values() map[string]string {
-	out := map[string]string{Addresses: "", Allocation: ""}
-	if len(r.Addresses) > 0 {
-		out[Addresses] = compactJSON(r.Addresses)
-	}
-	if len(r.Pending) > 0 {
-		out[Allocation] = compactJSON(r.Pending)
-	}
-	return out
+	return map[string]string{Addresses: listJSON(r.Addresses), Allocation: listJSON(r.Pending)}
 }
 
 // maxRecords is the largest number of records of a Service. Normally there is one address, and two while it changes.
@@ -146,8 +139,12 @@ func ParseRecords(annotations map[string]string) (r Records, _ error) {
 	return r, nil
 }
 
-func compactJSON(v any) string {
-	b, err := json.Marshal(v)
+// listJSON returns the JSON of a list, or nothing for an empty list.
+func listJSON[T any](list []T) string {
+	if len(list) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(list)
 	if err != nil { // impossible for strings, booleans and times
 		panic(err)
 	}

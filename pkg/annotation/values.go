@@ -154,10 +154,12 @@ func Halves(p netip.Prefix) []netip.Prefix {
 	if p.IsSingleIP() {
 		return nil
 	}
-	low, high := p.Masked().Addr().As4(), p.Masked().Addr().As4()
+	low := p.Masked().Addr()
+	high := low.As4()
 	high[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
 	return []netip.Prefix{
-		netip.PrefixFrom(netip.AddrFrom4(low), p.Bits()+1), netip.PrefixFrom(netip.AddrFrom4(high), p.Bits()+1),
+		netip.PrefixFrom(low, p.Bits()+1),
+		netip.PrefixFrom(netip.AddrFrom4(high), p.Bits()+1),
 	}
 }
 

@@ -105,7 +105,7 @@ func (b *book) clear() {
 // set updates the entry of a Service. It returns the namespaces with which the Service now shares its addresses and did
 // not before.
 func (b *book) set(v *version) (admitted []string) {
-	svc, shareWith := v.svc, v.shareWith
+	svc, shareWith := v.svc, v.spec.ShareWith
 	uses := usesOf(v)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +135,7 @@ func (b *book) set(v *version) (admitted []string) {
 	}
 
 	before := e.uses
-	e.uses, e.refused, e.pending = uses, refusedAt(svc), v.records.Pending
+	e.uses, e.refused, e.pending = uses, refusedAt(svc), v.spec.Records.Pending
 	if e.shownPorts != v.statusPorts {
 		e.shownPorts, e.reservedPorts = v.statusPorts, 0
 	}
@@ -191,7 +191,7 @@ func (b *book) has(namespace, address string) bool {
 func usesOf(v *version) map[string]use {
 	uses := map[string]use{}
 	internal := map[string]string{} // keys of tier addresses, by IP
-	for _, r := range v.records.Addresses {
+	for _, r := range v.spec.Records.Addresses {
 		key := r.IP
 		if r.Internal {
 			key = r.ID
@@ -208,7 +208,7 @@ func usesOf(v *version) map[string]use {
 		key := cmp.Or(internal[ip], ip)
 		uses[key] = use{kind: shown, guestOf: uses[key].guestOf}
 	}
-	for _, ip := range v.statusIPs {
+	for _, ip := range v.id.StatusIPs {
 		shows(ip)
 	}
 
@@ -217,7 +217,7 @@ func usesOf(v *version) map[string]use {
 		shows(c.Message)
 	}
 
-	for _, r := range v.records.Addresses {
+	for _, r := range v.spec.Records.Addresses {
 		// A record alone does not make its Service the owner, because a user can write one if no admission policy
 		// protects records.
 		if r.Allocated && uses[r.IP].kind == shown {

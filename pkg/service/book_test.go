@@ -335,7 +335,7 @@ func TestSharingDecidesReservations(t *testing.T) {
 		if share != "" {
 			change = append(change, annotated(annotation.ShareWith, share))
 		}
-		return read(aService("bank", "owner", append(change, showing(true, ip1))...), "")
+		return newVersion(aService("bank", "owner", append(change, showing(true, ip1))...))
 	}
 
 	b := bookOf(aService("shop", "guest"), aService("blog", "late"))

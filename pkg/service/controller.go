@@ -99,7 +99,7 @@ type state struct {
 	served    bool   // the last sync succeeded
 	unhealthy bool   // no node can serve its forwarded ports
 	lacksVM   bool   // a node had no VM when the last sync succeeded
-	asked     string // content.asked of the version that was synced last
+	asked     string // version.asked of the version that was synced last
 	// version is the newest version that the informer has shown or this process has written. It is kept until the
 	// clean-up of a deleted Service ends.
 	*version
@@ -116,7 +116,7 @@ type state struct {
 
 // forwarding reports whether the Service may have port forwardings.
 func (s *state) forwarding() bool {
-	return s.version != nil && s.content != nil && s.forwards && !s.deleted
+	return s.version != nil && s.forwards && !s.deleted
 }
 
 // New returns a controller. It makes no call.
@@ -240,7 +240,7 @@ func (c *Controller) deleteState(k Key) {
 // that the controller handles the Service, or has worked on it, so that the Service may have objects in CloudStack.
 func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
 	k, admits := KeyOf(svc), false
-	is = c.Classes.version(svc)
+	is = c.version(svc)
 	ours = is.handled
 
 	c.mu.Lock()
@@ -254,7 +254,6 @@ func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
 	case was != nil && (older(svc, was.svc) || svc.ResourceVersion == was.svc.ResourceVersion):
 		is = was
 	default:
-		is.inherit(was)
 		c.stateOf(k).version = is
 		if ours {
 			admits = c.admit(is, c.book.set(is))

@@ -23,14 +23,8 @@ import (
 
 var testTime = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// newVersion returns a version of a Service without its content, for a controller without a class.
-func newVersion(svc *corev1.Service) *version { return Classes{}.version(svc) }
-
-func read(svc *corev1.Service, mode string) *version {
-	v := newVersion(svc)
-	v.content = v.read(mode)
-	return v
-}
+// newVersion returns a version of a Service, for a controller without a class.
+func newVersion(svc *corev1.Service) *version { return new(Deps).version(svc) }
 
 // aService returns a Service of type LoadBalancer whose UID is its name.
 func aService(namespace, name string, change ...func(*corev1.Service)) *corev1.Service {

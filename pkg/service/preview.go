@@ -102,9 +102,7 @@ func (r *Round) fillBook() error {
 // refusal is part of the result; an error means that the result could not be determined. Policies are not applied.
 func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
 	out := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
-	v := r.c.Classes.version(svc)
-	v.content = v.read(r.c.Mode)
-	w := newWork(v, &state{since: r.since}, nodes, (*notices)(&out.Notices))
+	w := newWork(r.c.version(svc), &state{since: r.since}, nodes, (*notices)(&out.Notices))
 	w.preview = true
 	err := r.fillBook()
 	if err == nil {

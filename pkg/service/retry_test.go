@@ -190,7 +190,7 @@ func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 	c, clk := idleController(t)
 	work := func(name string) *work {
 		svc := aService("a", name)
-		w := newWork(read(svc, ""), c.stateOf(KeyOf(svc)), nil, silent{})
+		w := newWork(newVersion(svc), c.stateOf(KeyOf(svc)), nil, silent{})
 		w.began, w.state.retry.began = clk.Now(), clk.Now()
 		return w
 	}
@@ -254,7 +254,7 @@ func TestFreedDuringAnAttempt(t *testing.T) {
 	} {
 		c, clk := idleController(t)
 		svc := aService("a", "web")
-		w := newWork(read(svc, ""), c.stateOf(KeyOf(svc)), nil, silent{})
+		w := newWork(newVersion(svc), c.stateOf(KeyOf(svc)), nil, silent{})
 		_, err := c.begin(w)
 		require.NoError(t, err)
 

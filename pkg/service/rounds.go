@@ -182,8 +182,8 @@ func (c *Controller) remember(ctx context.Context, found []observe.Orphan) bool 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.stateOf(KeyOf(svc)); s.version == nil {
-		s.version, s.deleted = c.Classes.version(svc), true
-		s.records = records
+		s.version, s.deleted = c.version(svc), true
+		s.spec.Records = records
 	}
 	return true
 }

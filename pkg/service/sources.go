@@ -83,10 +83,7 @@ func (c *Controller) ServiceChanged(svc *corev1.Service) {
 
 // differ reports whether a version of a Service needs a sync that the version before did not need.
 func differ(was, is *version) bool {
-	return was == nil ||
-		!annotation.SameRequest(was.svc, is.svc) ||
-		was.unreadable != is.unreadable ||
-		was.handled != is.handled
+	return was == nil || was.asked != is.asked || was.handled != is.handled
 }
 
 // wrote records that this process has written a Service. The answer may contain what others have written in the
@@ -127,8 +124,8 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 		c.wake(0, (*state).forwarding)
 	}
 	c.wake(gatherPause, func(s *state) bool {
-		read := s.version != nil && s.content != nil
-		return read && s.wants && (!health || !s.forwarding()) && (members || relabelled && s.spec.NodeSelector != nil)
+		wants := s.version != nil && s.wants
+		return wants && (!health || !s.forwarding()) && (members || relabelled && s.spec.NodeSelector != nil)
 	})
 }
 

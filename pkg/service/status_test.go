@@ -69,7 +69,7 @@ func TestOnlyNewsIsWritten(t *testing.T) {
 		func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: "example.org/Other"}} })
 	kube := fake.NewClientset(svc)
 	c.Kube = kube
-	w := newWork(read(svc, ""), c.stateOf(KeyOf(svc)), nil, silent{})
+	w := newWork(newVersion(svc), c.stateOf(KeyOf(svc)), nil, silent{})
 	write := func(unserved *plan.Notice, failure error) (written bool, ready, ports *metav1.Condition) {
 		t.Helper()
 		clk.Step(time.Minute)

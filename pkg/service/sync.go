@@ -33,10 +33,6 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 		c.deleteState(k)
 		return 0, nil
 	}
-	if v.content == nil {
-		content := v.read(c.Mode)
-		c.with(k, func(*state) { v.content = content })
-	}
 
 	nodes, err := c.Nodes()
 	w := newWork(v, s, nodes, c.Recorder)

@@ -22,86 +22,50 @@ type version struct {
 	// wants and handled are the results of Classes.Wants and Classes.Handles. foreign means that the Service has a
 	// class that only other controllers serve.
 	wants, handled, foreign bool
-	// records are the controller's records. unreadable means that somebody else has written invalid ones.
-	records    annotation.Records
-	unreadable bool
-	shareWith  []string
-	statusIPs  []string
-	// statusPorts is the number of ports in the status.
-	statusPorts int
-	// content is nil until a worker has parsed the Service, because a tenant can make parsing slow. It is set under the
-	// controller's lock.
-	*content
-}
-
-// content is what a worker parses from a version.
-type content struct {
-	id      plan.Service
+	id                      plan.Service
+	// spec is what the Service requests. Its records are those that only the controller can have written.
 	spec    annotation.Spec
 	invalid error  // why annotations could not be parsed
 	asked   string // identifies what the owner asks for, see annotation.Fingerprint
 	// forwards means that the Service may have port forwardings. Whether it does depends on the network, too.
-	forwards bool
+	forwards    bool
+	statusPorts int // number of ports in the status
 }
 
-// version returns a version of a Service, without its content.
-func (c Classes) version(svc *corev1.Service) *version {
-	records, err := annotation.ParseRecords(svc.Annotations)
+// version returns a version of a Service.
+func (d *Deps) version(svc *corev1.Service) *version {
 	v := &version{
-		svc:        svc,
-		wants:      c.Wants(svc),
-		handled:    c.Handles(svc),
-		foreign:    svc.Spec.Type == corev1.ServiceTypeLoadBalancer && !c.Serves(ClassOf(svc)),
-		records:    records.Trusted(),
-		unreadable: err != nil,
-		shareWith:  annotation.Sharing(svc),
-		statusIPs:  loadbalancer.StatusIPs(svc),
+		svc:     svc,
+		wants:   d.Classes.Wants(svc),
+		handled: d.Classes.Handles(svc),
+		foreign: svc.Spec.Type == corev1.ServiceTypeLoadBalancer && !d.Classes.Serves(ClassOf(svc)),
+		id:      loadbalancer.ServiceOf(svc),
+		asked:   annotation.Fingerprint(svc),
 	}
 
+	v.spec, v.invalid = annotation.Parse(svc)
+	v.spec.Mode = cmp.Or(v.spec.Mode, d.Mode)
+	v.spec.Records = v.spec.Records.Trusted()
+	v.id.Seen = Ready(svc).Type != ""
+	v.forwards = v.wants && plan.Facts{Service: v.id, Spec: v.spec}.Forwards()
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		v.statusPorts += len(in.Ports)
 	}
 
 	if v.foreign {
 		// Another controller may write the status by now, so only addresses that our records name are ours.
-		v.statusIPs = slices.DeleteFunc(v.statusIPs, func(ip string) bool { return !v.names(ip) })
+		v.id.StatusIPs = slices.DeleteFunc(v.id.StatusIPs, func(ip string) bool { return !v.names(ip) })
 	}
-
 	return v
-}
-
-// read returns the content of the version.
-func (v *version) read(mode string) *content {
-	c := &content{id: loadbalancer.ServiceOf(v.svc), asked: annotation.Fingerprint(v.svc)}
-	c.spec, c.invalid = annotation.Parse(v.svc)
-	c.spec.Mode = cmp.Or(c.spec.Mode, mode)
-	c.forwards = v.wants && plan.Facts{Service: c.id, Spec: c.spec}.Forwards()
-	v.complete(c)
-	return c
-}
-
-// complete sets the parts of the content that may change while the owner's request stays the same.
-func (v *version) complete(c *content) {
-	c.spec.Records, c.id.StatusIPs = v.records, v.statusIPs
-	c.id.Seen = Ready(v.svc).Type != ""
-}
-
-// inherit takes over the content of the version before, if the owner's request is the same.
-func (v *version) inherit(was *version) {
-	if was != nil && was.content != nil && !differ(was, v) {
-		c := *was.content
-		v.complete(&c)
-		v.content = &c
-	}
 }
 
 // names reports whether a record of the Service has an address.
 func (v *version) names(ip string) bool {
-	return slices.ContainsFunc(v.records.Addresses, func(r annotation.AddressRecord) bool { return r.IP == ip })
+	return slices.ContainsFunc(v.spec.Records.Addresses, func(r annotation.AddressRecord) bool { return r.IP == ip })
 }
 
 // served reports whether the Service has an address according to its records or its status.
-func (v *version) served() bool { return !v.records.Empty() || len(v.statusIPs) > 0 }
+func (v *version) served() bool { return !v.spec.Records.Empty() || len(v.id.StatusIPs) > 0 }
 
 // servedByOthers reports whether the Service now has a class of another controller, and its status shows an address
 // that this other controller has set.

@@ -83,8 +83,8 @@ func (c *Controller) admit(by *version, namespaces []string) (waits bool) {
 	}
 	for k, s := range c.states {
 		asks := s.retry.kind == byOthers &&
-			s.content != nil &&
-			(by.names(s.spec.Address) || slices.Contains(by.statusIPs, s.spec.Address))
+			s.version != nil &&
+			(by.names(s.spec.Address) || slices.Contains(by.id.StatusIPs, s.spec.Address))
 		if asks && (slices.Contains(namespaces, k.Namespace) || slices.Contains(namespaces, tenancy.Everybody)) {
 			s.admitted, waits = c.Clock.Now(), true
 		}
