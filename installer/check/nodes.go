@@ -125,10 +125,9 @@ func machines(f *Facts) Finding {
 
 // dangling reports whether a node has a CloudStack provider ID whose VM does not exist in this project and zone.
 func (f *Facts) dangling(n *corev1.Node) bool {
-	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
 	_, missing := node.Match(f.VMs, n)
 	_, is := errors.AsType[*node.NotFoundError](missing)
-	return err == nil && kind.IsCloudStack() && is
+	return node.HasVMID(n) && is
 }
 
 var node003 = Check{
@@ -147,7 +146,7 @@ func providerIDs(f *Facts) Finding {
 	var odd Objects
 	malformed, elsewhere := false, len(Lost(f.Nodes, f.VMs)) > 0
 	wrong := about("Node", f.Nodes, func(n *corev1.Node) string {
-		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+		id, err := node.ParseProviderID(n.Spec.ProviderID)
 		vm, found := f.VMs.ByID(id)
 		_, hasVM := f.VM(n)
 		switch {
@@ -155,13 +154,13 @@ func providerIDs(f *Facts) Finding {
 			malformed = true
 			return err.Error()
 		case f.dangling(n) && !node.Ready(n) && !elsewhere: // NODE-008 reports this node
-		case kind.IsCloudStack() && !found:
+		case id != "" && !found:
 			return strings.TrimSuffix(fmt.Sprintf("%q names no VM of %s; %s",
 				n.Spec.ProviderID, f.VMs.Scope(), likelyVM(n, f.VMs)), "; ")
-		case kind.IsCloudStack() && node.IsGone(vm.State):
+		case id != "" && node.IsGone(vm.State):
 			return fmt.Sprintf("its VM %s (%s) is %s", vm.Name, id, vm.State)
-		case kind.IsCloudStack():
-		case kind != node.KindNone:
+		case id != "":
+		case n.Spec.ProviderID != "":
 			odd.addf("Node", n.Name, "%q is of another cloud provider; the node is found by its name",
 				n.Spec.ProviderID)
 		case f.Phase == PhaseInstalled && !node.HasTaint(n) && hasVM: // NODE-002 and NODE-004 report the others
@@ -410,8 +409,7 @@ func labels(f *Facts) Finding {
 
 // initialised reports whether the controller, or another provider for CloudStack, has initialised a node.
 func initialised(n *corev1.Node) bool {
-	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
-	return err == nil && kind.IsCloudStack() && !node.HasTaint(n)
+	return node.HasVMID(n) && !node.HasTaint(n)
 }
 
 // stranded returns the zone or region that a volume requires, if none of the nodes has it; otherwise "".

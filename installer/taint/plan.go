@@ -279,8 +279,7 @@ func stateOf(n *corev1.Node) State {
 		return StateWaiting
 	}
 
-	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
-	if err != nil || kind != node.KindNone && !kind.IsCloudStack() {
+	if n.Spec.ProviderID != "" && !node.HasVMID(n) {
 		return StateForeign
 	}
 

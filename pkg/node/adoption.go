@@ -119,7 +119,7 @@ func AdoptionRefusals(n *corev1.Node, vm *cloudstack.VirtualMachine, o Options) 
 func Adoptable(n *corev1.Node) bool {
 	labelled := metav1.HasLabel(n.ObjectMeta, corev1.LabelTopologyZone) ||
 		metav1.HasLabel(n.ObjectMeta, corev1.LabelInstanceTypeStable)
-	initialised := n.Spec.ProviderID != "" && (!hasVMID(n) || labelled)
+	initialised := n.Spec.ProviderID != "" && (!HasVMID(n) || labelled)
 	return n.DeletionTimestamp == nil && !initialised && !HasTaint(n) && Ready(n)
 }
 
@@ -223,7 +223,7 @@ func adoptionCandidates(nodes []*corev1.Node) (candidates []*corev1.Node, free i
 			candidates = append(candidates, n)
 		case HasTaint(n) && cmp.Or(n.Annotations[AnnotationAdoptedAt], n.Annotations[AnnotationTaintedAt]) != "":
 			underway++
-		case !HasTaint(n) && hasVMID(n): // it is initialised
+		case !HasTaint(n) && HasVMID(n): // it is initialised
 			limit = adoptAtOnce
 		}
 	}

@@ -134,7 +134,7 @@ func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string,
 		case is[*ProviderIDError](err):
 		case !is[*NotFoundError](err):
 			total++ // one VM matches, or several do
-		case hasVMID(n): // otherwise it may not be a VM of CloudStack
+		case HasVMID(n): // otherwise it may not be a VM of CloudStack
 			total++
 			missing = append(missing, n.Name)
 		}

@@ -162,7 +162,7 @@ func (m *Nodes) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool, err
 	if err == nil {
 		return Off(vm.State), nil
 	}
-	if _, kind, idErr := ParseProviderID(n.Spec.ProviderID); idErr == nil && foreign(kind) && is[*NotFoundError](err) {
+	if n.Spec.ProviderID != "" && !HasVMID(n) && is[*NotFoundError](err) {
 		return false, nil // another provider's Node
 	}
 	return false, err
@@ -178,15 +178,15 @@ func (m *Nodes) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool, err
 //
 // In any other case it returns an error, and the framework keeps the Node.
 func (m *Nodes) InstanceExists(ctx context.Context, n *corev1.Node) (bool, error) {
-	id, kind, err := ParseProviderID(n.Spec.ProviderID)
+	id, err := ParseProviderID(n.Spec.ProviderID)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("node %q: %w", n.Name, err)
 		m.report(n, err)
 		return false, err
-	case foreign(kind):
+	case id == "" && n.Spec.ProviderID != "":
 		return true, nil // another provider decides
-	case !kind.IsCloudStack():
+	case id == "":
 		if _, err := m.find(ctx, n); err != nil {
 			return false, fmt.Errorf("existence cannot be judged without a provider id: %w", err)
 		}
@@ -243,8 +243,8 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 // server's answer for the VM's ID, and a complete list that was read after it. A VM that is missing from both is down
 // only while the guard allows Nodes to be deleted.
 func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, err error) {
-	id, kind, err := ParseProviderID(n.Spec.ProviderID)
-	if err != nil || !kind.IsCloudStack() {
+	id, err := ParseProviderID(n.Spec.ProviderID)
+	if err != nil || id == "" {
 		return "", err
 	}
 
@@ -267,8 +267,6 @@ func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, err err
 	}
 	return "gone", m.guard.check(s, m.List)
 }
-
-func foreign(k Kind) bool { return k != KindNone && !k.IsCloudStack() }
 
 // report writes an Event that says what is wrong with the Node. The framework logs errors of CloudStack; they get no
 // Event, which would be repeated on every Node.

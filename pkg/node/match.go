@@ -52,12 +52,12 @@ type RefusedError struct{ error }
 //
 // Errors are *NotFoundError, *AmbiguousError, *RefusedError and *ProviderIDError.
 func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine, error) {
-	id, kind, err := ParseProviderID(n.Spec.ProviderID)
+	id, err := ParseProviderID(n.Spec.ProviderID)
 	if err != nil {
 		return cloudstack.VirtualMachine{}, fmt.Errorf("node %q: %w", n.Name, err)
 	}
 
-	if kind.IsCloudStack() {
+	if id != "" {
 		vm, ok := vms.ByID(id)
 		if !ok || IsGone(vm.State) {
 			return cloudstack.VirtualMachine{}, &NotFoundError{
@@ -116,7 +116,7 @@ func bind(vms *inventory.VMSnapshot, vm *cloudstack.VirtualMachine, n *corev1.No
 		return cloudstack.VirtualMachine{}, &RefusedError{fmt.Errorf(
 			"node %q is refused: VM %s (id %s) is not one of the VMs that may be nodes (node-vms = %s in the "+
 				"cloud-config)", n.Name, vm.Name, vm.ID, pattern)}
-	case named(n, vm), hasVMID(n) && (pattern != "" || !HasTaint(n)), sameAddresses(vm, n):
+	case named(n, vm), HasVMID(n) && (pattern != "" || !HasTaint(n)), sameAddresses(vm, n):
 		return *vm, nil
 	}
 	return cloudstack.VirtualMachine{}, &RefusedError{fmt.Errorf(
@@ -151,11 +151,6 @@ func older(a, b *corev1.Node) bool {
 	return cmp.Or(strings.Compare(string(a.UID), string(b.UID)), strings.Compare(a.Name, b.Name)) < 0
 }
 
-func hasVMID(n *corev1.Node) bool {
-	_, kind, err := ParseProviderID(n.Spec.ProviderID)
-	return err == nil && kind.IsCloudStack()
-}
-
 func taken(n, by *corev1.Node, vm string) error {
 	return &RefusedError{
 		fmt.Errorf("node %q is refused: VM %s belongs to node %q, which is older; if that one is no longer in use, "+
@@ -169,11 +164,11 @@ func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Nod
 	for _, other := range nodes {
 		id := other.Spec.ProviderID
 		byID := len(id) >= len(vm.ID) && equalFold(id[len(id)-len(vm.ID):], vm.ID)
-		if other == n || other.Name == n.Name || !byID && (!named(other, vm) || hasVMID(other)) {
+		if other == n || other.Name == n.Name || !byID && (!named(other, vm) || HasVMID(other)) {
 			continue
 		}
 		switch {
-		case !byID && !hasVMID(n) && !strings.EqualFold(vm.Name, n.Name):
+		case !byID && !HasVMID(n) && !strings.EqualFold(vm.Name, n.Name):
 			return &AmbiguousError{fmt.Errorf("node %q is ambiguous: VM %s (id %s), found by the node's name, "+
 				"matches node %q as well; start the kubelets with --provider-id=%s, or give nodes and VMs names "+
 				"that differ "+

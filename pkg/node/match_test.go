@@ -216,7 +216,7 @@ func FuzzMatch(f *testing.F) {
 			return
 		}
 
-		if _, kind, _ := ParseProviderID(provider); !kind.IsCloudStack() {
+		if !HasVMID(n) {
 			found := false
 			for _, s := range Names(n) {
 				found = found || strings.EqualFold(s, got.Name)

@@ -120,7 +120,7 @@ func judgeOutOfService(nodes []*corev1.Node, scope OutOfService, percent int) (d
 // maybeOutOfService reports whether a Node could get the taint: it is in scope, initialised, a VM of CloudStack, and
 // not Ready.
 func maybeOutOfService(n *corev1.Node, scope OutOfService) bool {
-	return scope != OutOfServiceOff && !Ready(n) && hasVMID(n) && !HasTaint(n) &&
+	return scope != OutOfServiceOff && !Ready(n) && HasVMID(n) && !HasTaint(n) &&
 		(scope == OutOfServiceAll || !ControlPlane(n))
 }
 

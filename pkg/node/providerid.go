@@ -10,21 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
-
-// Kind is the kind of a provider ID. It shows which component wrote the ID.
-type Kind string
-
-// Kinds of provider IDs that occur in clusters on CloudStack.
-const (
-	KindNone       Kind = ""                    // the Node has no provider ID
-	KindExternal   Kind = "external-cloudstack" // upstream's provider and csccm
-	KindCloudStack Kind = "cloudstack"          // Cluster API, the old in-tree provider
-	KindForeign    Kind = "foreign"             // any other scheme, such as k3s or rke2 with the Node's name as ID
-)
-
-// IsCloudStack reports whether a provider ID of this kind contains the ID of a CloudStack VM.
-func (k Kind) IsCloudStack() bool { return k == KindExternal || k == KindCloudStack }
 
 // Form is the format of new provider IDs.
 type Form string
@@ -71,34 +59,26 @@ func (e *ProviderIDError) Error() string {
 const RemedyProviderID = "correct the kubelet's --provider-id, or providerID in its configuration, or remove it; " +
 	"then delete the Node and restart the kubelet, which registers it again: nobody can change a provider ID"
 
-// ParseProviderID parses a Node's spec.providerID.
+// ParseProviderID returns the VM's ID, in lower case, from a Node's spec.providerID.
 //
-// It accepts external-cloudstack://ID, cloudstack://ID and cloudstack:///ID with any number of slashes, and a region or
-// zone before the ID (cloudstack://region/ID). The returned ID is in lower case. It is empty for KindNone and for other
-// schemes; neither is an error, because such a Node is found by its name.
-func ParseProviderID(s string) (id string, kind Kind, err error) {
-	if s == "" {
-		return "", KindNone, nil
-	}
-
+// It accepts external-cloudstack://ID, cloudstack://ID and cloudstack:///ID with any number of slashes, a region or zone
+// before the ID (cloudstack://region/ID), and the bare ID, to which some users set the kubelet's --provider-id. The ID
+// is empty for an empty provider ID and for other schemes, such as that of k3s; neither is an error, because such a Node
+// is found by its name.
+func ParseProviderID(s string) (id string, err error) {
 	scheme, rest, ok := strings.Cut(s, ":/")
-	if !ok {
-		// Some users set the kubelet's --provider-id to the bare id.
-		if bare := strings.ToLower(s); vmID.MatchString(bare) {
-			return bare, KindExternal, nil
-		}
-		return "", KindNone, &ProviderIDError{ProviderID: s, Reason: "it has no scheme"}
-	}
-
-	if kind = Kind(strings.ToLower(scheme)); !kind.IsCloudStack() {
-		return "", KindForeign, nil
-	}
-
+	scheme = strings.ToLower(scheme)
 	switch {
+	case s == "", ok && scheme != string(FormUpstream) && scheme != string(FormClusterAPI):
+		return "", nil
+	case !ok && vmID.MatchString(scheme):
+		return scheme, nil
+	case !ok:
+		return "", &ProviderIDError{ProviderID: s, Reason: "it has no scheme"}
 	case strings.ContainsAny(s, "{}$<>"):
-		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it contains a template variable without a value"}
+		return "", &ProviderIDError{ProviderID: s, Reason: "it contains a template variable without a value"}
 	case strings.ContainsAny(s, "'\"`"):
-		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it contains quotes"}
+		return "", &ProviderIDError{ProviderID: s, Reason: "it contains quotes"}
 	}
 
 	rest = strings.Trim(rest, "/")
@@ -106,12 +86,17 @@ func ParseProviderID(s string) (id string, kind Kind, err error) {
 	id = strings.ToLower(rest)
 	switch {
 	case id == "":
-		return "", kind, &ProviderIDError{ProviderID: s, Reason: "it has no id"}
+		return "", &ProviderIDError{ProviderID: s, Reason: "it has no id"}
 	case !vmID.MatchString(id):
-		return "", kind, &ProviderIDError{ProviderID: s, Reason: fmt.Sprintf("%q is not a UUID", rest)}
+		return "", &ProviderIDError{ProviderID: s, Reason: fmt.Sprintf("%q is not a UUID", rest)}
 	}
+	return id, nil
+}
 
-	return id, kind, nil
+// HasVMID reports whether a Node's provider ID contains the ID of a CloudStack VM.
+func HasVMID(n *corev1.Node) bool {
+	id, _ := ParseProviderID(n.Spec.ProviderID) // an invalid one contains none
+	return id != ""
 }
 
 // ProviderID returns the provider ID of a VM in the given format; an unknown or empty form means FormUpstream.

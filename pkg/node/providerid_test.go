@@ -17,37 +17,35 @@ const someID = "6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b"
 func TestParseProviderID(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		in   string
-		id   string
-		kind Kind
-		err  string // part of the error
+		in  string
+		id  string
+		err string // part of the error
 	}{
-		{in: "", kind: KindNone},
-		{in: "external-cloudstack://" + someID, id: someID, kind: KindExternal},
-		{in: "external-cloudstack:///" + someID, id: someID, kind: KindExternal},
-		{in: "cloudstack://" + someID, id: someID, kind: KindCloudStack},
-		{in: "cloudstack:///" + someID, id: someID, kind: KindCloudStack},
-		{in: "cloudstack:////////" + someID, id: someID, kind: KindCloudStack},
-		{in: "cloudstack:/" + someID, id: someID, kind: KindCloudStack},
-		{in: "cloudstack://region-1/" + someID, id: someID, kind: KindCloudStack},
-		{in: "cloudstack:///" + someID + "/", id: someID, kind: KindCloudStack},
-		{in: "CloudStack:///" + strings.ToUpper(someID), id: someID, kind: KindCloudStack},
-		{in: someID, id: someID, kind: KindExternal},
-		{in: "k3s://worker-1", kind: KindForeign},
-		{in: "rke2://worker-1", kind: KindForeign},
-		{in: "aws:///eu-1a/i-123", kind: KindForeign},
-		{in: "kind://podman/kind/" + someID, kind: KindForeign},
+		{in: ""},
+		{in: "external-cloudstack://" + someID, id: someID},
+		{in: "external-cloudstack:///" + someID, id: someID},
+		{in: "cloudstack://" + someID, id: someID},
+		{in: "cloudstack:///" + someID, id: someID},
+		{in: "cloudstack:////////" + someID, id: someID},
+		{in: "cloudstack:/" + someID, id: someID},
+		{in: "cloudstack://region-1/" + someID, id: someID},
+		{in: "cloudstack:///" + someID + "/", id: someID},
+		{in: "CloudStack:///" + strings.ToUpper(someID), id: someID},
+		{in: someID, id: someID},
+		{in: "k3s://worker-1"},
+		{in: "rke2://worker-1"},
+		{in: "aws:///eu-1a/i-123"},
+		{in: "kind://podman/kind/" + someID},
 		{in: "worker-1", err: "no scheme"},
-		{in: "external-cloudstack://", kind: KindExternal, err: "no id"},
-		{in: "cloudstack:///worker-1", kind: KindCloudStack, err: `"worker-1" is not a UUID`},
-		{in: "cloudstack:///" + someID + "x", kind: KindCloudStack, err: "not a UUID"},
-		{in: "cloudstack:///12345", kind: KindCloudStack, err: "want external-cloudstack://VM-ID"},
+		{in: "external-cloudstack://", err: "no id"},
+		{in: "cloudstack:///worker-1", err: `"worker-1" is not a UUID`},
+		{in: "cloudstack:///" + someID + "x", err: "not a UUID"},
+		{in: "cloudstack:///12345", err: "want external-cloudstack://VM-ID"},
 	} {
 		t.Run(c.in, func(t *testing.T) {
 			t.Parallel()
-			id, kind, err := ParseProviderID(c.in)
+			id, err := ParseProviderID(c.in)
 			assert.Equal(t, c.id, id)
-			assert.Equal(t, c.kind, kind)
 			if c.err == "" {
 				require.NoError(t, err)
 				return
@@ -85,18 +83,16 @@ func FuzzParseProviderID(f *testing.F) {
 	}
 
 	f.Fuzz(func(t *testing.T, s string) {
-		id, kind, err := ParseProviderID(s)
+		id, err := ParseProviderID(s)
 		var bad *ProviderIDError
 		switch {
 		case err != nil && (!errors.As(err, &bad) || id != ""):
 			t.Fatalf("%q: id %q, error %v", s, id, err)
-		case err == nil && kind.IsCloudStack() != (id != ""):
-			t.Fatalf("%q: kind %q with id %q", s, kind, id)
 		case id != "":
 			for _, form := range []Form{FormUpstream, FormClusterAPI} {
-				again, k, err := ParseProviderID(ProviderID(form, id))
-				if err != nil || again != id || k != Kind(form) {
-					t.Fatalf("%q does not survive %s: %q %q %v", s, form, again, k, err)
+				again, err := ParseProviderID(ProviderID(form, id))
+				if err != nil || again != id {
+					t.Fatalf("%q does not survive %s: %q %v", s, form, again, err)
 				}
 			}
 		}

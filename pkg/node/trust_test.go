@@ -151,7 +151,7 @@ func TestSecurityVMOutsideOfTheCluster(t *testing.T) {
 			require.Empty(t, got.ID)
 			_, failed := new(Members).Match(lookup(c.nodeVMs, db), []*corev1.Node{c.node})
 			require.Len(t, failed, 1, "it is behind no load balancer")
-			if _, kind, _ := ParseProviderID(c.node.Spec.ProviderID); kind.IsCloudStack() {
+			if HasVMID(c.node) {
 				missing, total := withoutVM(lookup(c.nodeVMs, db), []*corev1.Node{c.node})
 				assert.Equal(t, []int{0, 1}, []int{len(missing), total}, "the VM exists: no Node is deleted")
 			}

@@ -59,9 +59,13 @@ type Entry struct {
 func (e *Entry) readNodes(nodes []*corev1.Node) {
 	e.Control, e.Workers = sets.New[string](), sets.New[string]()
 	for _, n := range nodes {
-		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
-		if err == nil && kind.IsCloudStack() {
-			map[bool]sets.Set[string]{true: e.Control, false: e.Workers}[node.ControlPlane(n)].Insert(id)
+		id, _ := node.ParseProviderID(n.Spec.ProviderID) // an invalid one contains no ID
+		switch {
+		case id == "":
+		case node.ControlPlane(n):
+			e.Control.Insert(id)
+		default:
+			e.Workers.Insert(id)
 		}
 	}
 }
