@@ -105,7 +105,7 @@ func machines(f *Facts) Finding {
 		if err == nil {
 			err = node.Unshared(&vm, n, all)
 		}
-		_, malformed := errors.AsType[*node.ProviderIDError](err)
+		malformed := node.ReasonOf(err) == node.ReasonInvalidProviderID
 		if malformed || err != nil && f.dangling(n) && !elsewhere {
 			return "" // NODE-003 or NODE-008 reports this node
 		}
@@ -125,9 +125,8 @@ func machines(f *Facts) Finding {
 
 // dangling reports whether a node has a CloudStack provider ID whose VM does not exist in this project and zone.
 func (f *Facts) dangling(n *corev1.Node) bool {
-	_, missing := node.Match(f.VMs, n)
-	_, is := errors.AsType[*node.NotFoundError](missing)
-	return node.HasVMID(n) && is
+	_, err := node.Match(f.VMs, n)
+	return node.HasVMID(n) && node.ReasonOf(err) == node.ReasonWithoutVM
 }
 
 var node003 = Check{

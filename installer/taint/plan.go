@@ -13,7 +13,6 @@ package taint
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -225,13 +224,14 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 
 	vm, err := node.Match(f.VMs, n)
 	if err != nil {
-		remedy := "name the project or zone that holds the VM, or give the VM the node's name"
-		if _, ambiguous := errors.AsType[*node.AmbiguousError](err); ambiguous {
+		var remedy string
+		switch node.ReasonOf(err) {
+		case node.ReasonAmbiguousVM:
 			remedy = "rename one of the VMs, or name the zone with --zone"
-		}
-
-		if _, malformed := errors.AsType[*node.ProviderIDError](err); malformed {
+		case node.ReasonInvalidProviderID:
 			remedy = node.RemedyProviderID
+		default:
+			remedy = "name the project or zone that holds the VM, or give the VM the node's name"
 		}
 
 		p.problem(node.GateVM, n.Name, err.Error(), remedy)

@@ -4,6 +4,7 @@
 package node
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -80,6 +81,24 @@ func (e *events) warning(n *corev1.Node, key nodeEvent, message string) {
 // ended is called when a state that warnOnce reports no longer holds.
 func (e *events) ended(uid types.UID, reason plan.Reason) {
 	e.sent.Delete(nodeEvent{uid: uid, reason: reason})
+}
+
+// eventError is an error about a Node that an Event reports.
+type eventError struct {
+	reason plan.Reason
+	error
+}
+
+// ReasonOf returns the reason of the Event that reports an error about a Node; empty for an error without Event, such as
+// one of CloudStack.
+func ReasonOf(err error) plan.Reason {
+	if e, ok := errors.AsType[*eventError](err); ok {
+		return e.reason
+	}
+	if _, ok := errors.AsType[*NotFoundError](err); ok {
+		return ReasonWithoutVM
+	}
+	return ""
 }
 
 // Reasons of Events on Nodes, besides plan.ReasonInvalidAnnotation. ReasonWithoutVM is one of Events on Services, too.

@@ -51,9 +51,6 @@ type guard struct {
 	refused  time.Time // the last refusal
 }
 
-// deletionRefusedError is why a Node is not deleted although its VM is not found.
-type deletionRefusedError struct{ error }
-
 func newGuard(l DeletionLimit, c clock.PassiveClock) *guard {
 	return &guard{limit: l, clock: c, deleted: map[string]time.Time{}}
 }
@@ -75,7 +72,7 @@ func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, erro
 	return g.verdict
 }
 
-// judge returns nil or a *deletionRefusedError.
+// judge returns why Nodes are not deleted although their VMs are not found; nil if they may be.
 func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	missing, total := withoutVM(s, nodes)
 	known := make(map[string]*corev1.Node, len(nodes))
@@ -114,13 +111,13 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	}
 
 	if len(missing) == total {
-		return &deletionRefusedError{fmt.Errorf("refusing to delete nodes: none of the %d nodes (%s) has a VM in %s: "+
+		return &eventError{ReasonDeletionRefused, fmt.Errorf("refusing to delete nodes: none of the %d nodes (%s) has a VM in %s: "+
 			"project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete "+
 			"the Nodes with kubectl",
 			total, names, s.Scope())}
 	}
 
-	return &deletionRefusedError{fmt.Errorf("refusing to delete nodes: %d of %d nodes (%s) lost their VMs within %s, "+
+	return &eventError{ReasonDeletionRefused, fmt.Errorf("refusing to delete nodes: %d of %d nodes (%s) lost their VMs within %s, "+
 		"more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise "+
 		"--node-deletion-limit",
 		len(missing), total, names, g.limit.Window, g.limit.Percent, s.Scope())}
@@ -130,9 +127,10 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 // Nodes whose VM is in the list.
 func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string, total int) {
 	for _, n := range nodes {
-		switch _, err := Match(s, n); {
-		case is[*ProviderIDError](err):
-		case !is[*NotFoundError](err):
+		_, err := Match(s, n)
+		switch reason := ReasonOf(err); {
+		case reason == ReasonInvalidProviderID:
+		case reason != ReasonWithoutVM:
 			total++ // one VM matches, or several do
 		case HasVMID(n): // otherwise it may not be a VM of CloudStack
 			total++

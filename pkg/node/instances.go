@@ -162,7 +162,7 @@ func (m *Nodes) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool, err
 	if err == nil {
 		return Off(vm.State), nil
 	}
-	if n.Spec.ProviderID != "" && !HasVMID(n) && is[*NotFoundError](err) {
+	if n.Spec.ProviderID != "" && !HasVMID(n) && ReasonOf(err) == ReasonWithoutVM {
 		return false, nil // another provider's Node
 	}
 	return false, err
@@ -271,26 +271,17 @@ func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, err err
 // report writes an Event that says what is wrong with the Node. The framework logs errors of CloudStack; they get no
 // Event, which would be repeated on every Node.
 func (m *Nodes) report(n *corev1.Node, err error) {
+	reason, text := ReasonOf(err), fmt.Sprint(err)
 	switch {
-	case is[*NotFoundError](err) && !HasTaint(n):
-		m.events.warnOnce(n, ReasonWithoutVM, err.Error()+"; until it is found, no load balancer sends traffic to "+
-			"the node")
-	case is[*NotFoundError](err):
-		m.events.warn(n, ReasonWithoutVM, err.Error())
-	case is[*AmbiguousError](err):
-		m.events.warn(n, ReasonAmbiguousVM, err.Error())
-	case is[*RefusedError](err):
-		m.events.warn(n, ReasonVMRefused, err.Error())
-	case is[*ProviderIDError](err):
-		m.events.warn(n, ReasonInvalidProviderID, err.Error()+"; "+RemedyProviderID)
-	case is[*deletionRefusedError](err):
+	case reason == "":
+		return
+	case reason == ReasonWithoutVM && !HasTaint(n):
+		m.events.warnOnce(n, reason, text+"; until it is found, no load balancer sends traffic to the node")
+		return
+	case reason == ReasonInvalidProviderID:
+		text += "; " + RemedyProviderID
+	case reason == ReasonDeletionRefused:
 		m.refused.Inc()
-		m.events.warn(n, ReasonDeletionRefused, err.Error())
 	}
-}
-
-// is reports whether an error, or one that it wraps, is of a type.
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
+	m.events.warn(n, reason, text)
 }

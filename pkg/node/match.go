@@ -40,17 +40,11 @@ func (e *NotFoundError) Error() string {
 		e.Near...), "; ")
 }
 
-// AmbiguousError means that several VMs have a Node's name, or that several Nodes have a VM's name.
-type AmbiguousError struct{ error }
-
-// RefusedError means that a Node is not given the VM that its kubelet names.
-type RefusedError struct{ error }
-
 // Match finds a Node's VM. If the provider ID contains a CloudStack ID, only that ID counts: a new VM with the old name
 // is not the Node's VM. Otherwise Match searches by name, in the order of Names. The first name that some VM has
 // decides, and two VMs with that name are an error.
 //
-// Errors are *NotFoundError, *AmbiguousError, *RefusedError and *ProviderIDError.
+// Each error has a reason, see ReasonOf.
 func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine, error) {
 	id, err := ParseProviderID(n.Spec.ProviderID)
 	if err != nil {
@@ -92,7 +86,7 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 			for _, vm := range found {
 				list = append(list, fmt.Sprintf("%s (id %s, zone %s, %s)", vm.Name, vm.ID, vm.ZoneName, vm.State))
 			}
-			return cloudstack.VirtualMachine{}, &AmbiguousError{fmt.Errorf(
+			return cloudstack.VirtualMachine{}, &eventError{ReasonAmbiguousVM, fmt.Errorf(
 				"node %q is ambiguous: %d VMs are named %q in %s: %s; rename one, set the zone in the cloud-config, "+
 					"or start the kubelet with --provider-id=%s",
 				n.Name, len(found), name, notFound.Scope, strings.Join(list, ", "), ProviderID(FormUpstream, "VM-ID"))}
@@ -106,20 +100,20 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 	return cloudstack.VirtualMachine{}, notFound
 }
 
-// bind returns vm if the Node may have it, and a *RefusedError otherwise. A kubelet can choose everything that
+// bind returns vm if the Node may have it, and an error with ReasonVMRefused otherwise. A kubelet can choose everything that
 // identifies a VM except the Node's name. A VM with another name must therefore have the kubelet's addresses, or match
 // node-vms. An initialised Node keeps its VM when the VM is renamed.
 func bind(vms *inventory.VMSnapshot, vm *cloudstack.VirtualMachine, n *corev1.Node) (cloudstack.VirtualMachine, error) {
 	pattern := vms.NodeVMs()
 	switch {
 	case pattern != "" && !mayBeNode(pattern, vm):
-		return cloudstack.VirtualMachine{}, &RefusedError{fmt.Errorf(
+		return cloudstack.VirtualMachine{}, &eventError{ReasonVMRefused, fmt.Errorf(
 			"node %q is refused: VM %s (id %s) is not one of the VMs that may be nodes (node-vms = %s in the "+
 				"cloud-config)", n.Name, vm.Name, vm.ID, pattern)}
 	case named(n, vm), HasVMID(n) && (pattern != "" || !HasTaint(n)), sameAddresses(vm, n):
 		return *vm, nil
 	}
-	return cloudstack.VirtualMachine{}, &RefusedError{fmt.Errorf(
+	return cloudstack.VirtualMachine{}, &eventError{ReasonVMRefused, fmt.Errorf(
 		"node %q is refused: only its kubelet says that VM %s (id %s) is its VM, and the VM has neither the node's "+
 			"name nor its addresses; give VM and node the same name, start the kubelet with --node-ip, or set "+
 			"node-vms in the cloud-config",
@@ -152,7 +146,8 @@ func older(a, b *corev1.Node) bool {
 }
 
 func taken(n, by *corev1.Node, vm string) error {
-	return &RefusedError{
+	return &eventError{
+		ReasonVMRefused,
 		fmt.Errorf("node %q is refused: VM %s belongs to node %q, which is older; if that one is no longer in use, "+
 			"delete it with kubectl", n.Name, vm, by.Name),
 	}
@@ -169,7 +164,7 @@ func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Nod
 		}
 		switch {
 		case !byID && !HasVMID(n) && !strings.EqualFold(vm.Name, n.Name):
-			return &AmbiguousError{fmt.Errorf("node %q is ambiguous: VM %s (id %s), found by the node's name, "+
+			return &eventError{ReasonAmbiguousVM, fmt.Errorf("node %q is ambiguous: VM %s (id %s), found by the node's name, "+
 				"matches node %q as well; start the kubelets with --provider-id=%s, or give nodes and VMs names "+
 				"that differ "+
 				"before the first dot",

@@ -44,18 +44,14 @@ func oneOf[T ~string](what, text string, known ...T) (T, error) {
 // "this VM does not exist".
 var vmID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// ProviderIDError means that a provider ID with a CloudStack scheme, or without any scheme, is invalid.
-type ProviderIDError struct {
-	ProviderID string
-	Reason     string
+// malformed returns an error with ReasonInvalidProviderID.
+func malformed(providerID, problem string) error {
+	return &eventError{ReasonInvalidProviderID, fmt.Errorf(
+		"provider id %q, which is the kubelet's --provider-id: %s: want %s or %s",
+		providerID, problem, ProviderID(FormUpstream, "VM-ID"), ProviderID(FormClusterAPI, "VM-ID"))}
 }
 
-func (e *ProviderIDError) Error() string {
-	return fmt.Sprintf("provider id %q, which is the kubelet's --provider-id: %s: want %s or %s", e.ProviderID,
-		e.Reason, ProviderID(FormUpstream, "VM-ID"), ProviderID(FormClusterAPI, "VM-ID"))
-}
-
-// RemedyProviderID is what to do about a *ProviderIDError.
+// RemedyProviderID is what to do about an error with ReasonInvalidProviderID.
 const RemedyProviderID = "correct the kubelet's --provider-id, or providerID in its configuration, or remove it; " +
 	"then delete the Node and restart the kubelet, which registers it again: nobody can change a provider ID"
 
@@ -74,11 +70,11 @@ func ParseProviderID(s string) (id string, err error) {
 	case !ok && vmID.MatchString(scheme):
 		return scheme, nil
 	case !ok:
-		return "", &ProviderIDError{ProviderID: s, Reason: "it has no scheme"}
+		return "", malformed(s, "it has no scheme")
 	case strings.ContainsAny(s, "{}$<>"):
-		return "", &ProviderIDError{ProviderID: s, Reason: "it contains a template variable without a value"}
+		return "", malformed(s, "it contains a template variable without a value")
 	case strings.ContainsAny(s, "'\"`"):
-		return "", &ProviderIDError{ProviderID: s, Reason: "it contains quotes"}
+		return "", malformed(s, "it contains quotes")
 	}
 
 	rest = strings.Trim(rest, "/")
@@ -86,9 +82,9 @@ func ParseProviderID(s string) (id string, err error) {
 	id = strings.ToLower(rest)
 	switch {
 	case id == "":
-		return "", &ProviderIDError{ProviderID: s, Reason: "it has no id"}
+		return "", malformed(s, "it has no id")
 	case !vmID.MatchString(id):
-		return "", &ProviderIDError{ProviderID: s, Reason: fmt.Sprintf("%q is not a UUID", rest)}
+		return "", malformed(s, fmt.Sprintf("%q is not a UUID", rest))
 	}
 	return id, nil
 }

@@ -4,7 +4,6 @@
 package node
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -51,9 +50,8 @@ func TestParseProviderID(t *testing.T) {
 				return
 			}
 
-			var bad *ProviderIDError
-			require.ErrorAs(t, err, &bad)
-			assert.Contains(t, err.Error(), c.err)
+			require.ErrorContains(t, err, c.err)
+			assert.Equal(t, ReasonInvalidProviderID, ReasonOf(err))
 		})
 	}
 }
@@ -84,9 +82,8 @@ func FuzzParseProviderID(f *testing.F) {
 
 	f.Fuzz(func(t *testing.T, s string) {
 		id, err := ParseProviderID(s)
-		var bad *ProviderIDError
 		switch {
-		case err != nil && (!errors.As(err, &bad) || id != ""):
+		case err != nil && (ReasonOf(err) != ReasonInvalidProviderID || id != ""):
 			t.Fatalf("%q: id %q, error %v", s, id, err)
 		case id != "":
 			for _, form := range []Form{FormUpstream, FormClusterAPI} {

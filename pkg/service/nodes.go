@@ -5,7 +5,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -218,7 +217,7 @@ func (c *Controller) membersOf(
 	problems := map[plan.Reason][]string{}
 	for _, f := range failed {
 		reason := node.ReasonWithoutVM
-		if _, several := errors.AsType[*node.AmbiguousError](f.Err); several {
+		if node.ReasonOf(f.Err) == node.ReasonAmbiguousVM {
 			reason = AmbiguousNode
 		}
 		problems[reason] = append(problems[reason], f.Err.Error())
