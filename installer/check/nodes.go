@@ -230,8 +230,8 @@ func uninitialised(f *Facts, n *corev1.Node) string {
 		return text + "; " + withoutName(err, n)
 	}
 
-	meta, err := node.Metadata(vm, node.Options{Node: n})
-	if ips := node.UnlistedNodeIPs(n, meta.NodeAddresses); err == nil && len(ips) > 0 {
+	meta := node.Metadata(&vm, n, node.Options{})
+	if ips := node.UnlistedNodeIPs(n, meta.NodeAddresses); len(ips) > 0 {
 		text += fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ips[0], vm.Name,
 			addressText(meta.NodeAddresses))
 	}
@@ -318,11 +318,11 @@ var topologyKeys = map[string]string{
 // instance type may also have the form of Apache's provider.
 func (f *Facts) wantedLabels(n *corev1.Node) map[string]string {
 	vm, ok := f.VM(n)
-	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Config.Region})
-	if !ok || err != nil {
+	if !ok {
 		return nil
 	}
 
+	meta := node.Metadata(&vm, n, node.Options{Region: f.Config.Region})
 	if upstream := node.InstanceTypeLabel(
 		node.LabelUpstream, vm.ServiceOfferingName,
 	); n.Labels[corev1.LabelInstanceTypeStable] == upstream {
@@ -466,9 +466,8 @@ func addresses(f *Facts) Finding {
 	var odd Objects
 	fights := about("Node", f.Nodes, func(n *corev1.Node) string {
 		vm, ok := f.VM(n)
-		meta, err := node.Metadata(vm, node.Options{Node: n, Addresses: rules})
+		meta := node.Metadata(&vm, n, node.Options{Addresses: rules})
 		if !ok ||
-			err != nil ||
 			len(meta.NodeAddresses) == 0 ||
 			node.HasTaint(n) ||
 			n.Spec.ProviderID == "" ||

@@ -239,12 +239,7 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 	}
 
 	it.VM, it.Zone = vm.Name, vm.ZoneName
-	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Region, LabelForm: f.LabelForm})
-	if err != nil {
-		p.problem(node.GateVM, n.Name, err.Error(), "look at the VM in CloudStack")
-		return
-	}
-
+	meta := node.Metadata(&vm, n, node.Options{Region: f.Region, LabelForm: f.LabelForm})
 	it.Type = meta.InstanceType
 	if it.State == StateForeign {
 		it.Notes = append(it.Notes,

@@ -57,10 +57,6 @@ func ParseCIDRs(s string) ([]netip.Prefix, error) {
 // Of returns the rules for one Node: each list is replaced if the Node has its annotation. The error names the
 // annotations that are ignored: invalid ones, and networks for InternalIP that contain none of the VM's addresses.
 func (r AddressRules) Of(n *corev1.Node, vm *cloudstack.VirtualMachine) (AddressRules, error) {
-	if n == nil {
-		return r, nil
-	}
-
 	var errs []error
 	parse := func(list *[]netip.Prefix, annotation string, choose bool) {
 		text, ok := n.Annotations[annotation]
@@ -157,10 +153,6 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 
 	add(corev1.NodeInternalIP, inOrder(rules.Internal, internal))
 	add(corev1.NodeExternalIP, inOrder(rules.External, external))
-	if n == nil {
-		return list
-	}
-
 	if own, all := ownAddresses(vm); len(internalIPs(list)) == 0 {
 		appendExisting := func(t corev1.NodeAddressType, ips []netip.Addr) {
 			add(t, slices.DeleteFunc(ips, func(ip netip.Addr) bool { return all && !slices.Contains(own, ip) }))
@@ -195,9 +187,6 @@ func UnlistedNodeIPs(n *corev1.Node, listed []corev1.NodeAddress) []string {
 // providedIPs returns the kubelet's --node-ip addresses without unspecified ones such as 0.0.0.0. On dual stack the
 // annotation holds two, separated by a comma.
 func providedIPs(n *corev1.Node) []netip.Addr {
-	if n == nil {
-		return nil
-	}
 	provided := parseIPs(strings.Split(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",")...)
 	return slices.DeleteFunc(provided, netip.Addr.IsUnspecified)
 }

@@ -63,7 +63,7 @@ func TestAddresses(t *testing.T) {
 		}
 
 		c.VM.ID = someID
-		assert.Equal(t, c.Want, described(t, c.VM, Options{Node: n, Addresses: rules}))
+		assert.Equal(t, c.Want, described(c.VM, n, Options{Addresses: rules}))
 		_, err = rules.Of(n, &c.VM)
 		if c.Error == "" {
 			require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestAddressesOfManyNICs(t *testing.T) {
 		vm.NICs = append(vm.NICs, cloudstack.NIC{DeviceID: i, IPv4: ip, Default: i == 0})
 		want = append(want, "InternalIP "+ip)
 	}
-	assert.Equal(t, append(want, "Hostname n"), described(t, vm, Options{Node: newNode("n")}))
+	assert.Equal(t, append(want, "Hostname n"), described(vm, newNode("n"), Options{}))
 }
 
 func TestUnlistedNodeIPs(t *testing.T) {
@@ -101,7 +101,6 @@ func TestUnlistedNodeIPs(t *testing.T) {
 	} {
 		assert.Equal(t, want, UnlistedNodeIPs(newNode("n", provided(told)), listed), told)
 	}
-	assert.Nil(t, UnlistedNodeIPs(nil, listed))
 }
 
 func FuzzAddresses(f *testing.F) {
@@ -114,11 +113,8 @@ func FuzzAddresses(f *testing.F) {
 		}}
 		n := newNode("n", provided(told), annotation(AnnotationInternalCIDRs, internal),
 			annotation(AnnotationExternalCIDRs, external))
-		m, err := Metadata(vm, Options{Node: n})
-		require.NoError(t, err)
-
 		seen := map[corev1.NodeAddress]bool{}
-		for _, a := range m.NodeAddresses {
+		for _, a := range Metadata(&vm, n, Options{}).NodeAddresses {
 			assert.False(t, seen[a], "%v twice", a)
 			seen[a] = true
 			if a.Type == corev1.NodeHostName {

@@ -70,7 +70,7 @@ func AddressRefusals(n *corev1.Node, predicted []corev1.NodeAddress) []Refusal {
 			"make the NIC with that address the VM's default NIC, or start the kubelet with --node-ip"})
 	}
 	for _, addr := range providedIPs(n) {
-		if !addr.IsUnspecified() && !slices.Contains(after, addr.String()) {
+		if !slices.Contains(after, addr.String()) {
 			out = append(out, Refusal{GateNodeIP,
 				fmt.Sprintf("the kubelet of node %s runs with --node-ip=%s, which is not an address of its VM (%s): "+
 					"it would stay uninitialised", n.Name, addr, listOrNone(after)),
@@ -83,12 +83,6 @@ func AddressRefusals(n *corev1.Node, predicted []corev1.NodeAddress) []Refusal {
 // AdoptionRefusals returns why a Node that joined without the taint is not initialised with the metadata of vm, its VM.
 // It is empty when the Node can be initialised without any risk for what runs on it.
 func AdoptionRefusals(n *corev1.Node, vm *cloudstack.VirtualMachine, o Options) []Refusal {
-	o.Node = n
-	meta, err := Metadata(*vm, o)
-	if err != nil {
-		return []Refusal{{GateVM, fmt.Sprintf("node %s: %v", n.Name, err), "look at the VM in CloudStack"}}
-	}
-
 	var out []Refusal
 	if vm.State != cloudstack.VMRunning {
 		out = append(out,
@@ -96,6 +90,7 @@ func AdoptionRefusals(n *corev1.Node, vm *cloudstack.VirtualMachine, o Options) 
 				"find out which machine runs the kubelet; rename the VM or the node"})
 	}
 
+	meta := Metadata(vm, n, o)
 	out = append(out, AddressRefusals(n, meta.NodeAddresses)...)
 	for _, l := range []struct{ key, after string }{
 		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region},

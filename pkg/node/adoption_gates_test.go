@@ -67,7 +67,6 @@ func TestAdoptionRefusals(t *testing.T) {
 		}, []Gate{GateNodeIP}},
 		{"the VM is stopped, and the kubelet reports",
 			func(_ *corev1.Node, vm *cloudstack.VirtualMachine) { vm.State = cloudstack.VMStopped }, []Gate{GateVM}},
-		{"a VM without an id", func(_ *corev1.Node, vm *cloudstack.VirtualMachine) { vm.ID = "" }, []Gate{GateVM}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

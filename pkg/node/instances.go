@@ -33,12 +33,7 @@ func (m *Nodes) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudpro
 	}
 	m.events.ended(n.UID, ReasonWithoutVM)
 	m.removeUnspecified(ctx, n)
-	o := m.Metadata
-	o.Node = n
-	meta, err := Metadata(vm, o)
-	if err != nil {
-		return nil, fmt.Errorf("node %q: %w", n.Name, err)
-	}
+	meta := Metadata(&vm, n, m.Metadata)
 	m.warnAddresses(n, &vm, meta.NodeAddresses)
 	if kubeletOwnsAddresses(n, &vm) || unchanged(n, meta.NodeAddresses) {
 		meta.NodeAddresses = nil
@@ -271,7 +266,7 @@ func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, err err
 // report writes an Event that says what is wrong with the Node. The framework logs errors of CloudStack; they get no
 // Event, which would be repeated on every Node.
 func (m *Nodes) report(n *corev1.Node, err error) {
-	reason, text := ReasonOf(err), fmt.Sprint(err)
+	reason, text := ReasonOf(err), err.Error()
 	switch {
 	case reason == "":
 		return

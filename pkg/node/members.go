@@ -149,8 +149,8 @@ func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
 		return plan.Member{}, err
 	case len(vm.NICs) == 0:
 		return plan.Member{}, fmt.Errorf("node %q: its VM %s has no NIC", n.Name, vm.ID)
-	case IsGone(vm.State) || vm.State == cloudstack.VMError:
-		// Omit a VM in such a state: CloudStack would refuse it, and with it all other VMs of the call. It accepts a
+	case vm.State == cloudstack.VMError:
+		// Omit a VM in this state: CloudStack would refuse it, and with it all other VMs of the call. It accepts a
 		// stopped VM.
 		return plan.Member{}, fmt.Errorf("node %q: its VM %s is in state %s", n.Name, vm.ID, vm.State)
 	}

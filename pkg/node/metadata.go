@@ -5,7 +5,6 @@ package node
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,8 +18,6 @@ import (
 
 // Options are the settings of Metadata. The zero value is usable.
 type Options struct {
-	// Node is the VM's Node; it may be nil. Its name becomes the host name, and its provider ID is kept.
-	Node      *corev1.Node
 	Form      Form      // of a new provider ID
 	LabelForm LabelForm // of the instance type label
 	Region    string    // empty means the zone's name
@@ -28,28 +25,19 @@ type Options struct {
 	Labels    ExtraLabels // in addition to the well-known labels of Kubernetes
 }
 
-// Metadata returns a VM's metadata for Kubernetes: provider ID, addresses, instance type, zone, region and the selected
-// optional labels. Annotations of the Node override the address rules; an annotation that cannot be parsed is ignored
-// (see AddressRules.Of).
-//
-// The only error is a VM without an ID.
-func Metadata(vm cloudstack.VirtualMachine, o Options) (*cloudprovider.InstanceMetadata, error) {
-	if vm.ID == "" {
-		return nil, errors.New("a VM without an id has no metadata")
-	}
-	m := &cloudprovider.InstanceMetadata{
-		ProviderID:       ProviderID(o.Form, vm.ID),
+// Metadata returns the metadata of a Node's VM for Kubernetes: provider ID, addresses, instance type, zone, region and
+// the selected optional labels. The Node's name becomes the host name, and its provider ID is kept. Annotations of the
+// Node override the address rules; an annotation that cannot be parsed is ignored (see AddressRules.Of).
+func Metadata(vm *cloudstack.VirtualMachine, n *corev1.Node, o Options) *cloudprovider.InstanceMetadata {
+	rules, _ := o.Addresses.Of(n, vm) // the caller reports annotations that cannot be parsed
+	return &cloudprovider.InstanceMetadata{
+		ProviderID:       cmp.Or(n.Spec.ProviderID, ProviderID(o.Form, vm.ID)), // it cannot be changed once it is set
 		InstanceType:     InstanceTypeLabel(o.LabelForm, vm.ServiceOfferingName),
 		Zone:             LabelValue(vm.ZoneName),
 		Region:           cmp.Or(LabelValue(o.Region), LabelValue(vm.ZoneName)),
-		AdditionalLabels: o.Labels.Of(&vm),
+		AdditionalLabels: o.Labels.Of(vm),
+		NodeAddresses:    addressesOf(vm, n, rules),
 	}
-	if o.Node != nil && o.Node.Spec.ProviderID != "" {
-		m.ProviderID = o.Node.Spec.ProviderID // it cannot be changed once it is set
-	}
-	rules, _ := o.Addresses.Of(o.Node, &vm) // the caller reports annotations that cannot be parsed
-	m.NodeAddresses = addressesOf(&vm, o.Node, rules)
-	return m, nil
 }
 
 // LabelForm selects how a service offering's name is converted to a label value.

@@ -23,8 +23,7 @@ func TestMetadata(t *testing.T) {
 		ID: someID, Name: "w1", ZoneName: "zone-1", ServiceOfferingName: "Small Instance",
 		NICs: []cloudstack.NIC{{Default: true, IPv4: "10.1.1.21"}},
 	}
-	m, err := Metadata(one, Options{Node: newNode("w1")})
-	require.NoError(t, err)
+	m := Metadata(&one, newNode("w1"), Options{})
 	assert.Equal(t, "external-cloudstack://"+someID, m.ProviderID)
 	assert.Equal(t, "Small_Instance", m.InstanceType)
 	assert.Equal(t, "zone-1", m.Zone)
@@ -37,36 +36,20 @@ func TestMetadata(t *testing.T) {
 	assert.Empty(t, m.AdditionalLabels)
 
 	one.ZoneName = "Zürich (main)"
-	m, err = Metadata(one,
-		Options{
-			Node:      newNode("w1", providerID("k3s://w1")),
-			Form:      FormClusterAPI,
-			LabelForm: LabelUpstream,
-			Region:    "Europe West",
-		})
-	require.NoError(t, err)
+	m = Metadata(&one, newNode("w1", providerID("k3s://w1")),
+		Options{Form: FormClusterAPI, LabelForm: LabelUpstream, Region: "Europe West"})
 	assert.Equal(t, "k3s://w1", m.ProviderID, "a provider id that is set stays")
 	assert.Equal(t, "SmallInstance", m.InstanceType)
 	assert.Equal(t, "Z_rich__main", m.Zone)
 	assert.Equal(t, "Europe_West", m.Region)
 
-	m, err = Metadata(one, Options{Form: FormClusterAPI})
-	require.NoError(t, err)
+	m = Metadata(&one, newNode("w1"), Options{Form: FormClusterAPI})
 	assert.Equal(t, "cloudstack:///"+someID, m.ProviderID)
-	assert.Equal(t, []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.21"}}, m.NodeAddresses,
-		"without a Node, no host name")
-
-	_, err = Metadata(cloudstack.VirtualMachine{Name: "x"}, Options{})
-	require.Error(t, err)
 }
 
 // described returns the addresses that the Node of a VM gets.
-func described(t *testing.T, vm cloudstack.VirtualMachine, o Options) []string {
-	t.Helper()
-	m, err := Metadata(vm, o)
-	require.NoError(t, err)
-	var out []string
-	for _, a := range m.NodeAddresses {
+func described(vm cloudstack.VirtualMachine, n *corev1.Node, o Options) (out []string) {
+	for _, a := range Metadata(&vm, n, o).NodeAddresses {
 		out = append(out, string(a.Type)+" "+a.Address)
 	}
 	return out
@@ -88,9 +71,8 @@ func annotation(key, value string) nodeOption {
 // The framework does not initialise a Node whose --node-ip is not in the cloud provider's addresses.
 func TestProvidedNodeIPIsAccepted(t *testing.T) {
 	t.Parallel()
-	m, err := Metadata(cloudstack.VirtualMachine{ID: someID}, Options{Node: newNode("n", provided("192.168.7.7"))})
-	require.NoError(t, err)
-	_, err = cloudnodeutil.GetNodeAddressesFromNodeIP("192.168.7.7", m.NodeAddresses)
+	m := Metadata(&cloudstack.VirtualMachine{ID: someID}, newNode("n", provided("192.168.7.7")), Options{})
+	_, err := cloudnodeutil.GetNodeAddressesFromNodeIP("192.168.7.7", m.NodeAddresses)
 	require.NoError(t, err)
 }
 
