@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
@@ -179,13 +178,12 @@ const adoptAtOnce = 5
 // Kubernetes' own cloud-node-controller does the rest.
 type adoption struct {
 	*Nodes
-	kube    kubernetes.Interface
 	backoff *flowcontrol.Backoff
 }
 
-func newAdoption(m *Nodes, kube kubernetes.Interface) *adoption {
+func newAdoption(m *Nodes) *adoption {
 	// A Node that joins while CloudStack still shows its VM as Starting must not wait long.
-	return &adoption{m, kube, newBackoff(m.Clock, 10*time.Second, 5*time.Minute)}
+	return &adoption{m, newBackoff(m.Clock, 10*time.Second, 5*time.Minute)}
 }
 
 // look checks the Nodes that nobody initialises, and sets the taint on as many as the limit allows.
@@ -250,7 +248,7 @@ func (a *adoption) adopt(ctx context.Context, n *corev1.Node) bool {
 	}
 
 	taints := append(slices.Clone(n.Spec.Taints), corev1.Taint{Key: TaintKey, Value: TaintValue, Effect: TaintEffect})
-	if !setTaints(ctx, a.kube, n, taints, annotation, a.Clock.Now(), true) {
+	if !a.setTaints(ctx, n, taints, annotation, true) {
 		return false
 	}
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node/failover"
@@ -39,8 +38,7 @@ const (
 // can no longer see the VMs, or on a server with wrong answers. Each single VM then looks destroyed; only the number of
 // missing VMs shows the error.
 type guard struct {
-	limit DeletionLimit
-	clock clock.PassiveClock
+	*Deps
 
 	mu      sync.Mutex
 	deleted map[string]time.Time // by name of the Node
@@ -51,23 +49,19 @@ type guard struct {
 	refused  time.Time // the last refusal
 }
 
-func newGuard(l DeletionLimit, c clock.PassiveClock) *guard {
-	return &guard{limit: l, clock: c, deleted: map[string]time.Time{}}
-}
-
-// check returns an error if a snapshot is not sufficient evidence to delete Nodes. list returns the cluster's Nodes.
-func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, error)) error {
+// check returns an error if a snapshot is not sufficient evidence to delete Nodes.
+func (g *guard) check(s *inventory.VMSnapshot) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.snapshot != s || g.clock.Since(g.judged) >= verdictAge {
-		nodes, err := list()
+	if g.snapshot != s || g.Clock.Since(g.judged) >= verdictAge {
+		nodes, err := g.List()
 		if err != nil {
 			return fmt.Errorf("cannot count the nodes that lost their VMs: %w", err)
 		}
-		g.snapshot, g.judged, g.verdict = s, g.clock.Now(), g.judge(s, nodes)
+		g.snapshot, g.judged, g.verdict = s, g.Clock.Now(), g.judge(s, nodes)
 	}
 	if g.verdict != nil {
-		g.refused = g.clock.Now()
+		g.refused = g.Clock.Now()
 	}
 	return g.verdict
 }
@@ -88,10 +82,10 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 		missing, total = unmarked, total-len(missing)+len(unmarked)
 	}
 
-	now := g.clock.Now()
+	now := g.Clock.Now()
 	for name, at := range g.deleted {
 		switch {
-		case now.Sub(at) > g.limit.Window:
+		case now.Sub(at) > g.Limit.Window:
 			delete(g.deleted, name)
 		case known[name] == nil: // a Node that still exists was counted above
 			total++
@@ -100,7 +94,7 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	}
 
 	slices.Sort(missing)
-	tooMany := len(missing) >= minimumMissing && len(missing)*100 > g.limit.Percent*total
+	tooMany := len(missing) >= minimumMissing && len(missing)*100 > g.Limit.Percent*total
 	if len(missing) == 0 || len(missing) < total && !tooMany {
 		return nil
 	}
@@ -120,7 +114,7 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	return &eventError{ReasonDeletionRefused, fmt.Errorf("refusing to delete nodes: %d of %d nodes (%s) lost their VMs within %s, "+
 		"more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise "+
 		"--node-deletion-limit",
-		len(missing), total, names, g.limit.Window, g.limit.Percent, s.Scope())}
+		len(missing), total, names, g.Limit.Window, g.Limit.Percent, s.Scope())}
 }
 
 // withoutVM returns the names of the Nodes with a CloudStack ID whose VM is not in the list. total also counts the
@@ -144,7 +138,7 @@ func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string,
 func (g *guard) blocked() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.refused.IsZero() || g.clock.Since(g.refused) >= blockedFor {
+	if g.refused.IsZero() || g.Clock.Since(g.refused) >= blockedFor {
 		return 0
 	}
 	return 1
@@ -157,5 +151,5 @@ func (g *guard) deleting(n *corev1.Node) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.deleted[n.Name] = g.clock.Now()
+	g.deleted[n.Name] = g.Clock.Now()
 }

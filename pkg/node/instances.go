@@ -214,7 +214,7 @@ func (m *Nodes) exists(ctx context.Context, n *corev1.Node, id string) evidence.
 			return evidence.Present()
 		}
 		// Check the older list first: while deletions stay refused, no new list is requested.
-		if err := m.guard.check(s, m.List); err != nil {
+		if err := m.guard.check(s); err != nil {
 			return evidence.Unknown(err)
 		}
 		if age == MissAge && s.Missing(id) {
@@ -260,7 +260,7 @@ func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, err err
 	case ok && !IsGone(listed.State):
 		return "", nil
 	}
-	return "gone", m.guard.check(s, m.List)
+	return "gone", m.guard.check(s)
 }
 
 // report writes an Event that says what is wrong with the Node. The framework logs errors of CloudStack; they get no

@@ -6,7 +6,6 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"time"
 
@@ -54,7 +53,8 @@ var _ cloudprovider.InstancesV2 = (*Nodes)(nil)
 
 // New returns Nodes that write no Events before Start.
 func New(d Deps) *Nodes {
-	n := &Nodes{Deps: d, guard: newGuard(d.Limit, d.Clock), events: newEvents(d.Clock)}
+	n := &Nodes{Deps: d, events: newEvents(d.Clock)}
+	n.guard = &guard{Deps: &n.Deps, deleted: map[string]time.Time{}}
 	n.outOfService = newOutOfService(n)
 	n.refused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "cloudstack_node_deletions_refused_total",
@@ -67,11 +67,10 @@ func New(d Deps) *Nodes {
 func (m *Nodes) Start(ctx context.Context, kube kubernetes.Interface, recorder record.EventRecorder) {
 	m.events.recorder, m.kube = recorder, kube
 	if m.OutOfService != OutOfServiceOff {
-		m.outOfService.kube = kube
 		go every(ctx, m.Clock, m.outOfService.look)
 	}
 	if m.Adopt {
-		go every(ctx, m.Clock, newAdoption(m, kube).look)
+		go every(ctx, m.Clock, newAdoption(m).look)
 	}
 }
 
@@ -165,33 +164,26 @@ func due(b *flowcontrol.Backoff, nodes, candidates []*corev1.Node) (out []*corev
 // setTaints replaces the taints of a Node. The annotation gets the current time if set is true, and is removed
 // otherwise. It returns false if nothing was written: the Node has changed since it was read, or the API server
 // refuses, which is logged.
-func setTaints(
-	ctx context.Context, kube kubernetes.Interface, n *corev1.Node, taints []corev1.Taint, annotation string,
-	now time.Time, set bool,
+func (m *Nodes) setTaints(
+	ctx context.Context, n *corev1.Node, taints []corev1.Taint, annotation string, set bool,
 ) bool {
-	annotations := maps.Clone(n.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
+	var at any // null removes the annotation
+	if set {
+		at = m.Clock.Now().UTC().Format(time.RFC3339)
 	}
 
-	if annotations[annotation] = now.UTC().Format(time.RFC3339); !set {
-		delete(annotations, annotation)
-	}
-
-	// spec.taints is one atomic list, so a merge patch would remove taints that others have added meanwhile. The patch
-	// therefore replaces the list and tests the resource version. The API server answers "invalid" when a test fails.
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/resourceVersion", "value": n.ResourceVersion},
-		{"op": "add", "path": "/spec/taints", "value": taints},
-		{"op": "add", "path": "/metadata/annotations", "value": annotations},
+	// spec.taints is one atomic list, so this patch would also remove taints that others have added meanwhile. With the
+	// resource version in it, the API server refuses the patch if the Node has changed.
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": n.ResourceVersion, "annotations": map[string]any{annotation: at}},
+		"spec":     map[string]any{"taints": taints},
 	})
 	if err == nil {
-		_, err = kube.CoreV1().Nodes().Patch(ctx, n.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		_, err = m.kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
 
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err) {
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		klog.ErrorS(err, "Cannot change the taints of a node; trying again", "node", n.Name)
 	}
-
 	return err == nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
@@ -54,7 +53,6 @@ const (
 // once. The taint is set only if CloudStack shows the VM as stopped or gone twice: by its ID and in a complete list.
 type outOfService struct {
 	*Nodes
-	kube    kubernetes.Interface
 	backoff *flowcontrol.Backoff
 	taints  prometheus.Counter
 	delays  *utilcache.Expiring // time of the first delayed deletion, by UID of the Node
@@ -143,8 +141,7 @@ func (o *outOfService) add(ctx context.Context, n *corev1.Node) bool {
 
 	// The value and the effect are those of Kubernetes' documentation.
 	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
-	if !setTaints(ctx, o.kube, n, append(slices.Clone(n.Spec.Taints), taint), AnnotationOutOfServiceSince,
-		o.Clock.Now(), true) {
+	if !o.setTaints(ctx, n, append(slices.Clone(n.Spec.Taints), taint), AnnotationOutOfServiceSince, true) {
 		return false
 	}
 
@@ -162,7 +159,7 @@ func (o *outOfService) remove(ctx context.Context, n *corev1.Node) {
 	}
 	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints),
 		func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
-	if setTaints(ctx, o.kube, n, taints, AnnotationOutOfServiceSince, o.Clock.Now(), false) {
+	if o.setTaints(ctx, n, taints, AnnotationOutOfServiceSince, false) {
 		o.events.normal(n, ReasonInService,
 			"the node is Ready and its VM runs: removed the taint "+corev1.TaintNodeOutOfService)
 	}
