@@ -100,9 +100,9 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 	return cloudstack.VirtualMachine{}, notFound
 }
 
-// bind returns vm if the Node may have it, and an error with ReasonVMRefused otherwise. A kubelet can choose everything that
-// identifies a VM except the Node's name. A VM with another name must therefore have the kubelet's addresses, or match
-// node-vms. An initialised Node keeps its VM when the VM is renamed.
+// bind returns vm if the Node may have it, and an error with ReasonVMRefused otherwise. A kubelet can choose everything
+// that identifies a VM except the Node's name. A VM with another name must therefore have the kubelet's addresses, or
+// match node-vms. An initialised Node keeps its VM when the VM is renamed.
 func bind(vms *inventory.VMSnapshot, vm *cloudstack.VirtualMachine, n *corev1.Node) (cloudstack.VirtualMachine, error) {
 	pattern := vms.NodeVMs()
 	switch {
@@ -158,7 +158,7 @@ func taken(n, by *corev1.Node, vm string) error {
 func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Node) error {
 	for _, other := range nodes {
 		id := other.Spec.ProviderID
-		byID := len(id) >= len(vm.ID) && equalFold(id[len(id)-len(vm.ID):], vm.ID)
+		byID := len(id) >= len(vm.ID) && strings.EqualFold(id[len(id)-len(vm.ID):], vm.ID)
 		if other == n || other.Name == n.Name || !byID && (!named(other, vm) || HasVMID(other)) {
 			continue
 		}
@@ -180,14 +180,7 @@ func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Nod
 // Node's name.
 func named(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
 	end := len(vm.Name)
-	return len(n.Name) >= end && (len(n.Name) == end || n.Name[end] == '.') && equalFold(n.Name[:end], vm.Name)
-}
-
-// equalFold is strings.EqualFold for ASCII. It compares the last byte first, because names and IDs in a cluster often
-// begin alike.
-func equalFold(a, b string) bool {
-	last := len(a) - 1
-	return last >= 0 && (a[last]^b[last])&^('a'-'A') == 0 && strings.EqualFold(a, b)
+	return len(n.Name) >= end && (len(n.Name) == end || n.Name[end] == '.') && strings.EqualFold(n.Name[:end], vm.Name)
 }
 
 // Names returns the names that a Node's VM may have, in lower case and in order of preference: the Node's name, its

@@ -4,11 +4,9 @@
 package node
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,45 +30,41 @@ type Members struct {
 	// All returns the cluster's Nodes. Without it, only the Nodes of one call are compared with each other.
 	All func() ([]*corev1.Node, error)
 
-	mu      sync.Mutex
-	digests perNode[[sha256.Size]byte]
-	found   map[weak.Pointer[inventory.VMSnapshot]]*perNode[found] // weak, because old lists are large
+	mu    sync.Mutex
+	found map[weak.Pointer[inventory.VMSnapshot]]*perNode // weak, because old lists are large
 }
 
-// perNode caches a value for the newest known version of each Node.
-type perNode[T any] struct {
-	values map[types.UID]versioned[T]
+// perNode caches the member for the newest known version of each Node.
+type perNode struct {
+	values map[types.UID]found
 	most   int // largest number of Nodes in one call
 }
 
-type versioned[T any] struct {
+// found is the result of matchOne for a version of a Node.
+type found struct {
 	version string
-	value   T
+	member  plan.Member
+	err     error
 }
 
-// get returns the values of Nodes. A Node without a resource version was not read from an API server; its value is
-// computed each time.
-func (p *perNode[T]) get(nodes []*corev1.Node, compute func(*corev1.Node) T) []T {
+// match returns the members for Nodes. A Node without a resource version was not read from an API server; its member is
+// looked up each time.
+func (p *perNode) match(vms *inventory.VMSnapshot, nodes []*corev1.Node) []found {
 	p.most = max(p.most, len(nodes))
 	if p.values == nil || len(p.values) > 2*p.most { // at least half of them are gone
-		p.values = make(map[types.UID]versioned[T], len(nodes))
+		p.values = make(map[types.UID]found, len(nodes))
 	}
-	out := make([]T, 0, len(nodes))
+	out := make([]found, 0, len(nodes))
 	for _, n := range nodes {
 		known, ok := p.values[n.UID]
 		if !ok || known.version != n.ResourceVersion || n.ResourceVersion == "" {
-			known = versioned[T]{n.ResourceVersion, compute(n)}
+			known = found{version: n.ResourceVersion}
+			known.member, known.err = matchOne(vms, n)
 			p.values[n.UID] = known
 		}
-		out = append(out, known.value)
+		out = append(out, known)
 	}
 	return out
-}
-
-// found is the result of matchOne.
-type found struct {
-	member plan.Member
-	err    error
 }
 
 // Unmatched is a Node that cannot be a member, and the reason.
@@ -90,27 +84,26 @@ func (m *Members) Match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (member
 	known := m.found[list]
 	if known == nil {
 		if m.found == nil || len(m.found) >= memoLists {
-			m.found = map[weak.Pointer[inventory.VMSnapshot]]*perNode[found]{}
+			m.found = map[weak.Pointer[inventory.VMSnapshot]]*perNode{}
 		}
-		known = &perNode[found]{}
+		known = &perNode{}
 		m.found[list] = known
 	}
 
-	match := func(n *corev1.Node) (f found) { f.member, f.err = matchOne(vms, n); return f }
 	all := nodes
 	if m.All != nil {
 		all, _ = m.All() // a Node that is missing from this list is newer than the list
 	}
 
 	owners := make(map[string]*corev1.Node, len(all)) // by VM
-	for i, f := range known.get(all, match) {
+	for i, f := range known.match(vms, all) {
 		if has := owners[f.member.VMID]; f.err == nil && (has == nil || older(all[i], has)) {
 			owners[f.member.VMID] = all[i]
 		}
 	}
 
 	members = make([]plan.Member, 0, len(nodes))
-	for i, f := range known.get(nodes, match) {
+	for i, f := range known.match(vms, nodes) {
 		n := nodes[i] // #nosec G602 -- a result for each node
 		if by := owners[f.member.VMID]; f.err == nil && by != nil && by.Name != n.Name && older(by, n) {
 			f.err = taken(n, by, f.member.VMID)
@@ -159,21 +152,17 @@ func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
 
 // Key returns a key for a set of Nodes. It changes with everything that affects their members, and with the set of
 // unhealthy Nodes.
-func (m *Members) Key(nodes []*corev1.Node, unhealthy map[string]plan.Problem) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	digests := m.digests.get(nodes, nodeDigest)
-	slices.SortFunc(digests, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
-	// Return a digest: the text of a thousand nodes has 100 KB, and every Service stores one key.
-	all := sha256.New()
-	for i := range digests {
-		_, _ = all.Write(digests[i][:])
+func Key(nodes []*corev1.Node, unhealthy map[string]plan.Problem) string {
+	lines := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		lines = append(lines,
+			n.Name+" "+string(n.UID)+" "+n.Spec.ProviderID+" "+strings.Join(memberAddresses(n), ","))
 	}
-	key := hex.EncodeToString(all.Sum(nil))
-	if len(unhealthy) > 0 {
-		key += "\nunhealthy " + strings.Join(slices.Sorted(maps.Keys(unhealthy)), " ")
-	}
-	return key
+	slices.Sort(lines)
+	lines = append(lines, "unhealthy")
+	lines = append(lines, slices.Sorted(maps.Keys(unhealthy))...)
+	// Return a digest: the text of a thousand nodes has 100 KB, and every Service may store one key.
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(lines, "\n"))))
 }
 
 // MemberOf describes a Node and its VM for the planner.
@@ -192,9 +181,4 @@ func memberAddresses(n *corev1.Node) []string {
 		return strings.Split(own, ",")
 	}
 	return internalIPs(n.Status.Addresses)
-}
-
-func nodeDigest(n *corev1.Node) [sha256.Size]byte {
-	return sha256.Sum256([]byte(n.Name + " " + string(n.UID) + " " + n.Spec.ProviderID + " " +
-		strings.Join(memberAddresses(n), ",")))
 }

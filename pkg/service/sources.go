@@ -12,6 +12,7 @@ import (
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/node/failover"
 )
 
@@ -116,7 +117,7 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	health := whole || failover.ProblemOf(was).Cause != failover.ProblemOf(is).Cause
 	members := whole ||
 		eligible(was) != eligible(is) ||
-		c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
+		node.Key([]*corev1.Node{was}, nil) != node.Key([]*corev1.Node{is}, nil)
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
 	if health {
 		c.heartbeats.NodesChanged()

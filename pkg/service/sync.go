@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -100,7 +101,7 @@ func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 		chosen := selected(w.spec, w.nodes)
 		w.attempt = attempt{
 			fingerprint: w.asked,
-			nodes:       c.members.Key(chosen, c.ineligible(w, chosen)),
+			nodes:       node.Key(chosen, c.ineligible(w, chosen)),
 			project:     w.spec.Project,
 		}
 	}

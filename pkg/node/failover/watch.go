@@ -16,6 +16,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -40,8 +41,8 @@ type Watch struct {
 	Clock   clock.WithTicker
 
 	mu        sync.Mutex
-	users     map[string]bool
-	changed   chan struct{} // signals that users has changed
+	users     sets.Set[string]
+	changed   chan struct{} // signals that users has changed; nil before Run
 	suspicion *Suspicion    // nil while nobody needs the watch
 	wake      chan struct{} // signals that suspicion has changed
 	suspected map[string]string
@@ -52,24 +53,18 @@ type Watch struct {
 func (w *Watch) Use(service string, needs bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.users[service] == needs {
+	if w.users.Has(service) == needs {
 		return
 	}
 	if w.users == nil {
-		w.users = map[string]bool{}
+		w.users = sets.New[string]()
 	}
-	if w.users[service] = true; !needs {
-		delete(w.users, service)
+	if needs {
+		w.users.Insert(service)
+	} else {
+		w.users.Delete(service)
 	}
-	signal(w.news())
-}
-
-// news returns the channel that signals a change of users. The caller holds w.mu.
-func (w *Watch) news() chan struct{} {
-	if w.changed == nil {
-		w.changed = make(chan struct{}, 1)
-	}
-	return w.changed
+	signal(w.changed)
 }
 
 // Run watches the nodes while a Service needs it, until ctx ends.
@@ -78,8 +73,9 @@ func (w *Watch) Run(ctx context.Context) {
 		return
 	}
 
+	changed := make(chan struct{}, 1)
 	w.mu.Lock()
-	news := w.news()
+	w.changed = changed
 	w.mu.Unlock()
 
 	end := func() {}
@@ -101,7 +97,7 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-ctx.Done():
 			end()
 			return
-		case <-news:
+		case <-changed:
 		}
 	}
 }
