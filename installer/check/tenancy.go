@@ -328,7 +328,6 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 		exceeds := func(rule string, n, limit int, what string) {
 			if n > limit {
 				note(&tenancy.Denial{
-					Rule: rule,
 					Message: fmt.Sprintf("namespace %s has %d %s, and %d are allowed (chart value %s)", ns.Name, n,
 						what, limit, rule),
 				})

@@ -22,51 +22,36 @@ const doubtAge = 15 * time.Minute
 
 // Evidence is what is known of one object. The zero value is unknown.
 type Evidence struct {
-	verdict verdict
-	proof   string // what shows that the object is absent
+	present bool
+	proof   string // what shows that the object is absent; empty unless it is
 	err     error  // why nothing is known
 }
 
-type verdict int
-
-const (
-	unknown verdict = iota
-	present
-	absent
-)
-
 // Present returns the Evidence that CloudStack shows the object.
-func Present() Evidence { return Evidence{verdict: present} }
+func Present() Evidence { return Evidence{present: true} }
 
-// Absent returns the Evidence that the object does not exist; proof says what shows it.
-func Absent(proof string) Evidence { return Evidence{verdict: absent, proof: proof} }
+// Absent returns the Evidence that the object does not exist; proof says what shows it. Without proof it is unknown.
+func Absent(proof string) Evidence { return Evidence{proof: proof} }
 
 // Unknown returns the Evidence that the object may or may not exist; err says why that is not known.
 func Unknown(err error) Evidence { return Evidence{err: err} }
 
 // Present reports whether the object exists.
-func (e Evidence) Present() bool { return e.verdict == present }
+func (e Evidence) Present() bool { return e.present }
 
 // Absent reports whether the object is proven not to exist.
-func (e Evidence) Absent() bool { return e.verdict == absent }
+func (e Evidence) Absent() bool { return e.proof != "" }
 
 // Err returns why nothing is known about the object; nil if it is present or absent.
 func (e Evidence) Err() error {
-	if e.verdict != unknown {
+	if e.Present() || e.Absent() {
 		return nil
 	}
-	return cmp.Or(e.err, errNothing)
+	return cmp.Or(e.err, errors.New("nothing is known about it")) // the latter for the zero value
 }
-
-// errNothing is the error of the zero Evidence.
-var errNothing = errors.New("nothing is known about it")
 
 // Proof returns what shows that the object is absent; empty for any other Evidence.
 func (e Evidence) Proof() string { return e.proof }
-
-// errElsewhere is the error if CloudStack shows neither the object nor any other object of the cluster.
-var errElsewhere = errors.New("CloudStack shows neither it nor anything else of this cluster there: project-id or " +
-	"the API key in the cloud-config may be wrong")
 
 // Missing returns the Evidence of a complete answer, to a query for the object's ID, that does not contain the object.
 // contradicts names something that could not exist without the object. proof names an object of ours in the same
@@ -76,7 +61,8 @@ func Missing(contradicts, proof string) Evidence {
 	case contradicts != "":
 		return Unknown(errors.New("CloudStack does not show it, but shows " + contradicts))
 	case proof == "":
-		return Unknown(errElsewhere)
+		return Unknown(errors.New("CloudStack shows neither it nor anything else of this cluster there: project-id or " +
+			"the API key in the cloud-config may be wrong"))
 	}
 	return Absent("CloudStack does not show it, but shows " + proof)
 }

@@ -12,15 +12,14 @@ type Instant string
 // layout is the format in which CloudStack writes times. Instants use it too, in UTC.
 const layout = "2006-01-02T15:04:05-0700"
 
-// InstantOf parses a time as CloudStack writes it, in the time zone of the management server. A text that is not such a
-// time is returned unchanged.
+// InstantOf parses a time as CloudStack writes it, in the time zone of the management server, or with Z for UTC. A text
+// that is not such a time is returned unchanged.
 func InstantOf(text string) Instant {
-	for _, known := range []string{layout, time.RFC3339} {
-		if at, err := time.Parse(known, text); err == nil {
-			return Instant(at.UTC().Format(layout))
-		}
+	at, err := time.Parse("2006-01-02T15:04:05Z0700", text)
+	if err != nil {
+		return Instant(text)
 	}
-	return Instant(text)
+	return Instant(at.UTC().Format(layout))
 }
 
 // Time returns the Instant as a time; zero if the text is no time.

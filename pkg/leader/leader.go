@@ -192,7 +192,7 @@ func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.Leases
 	// These are the fields that client-go's ReleaseOnCancel writes. The update fails with a conflict if the lease
 	// was changed in between, because it includes the resource version.
 	now := metav1.NewMicroTime(f.clock.Now())
-	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To(int32(1))
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = new(""), new(int32(1))
 	lease.Spec.RenewTime, lease.Spec.AcquireTime = &now, &now
 	if _, err := client.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("release lease %s/%s: %w", f.lease.Namespace, f.lease.Name, err)

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -157,10 +156,8 @@ func (e *Entry) find(entries []cloudstack.KubernetesCluster) (own *cloudstack.Ku
 // Own returns the entry that csccm created for a cluster, or nil.
 func Own(entries []cloudstack.KubernetesCluster, clusterID string) *cloudstack.KubernetesCluster {
 	for i := range entries {
-		if id, ok := strings.CutPrefix(entries[i].Description, mark); ok &&
-			id == clusterID &&
-			entries[i].Type == cloudstack.ExternalManaged {
-			return &entries[i]
+		if k := &entries[i]; k.Type == cloudstack.ExternalManaged && k.Description == mark+clusterID {
+			return k
 		}
 	}
 	return nil
@@ -211,11 +208,6 @@ func (c *Controller) look(ctx context.Context) error {
 }
 
 func (c *Controller) sync(ctx context.Context, e Entry) (changed bool, err error) {
-	if c.ClusterID == "" {
-		return false,
-			errors.New("the UID of namespace kube-system could not be read, which distinguishes this cluster's " +
-				"entry from others; allow the controller's role to read it")
-	}
 	vms, err := c.Inventory.VMs(ctx, node.MissAge)
 	if err != nil {
 		return false, err

@@ -59,7 +59,7 @@ func newEnv(t *testing.T) *env {
 }
 
 // run runs the controller in a synctest bubble. set replaces the cluster's Nodes; c1 is a control plane node.
-func (e *env) run(t *testing.T, uid string) (set func(names ...string)) {
+func (e *env) run(t *testing.T) (set func(names ...string)) {
 	t.Helper()
 	var nodes atomic.Pointer[[]*corev1.Node]
 	set = func(names ...string) {
@@ -81,7 +81,7 @@ func (e *env) run(t *testing.T, uid string) (set func(names ...string)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &Controller{
 		API: e.api, Inventory: inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}),
-		Name: "prod", ClusterID: uid, Nodes: func() ([]*corev1.Node, error) { return *nodes.Load(), nil },
+		Name: "prod", ClusterID: "uid-1", Nodes: func() ([]*corev1.Node, error) { return *nodes.Load(), nil },
 	}
 
 	e.Ledger().Reset()
@@ -113,7 +113,7 @@ func TestEntryFollowsNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
-		set := e.run(t, "uid-1")
+		set := e.run(t)
 		time.Sleep(time.Minute)
 		assert.Empty(t, e.Calls("ccm"), "no Node is initialised yet")
 		const (
@@ -214,15 +214,4 @@ func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 		}
 		assert.Equal(t, c.id, id, c.name)
 	}
-}
-
-// Without the cluster's UID, the entry of another cluster without a UID could be taken for this cluster's.
-func TestControllerNeedsTheClustersUID(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t)
-		e.run(t, "")("w1")
-		time.Sleep(time.Hour)
-		assert.Empty(t, e.Calls("ccm"))
-	})
 }

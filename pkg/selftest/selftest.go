@@ -95,11 +95,12 @@ func CheckZone(ctx context.Context, inv *inventory.Inventory, want string) (name
 		return "", err
 	}
 
-	known := make([]string, len(zones))
-	for i, z := range zones {
-		if known[i] = z.Name; strings.EqualFold(z.ID, want) || strings.EqualFold(z.Name, want) {
+	var known []string
+	for _, z := range zones {
+		if strings.EqualFold(z.ID, want) || strings.EqualFold(z.Name, want) {
 			return z.Name, nil
 		}
+		known = append(known, z.Name)
 	}
 
 	slices.Sort(known)

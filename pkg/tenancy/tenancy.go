@@ -87,7 +87,7 @@ func Default() Policy {
 		Limits: Limits{
 			MaxPortsPerService:   100,
 			MaxPortsPerNamespace: 200,
-			KeepIP:               KeepIPLimit{MaxPerNamespace: ptr.To(2)},
+			KeepIP:               KeepIPLimit{MaxPerNamespace: new(2)},
 		},
 		AddressReservation: metav1.Duration{Duration: 5 * time.Minute},
 	}
@@ -175,13 +175,10 @@ func (p Policy) validate() error {
 }
 
 // Denial is why the policy refuses something.
-type Denial struct { //nolint:errname // a decision first; the controller turns it into a RefusalError
-	Rule    string // the chart value that refuses it, such as tenancy.annotations.network
-	Message string // what is refused
+type Denial struct {
+	Message string // what is refused, and the chart value that refuses it, such as tenancy.annotations.network
 	Remedy  string // what a tenant and an operator can do
 }
-
-func (d *Denial) Error() string { return d.Message + "; " + d.Remedy }
 
 // Check returns why the policy refuses what the Service itself shows: its annotations, spec.loadBalancerIP and ports.
 // It returns nil when the policy allows them.
@@ -256,6 +253,5 @@ func (r Rule) decide(path, what string, ns Namespace, value string) *Denial {
 }
 
 func denied(path, message, remedy string) *Denial {
-	rule := "tenancy." + path
-	return &Denial{Rule: rule, Message: message + " (chart value " + rule + ")", Remedy: remedy}
+	return &Denial{Message: message + " (chart value tenancy." + path + ")", Remedy: remedy}
 }
