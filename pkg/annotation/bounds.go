@@ -36,11 +36,16 @@ const MaxSourceRanges = 60
 // maxName is the length in characters of the names of networks, projects and zones in CloudStack.
 const maxName = 255
 
+// Unstorable reports whether a character must not be in a name or a tag. Characters beyond the basic plane are among
+// them, because CloudStack's database may not store them.
+func Unstorable(r rune) bool {
+	return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar
+}
+
 // word reads the name of a CloudStack resource. An empty one is refused: it is more likely an error in a template than
-// intended. Characters beyond the basic plane are refused because CloudStack's database may not store them.
+// intended.
 func (p *parser) word(name string) string {
 	value, set := p.value(name)
-	odd := func(r rune) bool { return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar }
 	var problem string
 	switch {
 	case !set:
@@ -49,7 +54,7 @@ func (p *parser) word(name string) string {
 		problem = "it is empty"
 	case utf8.RuneCountInString(value) > maxName:
 		problem = fmt.Sprintf("it is longer than %d characters", maxName)
-	case strings.ContainsFunc(value, odd):
+	case strings.ContainsFunc(value, Unstorable):
 		problem = "it contains control characters or emoji"
 	default:
 		return value

@@ -45,10 +45,10 @@ type stickinessMethod struct {
 type stickinessOption struct {
 	name, allowed string
 	// pattern matches the values that CloudStack and HAProxy take, except for the limits of tooLarge. CloudStack writes
-	// a value into a line of the router's haproxy.cfg without escaping it. HAProxy refuses the whole file if one line is
-	// wrong: the router then takes no change of any rule of the network. A pattern therefore matches no character that
-	// has a meaning in haproxy.cfg or in CloudStack's database column (name=value&name=value): blanks, quotes, #, \, $,
-	// {}, = and &.
+	// a value into a line of the router's haproxy.cfg without escaping it. HAProxy refuses the whole file if one line
+	// is wrong: the router then takes no change of any rule of the network. A pattern therefore matches no character
+	// that has a meaning in haproxy.cfg or in CloudStack's database column (name=value&name=value): blanks, quotes, #,
+	// \, $, {}, = and &.
 	pattern string
 }
 

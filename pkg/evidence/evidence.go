@@ -61,8 +61,8 @@ func Missing(contradicts, proof string) Evidence {
 	case contradicts != "":
 		return Unknown(errors.New("CloudStack does not show it, but shows " + contradicts))
 	case proof == "":
-		return Unknown(errors.New("CloudStack shows neither it nor anything else of this cluster there: project-id or " +
-			"the API key in the cloud-config may be wrong"))
+		return Unknown(errors.New("CloudStack shows neither it nor anything else of this cluster there: " +
+			"project-id or the API key in the cloud-config may be wrong"))
 	}
 	return Absent("CloudStack does not show it, but shows " + proof)
 }

@@ -89,8 +89,8 @@ type eventError struct {
 	error
 }
 
-// ReasonOf returns the reason of the Event that reports an error about a Node; empty for an error without Event, such as
-// one of CloudStack.
+// ReasonOf returns the reason of the Event that reports an error about a Node; empty for an error without Event, such
+// as one of CloudStack.
 func ReasonOf(err error) plan.Reason {
 	if e, ok := errors.AsType[*eventError](err); ok {
 		return e.reason

@@ -105,14 +105,14 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	}
 
 	if len(missing) == total {
-		return &eventError{ReasonDeletionRefused, fmt.Errorf("refusing to delete nodes: none of the %d nodes (%s) has a VM in %s: "+
-			"project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete "+
+		return &eventError{ReasonDeletionRefused, fmt.Errorf("refusing to delete nodes: none of the %d nodes (%s) "+
+			"has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete "+
 			"the Nodes with kubectl",
 			total, names, s.Scope())}
 	}
 
-	return &eventError{ReasonDeletionRefused, fmt.Errorf("refusing to delete nodes: %d of %d nodes (%s) lost their VMs within %s, "+
-		"more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise "+
+	return &eventError{ReasonDeletionRefused, fmt.Errorf("refusing to delete nodes: %d of %d nodes (%s) lost their "+
+		"VMs within %s, more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise "+
 		"--node-deletion-limit",
 		len(missing), total, names, g.Limit.Window, g.Limit.Percent, s.Scope())}
 }

@@ -57,10 +57,10 @@ const RemedyProviderID = "correct the kubelet's --provider-id, or providerID in 
 
 // ParseProviderID returns the VM's ID, in lower case, from a Node's spec.providerID.
 //
-// It accepts external-cloudstack://ID, cloudstack://ID and cloudstack:///ID with any number of slashes, a region or zone
-// before the ID (cloudstack://region/ID), and the bare ID, to which some users set the kubelet's --provider-id. The ID
-// is empty for an empty provider ID and for other schemes, such as that of k3s; neither is an error, because such a Node
-// is found by its name.
+// It accepts external-cloudstack://ID, cloudstack://ID and cloudstack:///ID with any number of slashes, a region or
+// zone before the ID (cloudstack://region/ID), and the bare ID, to which some users set the kubelet's --provider-id.
+// The ID is empty for an empty provider ID and for other schemes, such as that of k3s; neither is an error, because
+// such a Node is found by its name.
 func ParseProviderID(s string) (id string, err error) {
 	scheme, rest, ok := strings.Cut(s, ":/")
 	scheme = strings.ToLower(scheme)

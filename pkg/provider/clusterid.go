@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/pkg/annotation"
 )
 
 // commonClusterID is the framework's default for --cluster-name. Many clusters have it, so it identifies none.
@@ -80,9 +81,8 @@ const maxClusterID = 128
 // and other clusters of the account may have the same ID: their resources would look like orphans here.
 func (p *Provider) checkClusterID() error {
 	id := p.clusterID()
-	odd := func(r rune) bool { return unicode.IsControl(r) || r > 0xFFFF || r == unicode.ReplacementChar }
 	switch {
-	case len(id) > maxClusterID || strings.TrimSpace(id) != id || strings.ContainsFunc(id, odd):
+	case len(id) > maxClusterID || strings.TrimSpace(id) != id || strings.ContainsFunc(id, annotation.Unstorable):
 		return fmt.Errorf("cluster-id: %q cannot be written into CloudStack's tags: want at most %d bytes of "+
 			"printable text without emoji and without blanks at its ends (--cluster-id, cluster-id in the "+
 			"cloud-config, or --cluster-name)", id, maxClusterID)

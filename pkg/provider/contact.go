@@ -36,33 +36,23 @@ func (p *Provider) contact(ctx context.Context) {
 		return err == nil, nil
 	})
 
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.outage.begun:
-		}
-
-		failed := false // a single failed call is no outage: any later successful call ends it
-		_ = wait.PollUntilContextCancel(ctx, contactPause, false, func(ctx context.Context) (bool, error) {
-			if !p.outage.silent() {
-				return true, nil
-			}
+	failed := false // a single failed call is no outage: any later successful call ends it
+	_ = wait.PollUntilContextCancel(ctx, contactPause, false, func(ctx context.Context) (bool, error) {
+		if p.outage.silent() {
 			_, err := p.inventory.VMs(ctx, time.Second)
 			failed = failed || err != nil
-			return err == nil, nil
-		})
-
-		if failed && ctx.Err() == nil {
+		}
+		if failed && !p.outage.silent() {
+			failed = false
 			p.services.Recovered()
 		}
-	}
+		return false, nil
+	})
 }
 
 // outage logs when CloudStack answers again after an outage: the errors in a log do not show when an outage ended.
 type outage struct {
 	clock clock.PassiveClock
-	begun chan struct{} // buffered, for one signal
 
 	mu    sync.Mutex
 	since time.Time // zero while calls are answered
@@ -78,10 +68,6 @@ func (o *outage) observe(x cloudstack.Observation) {
 	switch {
 	case x.Silent && o.since.IsZero():
 		o.since = o.clock.Now()
-		select {
-		case o.begun <- struct{}{}:
-		default:
-		}
 	case !x.Silent && !o.since.IsZero():
 		klog.InfoS("CloudStack answers again", "after", o.clock.Since(o.since).Round(time.Second))
 		o.since = time.Time{}

@@ -1113,7 +1113,7 @@ func (e *explorer) plansNothing() {
 		return
 	}
 
-	nodes, err := e.life.provider.nodes()
+	nodes, err := e.life.provider.nodeCache.list()
 	if err != nil {
 		return
 	}

@@ -45,7 +45,11 @@ type Options struct {
 	AdoptNodes         bool
 	OutOfService       string
 	RegisterCluster    string
-	Nodes              NodeOptions
+	// NodeInternalCIDRs and NodeExternalCIDRs are the lists of node.AddressRules.
+	NodeInternalCIDRs  string
+	NodeExternalCIDRs  string
+	NodeLabels         []string // words of node.ExtraLabelWords
+	NodeLabelTagPrefix string
 
 	// ConfigFile is the path of the cloud-config, for FollowConfig.
 	ConfigFile string
@@ -56,17 +60,9 @@ type Options struct {
 
 	// RegisterMetrics, if set, is called with the provider's metrics, once for each metric.
 	RegisterMetrics func(...prometheus.Collector)
-	// Clock is the clock to use; nil means the real clock.
-	Clock clock.WithTicker
+	Clock           clock.WithTicker
 	// ProbeKubelet reports whether something answers at an address; nil means failover.Answers.
 	ProbeKubelet func(ctx context.Context, address string) bool
-}
-
-// NodeOptions are the settings for addresses and labels of Nodes. The zero value selects the defaults.
-type NodeOptions struct {
-	InternalCIDRs, ExternalCIDRs string   // see node.AddressRules
-	Labels                       []string // words of node.ExtraLabelWords
-	LabelTagPrefix               string
 }
 
 // DefaultOptions returns the options that apply unless flags change them.
@@ -80,6 +76,7 @@ func DefaultOptions() Options {
 		ManageNetworkACLs:  true,
 		OutOfService:       string(node.OutOfServiceWorkers),
 		DeletionGuard:      node.DeletionLimit{Percent: 20, Window: 10 * time.Minute},
+		Clock:              clock.RealClock{},
 	}
 }
 
@@ -149,20 +146,20 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	text(&o.CABundle, "ca-bundle",
 		"File with CA certificates (PEM) to trust for CloudStack's API, besides the system's. It is read again when "+
 			"it changes, as the cloud-config is.")
-	text(&o.Nodes.InternalCIDRs, "node-internal-cidrs",
+	text(&o.NodeInternalCIDRs, "node-internal-cidrs",
 		"Networks, separated by commas, of the addresses that become a Node's InternalIP, in their order; a Node's "+
 			"annotation "+node.AnnotationInternalCIDRs+
 			" has precedence. Default: the addresses of all NICs, the default NIC first.")
 
-	text(&o.Nodes.ExternalCIDRs, "node-external-cidrs",
+	text(&o.NodeExternalCIDRs, "node-external-cidrs",
 		"Networks, separated by commas, of the addresses that become a Node's ExternalIP; a Node's annotation "+
 			node.AnnotationExternalCIDRs+
 			" has precedence. Default: static NAT addresses, and public addresses of further NICs on shared networks.")
 
-	fs.StringSliceVar(&o.Nodes.Labels, "node-labels", o.Nodes.Labels,
+	fs.StringSliceVar(&o.NodeLabels, "node-labels", o.NodeLabels,
 		"Labels that Nodes get beyond Kubernetes' own, separated by commas: "+
 			strings.Join(node.ExtraLabelWords(), ", ")+" (host needs the keys of a root admin).")
-	text(&o.Nodes.LabelTagPrefix, "node-label-tag-prefix",
+	text(&o.NodeLabelTagPrefix, "node-label-tag-prefix",
 		"VM tags whose key begins with this prefix become labels "+node.LabelTagPrefix+"KEY, where KEY is the rest "+
 			"of the key. Empty: no tags.")
 }
@@ -192,11 +189,11 @@ func (o *Options) parse() (s settings, err error) {
 	check("provider-id-format", err)
 	s.metadata.LabelForm, err = node.ParseLabelForm(o.InstanceTypeFormat)
 	check("instance-type-format", err)
-	s.metadata.Addresses.Internal, err = node.ParseCIDRs(o.Nodes.InternalCIDRs)
+	s.metadata.Addresses.Internal, err = node.ParseCIDRs(o.NodeInternalCIDRs)
 	check("node-internal-cidrs", err)
-	s.metadata.Addresses.External, err = node.ParseCIDRs(o.Nodes.ExternalCIDRs)
+	s.metadata.Addresses.External, err = node.ParseCIDRs(o.NodeExternalCIDRs)
 	check("node-external-cidrs", err)
-	s.metadata.Labels, err = node.ParseExtraLabels(o.Nodes.Labels, o.Nodes.LabelTagPrefix)
+	s.metadata.Labels, err = node.ParseExtraLabels(o.NodeLabels, o.NodeLabelTagPrefix)
 	check("node-labels", err)
 	if s.tenancy = tenancy.Default(); o.Tenancy != "" {
 		s.tenancy, err = tenancy.Parse([]byte(o.Tenancy))
@@ -205,39 +202,28 @@ func (o *Options) parse() (s settings, err error) {
 
 	s.outOfService, err = node.ParseOutOfService(o.OutOfService)
 	check("out-of-service-taint", err)
-	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
-		check("drift-period",
-			fmt.Errorf("%s is too short: at least 10s, or 0 to compare only when the controller starts",
-				o.DriftPeriod))
-	}
 
-	if o.DirectSuspectAfter != 0 && o.DirectSuspectAfter < failover.ShortestAfter {
-		check("direct-suspect-after",
-			fmt.Errorf("%s is too short: at least %s, as kubelets renew their leases each 10s, or 0 to suspect no node",
-				o.DirectSuspectAfter, failover.ShortestAfter))
+	refuse := func(flag string, wrong bool, format string, args ...any) {
+		if wrong {
+			check(flag, fmt.Errorf(format, args...))
+		}
 	}
-
-	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun},
-		plan.Policy(o.Policy)) {
-		check("load-balancer-policy", fmt.Errorf("%q is not known: want apply, no-delete or dry-run", o.Policy))
-	}
-
-	if o.LBMode != "" && !slices.Contains(annotation.Modes(), o.LBMode) {
-		check("load-balancer-mode",
-			fmt.Errorf("%q is not known: want %s", o.LBMode, strings.Join(annotation.Modes(), ", ")))
-	}
-
-	if problems := validation.IsQualifiedName(cmp.Or(o.LBClasses.Own, "none")); len(problems) > 0 {
-		check("load-balancer-class", fmt.Errorf("%q is not a load balancer class: %s", o.LBClasses.Own, problems[0]))
-	}
-
-	if percent := o.DeletionGuard.Percent; percent < 0 || percent > 100 {
-		check("node-deletion-limit", fmt.Errorf("%d is not a percentage: 0 to 100", percent))
-	}
-
-	if o.DeletionGuard.Window < 0 {
-		check("node-deletion-window", fmt.Errorf("%s is negative", o.DeletionGuard.Window))
-	}
+	refuse("drift-period", o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second,
+		"%s is too short: at least 10s, or 0 to compare only when the controller starts", o.DriftPeriod)
+	refuse("direct-suspect-after", o.DirectSuspectAfter != 0 && o.DirectSuspectAfter < failover.ShortestAfter,
+		"%s is too short: at least %s, as kubelets renew their leases each 10s, or 0 to suspect no node",
+		o.DirectSuspectAfter, failover.ShortestAfter)
+	policies := []plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun}
+	refuse("load-balancer-policy", !slices.Contains(policies, plan.Policy(o.Policy)),
+		"%q is not known: want apply, no-delete or dry-run", o.Policy)
+	refuse("load-balancer-mode", o.LBMode != "" && !slices.Contains(annotation.Modes(), o.LBMode),
+		"%q is not known: want %s", o.LBMode, strings.Join(annotation.Modes(), ", "))
+	problems := validation.IsQualifiedName(cmp.Or(o.LBClasses.Own, "none"))
+	refuse("load-balancer-class", len(problems) > 0,
+		"%q is not a load balancer class: %s", o.LBClasses.Own, strings.Join(problems, "; "))
+	percent := o.DeletionGuard.Percent
+	refuse("node-deletion-limit", percent < 0 || percent > 100, "%d is not a percentage: 0 to 100", percent)
+	refuse("node-deletion-window", o.DeletionGuard.Window < 0, "%s is negative", o.DeletionGuard.Window)
 
 	return s, errors.Join(errs...)
 }

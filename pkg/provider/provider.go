@@ -27,7 +27,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
@@ -39,7 +38,6 @@ import (
 	"github.com/csccm/csccm/pkg/registration"
 	"github.com/csccm/csccm/pkg/selftest"
 	"github.com/csccm/csccm/pkg/service"
-	"github.com/csccm/csccm/pkg/tenancy"
 )
 
 const (
@@ -57,7 +55,7 @@ const (
 type Provider struct {
 	config    *cloudstack.Config
 	options   Options
-	tenancy   tenancy.Policy
+	settings  settings
 	client    *cloudstack.Client
 	inventory *inventory.Inventory
 	instances *node.Nodes
@@ -70,9 +68,9 @@ type Provider struct {
 	state         atomic.Pointer[State]
 
 	initialize   sync.Once
-	kube         kubernetes.Interface                      // set by Initialize
-	nodeCache    atomic.Pointer[cache.SharedIndexInformer] // the framework's informer
-	serviceCache atomic.Pointer[cache.SharedIndexInformer] // the framework's informer
+	kube         kubernetes.Interface // set by Initialize
+	nodeCache    cached[corev1.Node]
+	serviceCache cached[corev1.Service]
 }
 
 var _ cloudprovider.InformerUser = (*Provider)(nil)
@@ -108,7 +106,7 @@ func Register(o *Options) {
 func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) (*Provider, error) {
 	cfg.CABundle = o.CABundle
 	clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
-	silence := &outage{begun: make(chan struct{}, 1)}
+	silence := &outage{clock: o.Clock}
 	watched := append(slices.Clip(clientOptions),
 		cloudstack.WithObserver(silence.observe),
 		cloudstack.WithRateLimitLog(func(limit string) { klog.InfoS("The rate limit of API calls", "limit", limit) }),
@@ -128,7 +126,6 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 		return nil, err
 	}
 
-	silence.clock = p.options.Clock
 	p.clientOptions, p.outage = clientOptions, silence
 	p.use(cfg)
 	return p, nil
@@ -142,24 +139,12 @@ func assemble(cfg *cloudstack.Config, o Options, client *cloudstack.Client) (*Pr
 	}
 
 	settings.metadata.Region = cfg.Region
-	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
-	p := &Provider{
-		config:  cfg,
-		options: o,
-		tenancy: settings.tenancy,
-		client:  client,
-		inventory: inventory.New(client, inventory.Options{
-			ProjectID:      cfg.ProjectID,
-			Zone:           cfg.Zone,
-			NodeVMs:        cfg.NodeVMs,
-			AffinityGroups: settings.metadata.Labels.AffinityGroups,
-			Clock:          o.Clock,
-		}),
-	}
-
+	p := &Provider{config: cfg, options: o, settings: settings, client: client}
+	p.nodeCache.kind, p.serviceCache.kind = "Nodes", "Services"
+	p.inventory = p.inventoryOf(cfg.ProjectID)
 	p.instances = node.New(node.Deps{
 		VMs:          p.inventory,
-		List:         p.nodes,
+		List:         p.nodeCache.list,
 		Metadata:     settings.metadata,
 		Limit:        o.DeletionGuard,
 		OutOfService: settings.outOfService,
@@ -200,7 +185,14 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	if p.options.RegisterCluster != "" {
 		go func() {
 			if p.awaitClusterUID(ctx, kube) {
-				p.registration().Run(ctx)
+				entry := &registration.Controller{
+					API:       p.client,
+					Inventory: p.inventory,
+					Name:      p.options.RegisterCluster,
+					ClusterID: p.uid(),
+					Nodes:     p.nodeCache.list,
+				}
+				entry.Run(ctx)
 			}
 		}()
 	}
@@ -210,7 +202,7 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 // before the informers of the factory start.
 func (p *Provider) StartServices(ctx context.Context, factory informers.SharedInformerFactory, workers int) error {
 	informer := factory.Core().V1().Services().Informer()
-	p.serviceCache.Store(&informer)
+	p.serviceCache.informer.Store(&informer)
 
 	err := informer.SetTransform(service.Cached)
 	seen, err1 := informer.AddEventHandler(p.services.ServiceHandler())
@@ -227,11 +219,17 @@ func (p *Provider) StartServices(ctx context.Context, factory informers.SharedIn
 	return nil
 }
 
-// cached lists the objects in the cache of one of the framework's informers; kind is for the error.
-func cached[T any](informer *atomic.Pointer[cache.SharedIndexInformer], kind string) ([]*T, error) {
-	c := informer.Load()
+// cached is the cache of one of the framework's informers.
+type cached[T any] struct {
+	kind     string // for the error
+	informer atomic.Pointer[cache.SharedIndexInformer]
+}
+
+// list lists the objects in the cache.
+func (k *cached[T]) list() ([]*T, error) {
+	c := k.informer.Load()
 	if c == nil || !(*c).HasSynced() {
-		return nil, errors.New("the list of " + kind + " is not loaded yet")
+		return nil, errors.New("the list of " + k.kind + " is not loaded yet")
 	}
 	objects := (*c).GetStore().List()
 	out := make([]*T, 0, len(objects))
@@ -239,25 +237,6 @@ func cached[T any](informer *atomic.Pointer[cache.SharedIndexInformer], kind str
 		out = append(out, object.(*T)) //nolint:forcetypeassert // the informer has no others
 	}
 	return out, nil
-}
-
-// allServices lists the cluster's Services.
-func (p *Provider) allServices() ([]*corev1.Service, error) {
-	return cached[corev1.Service](&p.serviceCache, "Services")
-}
-
-// nodes lists the cluster's Nodes.
-func (p *Provider) nodes() ([]*corev1.Node, error) { return cached[corev1.Node](&p.nodeCache, "Nodes") }
-
-// registration returns the controller of the cluster's entry in CloudStack's UI.
-func (p *Provider) registration() *registration.Controller {
-	return &registration.Controller{
-		API:       p.client,
-		Inventory: p.inventory,
-		Name:      p.options.RegisterCluster,
-		ClusterID: p.uid(),
-		Nodes:     p.nodes,
-	}
 }
 
 // serviceDeps returns the dependencies of the controller of Services.
@@ -277,12 +256,12 @@ func (p *Provider) serviceDeps(kube kubernetes.Interface, recorder service.Recor
 		InventoryOf:  p.inventoryOf,
 		Kube:         kube,
 		Recorder:     recorder,
-		Services:     p.allServices,
-		Nodes:        p.nodes,
+		Services:     p.serviceCache.list,
+		Nodes:        p.nodeCache.list,
 		CleanOrphans: o.CleanOrphans,
 		SuspectAfter: o.DirectSuspectAfter,
 		Probe:        o.ProbeKubelet,
-		Tenancy:      p.tenancy,
+		Tenancy:      p.settings.tenancy,
 		Classes:      o.LBClasses,
 		Clock:        o.Clock,
 	}
@@ -335,10 +314,15 @@ func NewPreviewer(
 	return service.NewPreviewer(deps), nil
 }
 
-// inventoryOf returns an inventory of a project that a Service names.
+// inventoryOf returns an inventory of a project: that of the cloud-config, or one that a Service names.
 func (p *Provider) inventoryOf(project string) *inventory.Inventory {
-	return inventory.New(p.client,
-		inventory.Options{ProjectID: project, Zone: p.config.Zone, NodeVMs: p.config.NodeVMs, Clock: p.options.Clock})
+	return inventory.New(p.client, inventory.Options{
+		ProjectID:      project,
+		Zone:           p.config.Zone,
+		NodeVMs:        p.config.NodeVMs,
+		AffinityGroups: p.settings.metadata.Labels.AffinityGroups,
+		Clock:          p.options.Clock,
+	})
 }
 
 func newRecorder(ctx context.Context, kube kubernetes.Interface, component string) record.EventRecorder {
@@ -354,7 +338,7 @@ func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
 	if err := nodes.SetTransform(service.Cached); err != nil {
 		klog.ErrorS(err, "Nodes are cached whole, which needs more memory")
 	}
-	p.nodeCache.Store(&nodes)
+	p.nodeCache.informer.Store(&nodes)
 }
 
 // LoadBalancer is not supported: the controller of Services is our own, see StartServices.

@@ -50,7 +50,7 @@ func TestNamesOfClusters(t *testing.T) {
 		assert.Equal(t, c.id, p.clusterID(), c)
 		p.options.RegisterCluster = "entry" // the UID always identifies the owner of the entry
 		require.NoError(t, p.readClusterUID(t.Context(), kube), c)
-		assert.Equal(t, "uid-1", p.registration().ClusterID, c)
+		assert.Equal(t, "uid-1", p.uid(), c)
 		assert.Equal(t, c.id, p.clusterID(), c)
 		_, err = made(c.flag, c.framework, c.file, true)
 		assert.Equal(t, c.id == "kubernetes", err != nil && strings.Contains(err.Error(), "--cluster-id"), c)
@@ -75,7 +75,9 @@ func TestOptionsValidate(t *testing.T) {
 		DriftPeriod:        time.Second,
 		DeletionGuard:      node.DeletionLimit{Percent: 101, Window: -1},
 		Tenancy:            `{"annotations":{"networks":{"deny":true}}}`,
-		Nodes:              NodeOptions{InternalCIDRs: "x", ExternalCIDRs: "y", Labels: []string{"z"}},
+		NodeInternalCIDRs:  "x",
+		NodeExternalCIDRs:  "y",
+		NodeLabels:         []string{"z"},
 	}
 
 	for _, part := range []string{

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,7 +78,7 @@ func newReloader(p *Provider, configText []byte) *reloader {
 // FollowConfig applies changes of the cloud-config and the CA files until the context ends. Without Options.ConfigFile
 // it does nothing.
 func (p *Provider) FollowConfig(ctx context.Context) {
-	if p.options.ConfigFile == "" || p.reloader == nil {
+	if p.options.ConfigFile == "" {
 		return
 	}
 	if p.options.RegisterMetrics != nil {
@@ -162,28 +163,26 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 	}
 
 	vms, err := trial.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project})
+	last := p.inventory.LastVMs()
+	known := func(vm cloudstack.VirtualMachine) bool {
+		_, ok := last.ByID(vm.ID)
+		return ok
+	}
+	if err == nil &&
+		last != nil &&
+		last.Len() > 0 &&
+		!slices.ContainsFunc(vms, known) {
+		err = &selftest.Problem{
+			Err: fmt.Errorf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it "+
+				"a key of another account or another CloudStack?",
+				last.Len(), p.inventory.Scope(), len(vms)),
+			Remedy: "use a key of the account that owns the VMs; to move to another account, restart the " +
+				"controller",
+		}
+	}
 	if err != nil {
 		trial.CloseIdleConnections()
 		return err
-	}
-
-	if last := p.inventory.LastVMs(); last != nil && last.Len() > 0 {
-		common := 0
-		for i := range vms {
-			if _, ok := last.ByID(vms[i].ID); ok {
-				common++
-			}
-		}
-		if common == 0 {
-			trial.CloseIdleConnections()
-			return &selftest.Problem{
-				Err: fmt.Errorf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it "+
-					"a key of another account or another CloudStack?",
-					last.Len(), p.inventory.Scope(), len(vms)),
-				Remedy: "use a key of the account that owns the VMs; to move to another account, restart the " +
-					"controller",
-			}
-		}
 	}
 
 	p.client.Adopt(trial)
@@ -203,20 +202,18 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 // digestOf returns a digest of everything that a client is made from, so that no secret has to be kept for the
 // comparison.
 func (r *reloader) digestOf(configText []byte, cfg *cloudstack.Config) (digest, error) {
-	digests := sha256.Sum256(configText)
-	all := digests[:]
+	texts := [][]byte{configText}
 	var errs []error
 	for _, name := range []string{cfg.CAFile, r.provider.config.CABundle} {
-		var text []byte
-		if name != "" {
-			var err error
-			if text, err = os.ReadFile(name); err != nil { // #nosec G703 -- the operator's own configuration names it
-				errs = append(errs, fmt.Errorf("CA certificates: %w", err))
-			}
+		if name == "" {
+			continue
 		}
-		sum := sha256.Sum256(text)
-		all = append(all, sum[:]...)
+		text, err := os.ReadFile(name) // #nosec G703 -- the operator's own configuration names it
+		if err != nil {
+			errs = append(errs, fmt.Errorf("CA certificates: %w", err))
+		}
+		texts = append(texts, text)
 	}
 
-	return sha256.Sum256(all), errors.Join(errs...)
+	return sha256.Sum256(fmt.Appendf(nil, "%q", texts)), errors.Join(errs...)
 }

@@ -241,7 +241,7 @@ func (p *player) sights() map[string]func(w, text []string) (bool, any) {
 // planned returns the kinds of actions that are planned for a Service now, or the reason why it is refused. It changes
 // nothing.
 func (p *player) planned(key string) (out []string) {
-	nodes, err := p.p.nodes()
+	nodes, err := p.p.nodeCache.list()
 	require.NoError(p.t, err)
 	o := DefaultOptions()
 	o.ClusterID = "test"
@@ -298,7 +298,7 @@ func (p *player) status(key string) map[string]string {
 
 // allNodes returns the Nodes by name; nodeFacts returns the properties of one of them, or nil if it is deleted.
 func (p *player) allNodes() []*corev1.Node {
-	list, err := p.p.nodes()
+	list, err := p.p.nodeCache.list()
 	require.NoError(p.t, err)
 	return slices.SortedFunc(slices.Values(list),
 		func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })

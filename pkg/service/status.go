@@ -179,7 +179,8 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 		w.events.warn(StatusChanged, fmt.Sprintf(
 			"%s has changed the status to show %q; this controller changes it back, at once or in the next drift "+
 				"round; stop the other controller (csccm doctor --only CCM-003 finds it), or exclude this "+
-				"controller's Services from it", cmp.Or(loadbalancer.StatusWriter(svc), "somebody else"), w.id.StatusIPs))
+				"controller's Services from it",
+			cmp.Or(loadbalancer.StatusWriter(svc), "somebody else"), w.id.StatusIPs))
 	}
 
 	refusal := plan.RefusalOf(err)
