@@ -106,8 +106,8 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 
 	if len(missing) == total {
 		return &eventError{ReasonDeletionRefused, fmt.Errorf("refusing to delete nodes: none of the %d nodes (%s) "+
-			"has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete "+
-			"the Nodes with kubectl",
+			"has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really "+
+			"gone, delete the Nodes with kubectl",
 			total, names, s.Scope())}
 	}
 

@@ -165,9 +165,8 @@ func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Nod
 		switch {
 		case !byID && !HasVMID(n) && !strings.EqualFold(vm.Name, n.Name):
 			return &eventError{ReasonAmbiguousVM, fmt.Errorf("node %q is ambiguous: VM %s (id %s), found by the "+
-				"node's name, matches node %q as well; start the kubelets with --provider-id=%s, or give nodes and VMs names "+
-				"that differ "+
-				"before the first dot",
+				"node's name, matches node %q as well; start the kubelets with --provider-id=%s, or give nodes and VMs "+
+				"names that differ before the first dot",
 				n.Name, vm.Name, vm.ID, other.Name, ProviderID(FormUpstream, "VM-ID"))}
 		case older(other, n):
 			return taken(n, other, fmt.Sprintf("%s (id %s)", vm.Name, vm.ID))
