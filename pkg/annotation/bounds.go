@@ -9,8 +9,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // MaxValue is the length in bytes of the longest value that an annotation may have: some 800 CIDRs. It keeps the checks

@@ -106,6 +106,15 @@ func optionPattern(methods ...stickinessMethod) string {
 	return `^(` + strings.Join(slices.Compact(parts), `|`) + `)$`
 }
 
+// optionOf matches one option of a method, by the method's word; for none it matches those of all methods.
+var optionOf = func() map[string]*regexp.Regexp {
+	out := map[string]*regexp.Regexp{"none": regexp.MustCompile(optionPattern(stickinessMethods...))}
+	for _, m := range stickinessMethods {
+		out[m.word] = regexp.MustCompile(optionPattern(m))
+	}
+	return out
+}()
+
 func stickinessAllowed() string {
 	var parts []string
 	for _, m := range stickinessMethods {
@@ -125,7 +134,7 @@ func (p *parser) stickiness() *Stickiness {
 	if !set || word == "none" {
 		if options != "" {
 			p.warnings = append(p.warnings, StickinessOptions+" has no effect without "+StickinessMethod)
-			p.stickinessOptions(options, stickinessMethods...)
+			p.stickinessOptions(options, "none", "lb-cookie, app-cookie, source")
 		}
 		return nil
 	}
@@ -136,39 +145,29 @@ func (p *parser) stickiness() *Stickiness {
 		return nil
 	}
 
-	method := stickinessMethods[at]
-	params := p.stickinessOptions(options, method)
+	params := p.stickinessOptions(options, word, word)
 	if params["mode"] == "rewrite" && params["indirect"] != "" {
 		p.wrong(StickinessOptions, "mode=rewrite and indirect exclude each other")
 	}
-	return &Stickiness{Method: method.method, Params: params}
+	return &Stickiness{Method: stickinessMethods[at].method, Params: params}
 }
 
-// stickinessOptions parses options. Each must be an option of one of the methods.
-func (p *parser) stickinessOptions(options string, methods ...stickinessMethod) map[string]string {
+// stickinessOptions parses the options of a method; of names the method in an error.
+func (p *parser) stickinessOptions(options, word, of string) map[string]string {
 	out := map[string]string{}
 	if options == "" {
 		return out
 	}
 
-	option := regexp.MustCompile(optionPattern(methods...))
 	for _, item := range strings.Split(options, ",") {
 		item = strings.TrimSpace(item)
 		name, value, _ := strings.Cut(item, "=")
 		name, value = strings.TrimRight(name, " "), strings.TrimLeft(value, " ")
-		if !option.MatchString(item) || tooLarge(name, value) {
-			p.wrong(StickinessOptions, fmt.Sprintf("%q is not an option of %s", item, methodWords(methods)))
+		if !optionOf[word].MatchString(item) || tooLarge(name, value) {
+			p.wrong(StickinessOptions, fmt.Sprintf("%q is not an option of %s", item, of))
 			break
 		}
 		out[name] = cmp.Or(value, "true") // a flag may have no value
 	}
 	return out
-}
-
-func methodWords(methods []stickinessMethod) string {
-	words := make([]string, 0, len(methods))
-	for i := range methods {
-		words = append(words, methods[i].word)
-	}
-	return strings.Join(words, ", ")
 }

@@ -195,7 +195,7 @@ func (f Facts) forwarded(p Port) bool {
 	case !f.onePurpose(), p.Protocol == "SCTP", len(f.Spec.NeedsBalancer()) > 0:
 		return false
 	}
-	return slices.ContainsFunc(f.Service.Ports, f.unbalanced)
+	return f.Forwards()
 }
 
 // onePurpose reports whether an address of the network can have only load balancer rules or only port forwardings.
@@ -346,5 +346,10 @@ func checkMode(f Facts) *RefusalError {
 	return nil
 }
 
-// Forwards reports whether the Service may have forwarded ports, as far as the facts show.
-func (f Facts) Forwards() bool { return slices.ContainsFunc(f.Service.Ports, f.forwarded) }
+// Forwards reports whether the Service may have forwarded ports, as far as the facts show. In mode auto, a TCP port is
+// forwarded only because of a UDP port, so UDP ports decide, and the time does not grow with the square of the ports.
+func (f Facts) Forwards() bool {
+	return slices.ContainsFunc(f.Service.Ports, func(p Port) bool {
+		return (p.Protocol == "UDP" || f.mode() == annotation.Direct) && f.unbalanced(p)
+	})
+}
