@@ -68,10 +68,12 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 	for _, name := range notFound.Names {
 		var found []cloudstack.VirtualMachine
 		for _, vm := range vms.ByName(name) {
-			switch {
-			case IsGone(vm.State): // admins still see destroyed VMs; a new VM may already have the name
+			// Admins still see destroyed VMs; a new VM may already have the name.
+			if IsGone(vm.State) {
 				notFound.State = vm.State
-			case vm.ID != "": // everything else about a VM needs its ID
+				continue
+			}
+			if vm.ID != "" { // everything else about a VM needs its ID
 				found = append(found, vm)
 			}
 		}
