@@ -133,15 +133,9 @@ func ServiceOf(svc *corev1.Service) plan.Service {
 			plan.Port{Name: p.Name, Protocol: string(p.Protocol), Port: int(p.Port), NodePort: int(p.NodePort)})
 	}
 	out.IPv6Only = len(svc.Spec.IPFamilies) > 0 && !slices.Contains(svc.Spec.IPFamilies, corev1.IPv4Protocol)
-	out.StatusIPs = StatusIPs(svc)
-	return out
-}
-
-// StatusIPs returns the addresses in the status of a Service.
-func StatusIPs(svc *corev1.Service) (out []string) {
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		if i.IP != "" {
-			out = append(out, i.IP)
+			out.StatusIPs = append(out.StatusIPs, i.IP)
 		}
 	}
 	return out
