@@ -121,7 +121,7 @@ func (b *book) set(v *version) (admitted []string) {
 		func(n string) bool { return slices.Contains(e.ShareWith, n) })
 	e.ShareWith, e.Leaving = shareWith, !v.wants
 	for address := range uses {
-		if _, known := e.uses[address]; !known {
+		if e.uses[address].kind == "" {
 			e.acquiring = time.Time{} // the address has been acquired, and counts from now on
 		}
 	}
@@ -347,7 +347,7 @@ func (b *book) Reserve(uid string, w plan.Wish) error {
 	if e == nil {
 		return nil // the Service is being removed and reserves nothing new
 	}
-	if _, has := e.uses[w.Address]; !has || w.Address == "" {
+	if e.uses[w.Address].kind == "" {
 		if err := b.mayUse(e, w); err != nil {
 			return err
 		}
@@ -421,7 +421,7 @@ func (b *book) mayBeOnItsWay(of *entry, acquired evidence.Instant) bool {
 			begun = append(begun, p.Since)
 		}
 		for _, since := range begun {
-			if e != of && acquired != "" && !since.IsZero() && acquired.Time().Sub(since).Abs() < plan.ClockSkew {
+			if e != of && acquired != "" && acquired.Time().Sub(since).Abs() < plan.ClockSkew {
 				return true
 			}
 		}

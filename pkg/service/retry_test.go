@@ -255,6 +255,7 @@ func TestFreedDuringAnAttempt(t *testing.T) {
 		c, clk := idleController(t)
 		svc := aService("a", "web")
 		w := newWork(newVersion(svc), c.stateOf(KeyOf(svc)), nil, silent{})
+		w.state.version = w.version
 		_, err := c.begin(w)
 		require.NoError(t, err)
 

@@ -337,6 +337,7 @@ func (c *Controller) maintain(ctx context.Context, w *work, wait time.Duration) 
 	now := c.Clock.Now()
 	c.mu.Lock()
 	lasting, again := w.overBudget || w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(now)
+	w.version = w.state.version // it has the record of an address that this sync has acquired
 	c.mu.Unlock()
 
 	switch {
