@@ -67,28 +67,27 @@ func ReadFile(file string) ([]byte, error) {
 	return text, nil
 }
 
-// otherFiles are files of other programs that users mistake for a cloud-config.
-var otherFiles = []struct {
-	has  *regexp.Regexp
-	what string
-}{
-	{regexp.MustCompile(`(?m)^kind:`),
-		"a Kubernetes manifest, such as the Secret of Cluster API's provider for CloudStack"},
-	{regexp.MustCompile(`(?m)^\s*(prompt|asyncblock|profile|verifycert)\s*=`),
-		"the configuration of cmk (CloudMonkey)"},
-	{regexp.MustCompile(`(?m)^\s*(api_url|provider\s+"cloudstack")`), "a file of Terraform"},
-	{regexp.MustCompile(`(?mi)^\s*(endpoint|apikey|secretkey)\s*=`), "a cloudstack.ini of Terraform, Ansible or cs"},
-	{regexp.MustCompile(`\[Global\]\\n`), "a cloud-config with \\n in place of line breaks"},
+// otherFiles are files that users mistake for a cloud-config.
+var otherFiles = []struct{ pattern, what string }{
+	{`(?m)^\s*"?kind"?:`, "a Kubernetes manifest, such as the Secret of Cluster API's provider for CloudStack"},
+	{`(?m)^\s*(\w*api_url|variable\s+"|provider\s+"cloudstack")`, "a file of Terraform"},
+	{`(?m)^\s*(prompt|asyncblock|profile|verifycert)\s*=`, "the configuration of cmk (CloudMonkey)"},
+	{`(?mi)^\s*(endpoint|apikey|secretkey|(export\s+)?CLOUDSTACK_\w+)\s*=`,
+		"a cloudstack.ini, or a file of environment variables, of Terraform, Ansible or cs"},
+	{`\[Global\]\\n|^W0dsb2Jhb|\x00`, "a cloud-config in base64 or UTF-16, or with \\n in place of line breaks"},
 }
+
+// ownSection matches the section of a cloud-config, whose errors name the line.
+var ownSection = regexp.MustCompile(`(?mi)^\[global\]\s*$`)
 
 // parse parses a cloud-config. If the text is a known other file, the error says which.
 func parse(text []byte) (*cloudstack.Config, error) {
 	config, err := cloudconfig.Parse(bytes.NewReader(text))
-	if err == nil {
-		return config, nil
+	if err == nil || ownSection.Match(text) {
+		return config, err
 	}
 	for _, other := range otherFiles {
-		if other.has.Match(text) {
+		if regexp.MustCompile(other.pattern).Match(text) {
 			return nil,
 				fmt.Errorf("this is %s; write a cloud-config with its URL and keys: section [Global] with api-url, "+
 					"api-key and secret-key", other.what)

@@ -8,6 +8,7 @@ package cloudconfig
 //go:generate go test . -run Readme -update-docs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -82,14 +83,15 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Validate returns the first problem with the values as an *Error. It never contains a secret.
-func (c *Config) Validate() error { return c.check(func(*key) bool { return true }) }
+func (c *Config) Validate() error { return c.check(false) }
 
 // ValidateKeys is like Validate, but checks only api-key and secret-key.
-func (c *Config) ValidateKeys() error { return c.check(func(k *key) bool { return k.secret }) }
+func (c *Config) ValidateKeys() error { return c.check(true) }
 
-func (c *Config) check(which func(*key) bool) error {
+// check validates the values of all keys, or only of those that are secret.
+func (c *Config) check(onlySecrets bool) error {
 	for i := range keys {
-		if k := &keys[i]; k.check != nil && which(k) {
+		if k := &keys[i]; k.check != nil && (k.secret || !onlySecrets) {
 			if err := k.check(c); err != nil {
 				return &Error{err}
 			}
@@ -103,11 +105,8 @@ func (c *Config) check(which func(*key) bool) error {
 func (c *Config) Warnings() []string {
 	var w []string
 	if u, err := c.Endpoint(); err == nil && strings.TrimSuffix(u.Path, "/") != APIPath {
-		shown := u.Path
-		if shown == "" {
-			shown = "no path"
-		}
-		w = append(w, fmt.Sprintf("api-url has %s; CloudStack usually serves its API at %s", shown, APIPath))
+		w = append(w, fmt.Sprintf("api-url has %s; CloudStack usually serves its API at %s",
+			cmp.Or(u.Path, "no path"), APIPath))
 	}
 
 	for _, name := range c.Ignored {
@@ -155,10 +154,7 @@ func (c *Config) Endpoint() (*url.URL, error) {
 
 // String shows everything but the secrets.
 func (c Config) String() string {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return "cloudstack.Config"
-	}
+	b, _ := json.Marshal(c) // never fails
 	return "cloudstack.Config" + string(b)
 }
 

@@ -90,8 +90,9 @@ former-cluster-ids = kubernetes, 5f2c ,,kubernetes
 			with(func(c *Config) { c.Zone = "b" })},
 		"automatic": {configHead + "rate-limit = Auto\n", with(func(*Config) {})},
 		"keys of another provider": {configHead +
-			"api-rate-limit-qps = 2.5\napi-rate-limit-burst = 5\nasync-job-timeout = 90\n", with(func(c *Config) {
-			c.RateLimit, c.RateBurst, c.JobTimeout = 2.5, 5, 90*time.Second
+			"api-rate-limit-qps = 2.5\napi-rate-limit-burst = 5\nasync-job-timeout = 90\n" +
+			"verify-ssl = false\n", with(func(c *Config) {
+			c.RateLimit, c.RateBurst, c.JobTimeout, c.SSLNoVerify = 2.5, 5, 90*time.Second, true
 		})},
 		"another provider without a limit": {configHead + "api-rate-limit-qps = 0\napi-rate-limit-burst =\n",
 			with(func(c *Config) { c.RateLimit = 0 })},

@@ -75,24 +75,32 @@ var others = map[string]string{
 	"api-rate-limit-burst": "rate-burst",
 	"async-job-timeout":    "job-timeout",
 	"vm-cache-ttl":         "",
+	verifySSL:              "ssl-no-verify",
 }
+
+// verifySSL is the key of Cluster API's provider for the opposite of ssl-no-verify.
+const verifySSL = "verify-ssl"
 
 // set reads one line of a file. An empty value is ignored.
 func (c *Config) set(name, raw string) error {
 	value, err := ini.Unquote(raw)
 	if ours, other := others[name]; other {
-		n, number := strconv.Atoi(value)
+		_, number := strconv.Atoi(value)
+		verify, wrong := parseBool(value)
+
 		switch {
-		case ours == "" || ours == "rate-burst" && number == nil && n == 0: // without a limit there is no burst
+		case ours == "" || ours == "rate-burst" && value == "0": // without a limit there is no burst
 			c.Ignored = append(c.Ignored, name)
 			return nil
 		case ours == "job-timeout" && number == nil:
 			value += "s"
+		case name == verifySSL && wrong == nil:
+			value = strconv.FormatBool(!verify)
 		}
 		name = ours
 	}
 
-	k, unknown := lookup(name)
+	_, unknown := lookup(name)
 	switch {
 	case unknown != nil:
 		return unknown
@@ -102,7 +110,7 @@ func (c *Config) set(name, raw string) error {
 		return nil
 	}
 
-	return c.Set(k.name, value)
+	return c.Set(name, value)
 }
 
 // Set sets a key to a value.
