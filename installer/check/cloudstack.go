@@ -248,7 +248,7 @@ func networks(f *Facts) Finding {
 		}
 
 		needed := []string{"Lb", "Firewall"}
-		if n.VPCID != "" {
+		if n.VPCID != "" && !n.HasService("Firewall") {
 			needed[1] = "NetworkACL"
 		}
 

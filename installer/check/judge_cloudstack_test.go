@@ -339,6 +339,7 @@ func TestNetworks(t *testing.T) {
 		network(func(*cloudstack.Network) {}))
 	passes("k8s-net (without conserve mode").of(t, "CS-005", healthy,
 		network(func(n *cloudstack.Network) { n.ConserveMode = false }))
+	passes("k8s-net;").of(t, "CS-005", healthy, network(func(n *cloudstack.Network) { n.VPCID = "vpc" }))
 	const net = "Network k8s-net: of 3 nodes is "
 	for state, want := range map[string]string{"Shutdown": "in state Shutdown", "Implemented": "to be restarted"} {
 		f := fails("the router of 1 network", net+want).of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {

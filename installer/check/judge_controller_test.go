@@ -209,10 +209,11 @@ func TestOtherControllers(t *testing.T) {
 	written.ManagedFields = []metav1.ManagedFieldsEntry{
 		{Manager: "balancer", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`)},
 	}
+	fights := func(f *Facts) { f.Services = []corev1.Service{written} } // it is unknown whether the program still runs
 	warns("gives Services without a class addresses", "Service default/web: balancer writes its status").of(t,
-		"CCM-003", func(f *Facts) {
-			f.Services = []corev1.Service{written} // it is unknown whether the program still runs
-		})
+		"CCM-003", fights)
+	fails("1 of 1 Service", "Service default/web: balancer writes its status (field manager), though").of(t, "LB-001",
+		healthy, fights)
 }
 
 func TestAnswers(t *testing.T) {

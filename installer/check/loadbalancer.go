@@ -23,7 +23,7 @@ import (
 
 // RulePlan returns what csccm migrate-rules would do.
 func (f *Facts) RulePlan() lbrules.Plan {
-	return lbrules.MakePlan(f.AllRules, f.Services, f.OddMembers, lbrules.NodeVMs(f.Nodes, f.VMs))
+	return lbrules.MakePlan(f.AllRules, f.Services, f.Classes().Handles, f.OddMembers, lbrules.NodeVMs(f.Nodes, f.VMs))
 }
 
 // ruleObjects returns the rules for which say returns a problem.
@@ -265,7 +265,7 @@ var lb001 = Check{
 	What: "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, " +
 		"firewall and ACLs, port forwardings are as planned. With more than 16 rules and VMs only Services that " +
 		"are not Ready are compared; with `--only LB` all are. New and changed Services are judged after two " +
-		"minutes, and named before; refused ones and those that failed at once.",
+		"minutes, and named before; refused ones and those that failed at once. No other program writes a status.",
 	Why: `Missing rules lose traffic, and refused Services are not served.`,
 	Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten " +
 		"minutes, and repairs what has changed within its drift period; to have it try now: `kubectl -n NAMESPACE " +
@@ -277,7 +277,7 @@ var lb001 = Check{
 // services reports the steps of the controller's own plan for each Service. In a large cluster, Services that are Ready
 // are not planned: it relies on their condition.
 func services(f *Facts) Finding {
-	next := NextTries(f.Logs)
+	next, rivals := NextTries(f.Logs), f.rivals()
 	var objects, waiting Objects
 	var remedies []string
 	checked, trusted := 0, 0
@@ -285,13 +285,9 @@ func services(f *Facts) Finding {
 		name := key(s)
 		p := f.Planned[name]
 		c := service.Ready(s)
-		since := s.CreationTimestamp.Time
-		if c.LastTransitionTime.After(since) {
-			since = c.LastTransitionTime.Time
-		}
-
 		failed := c.Reason != "" && c.Reason != string(service.Waiting) || p != nil && p.Refusal != nil
-		if age := f.At.Sub(since); age < patience && !failed && !Settled(s) {
+		age := min(f.At.Sub(s.CreationTimestamp.Time), f.At.Sub(c.LastTransitionTime.Time))
+		if age < patience && !failed && !Settled(s) {
 			waiting.aboutf("Service", s,
 				"has been syncing since %s; it is checked in %s", age.Round(time.Second),
 				(patience - age).Round(time.Second))
@@ -304,6 +300,12 @@ func services(f *Facts) Finding {
 		}
 
 		problems := f.problems(s, p)
+		for _, r := range rivals {
+			if strings.HasPrefix(r.String(), "Service "+name+":") {
+				problems, remedies = append(problems, r.What), append(remedies, name+": "+r.Fix)
+			}
+		}
+
 		if len(problems) == 0 {
 			continue
 		}

@@ -389,7 +389,7 @@ func (f *Facts) byAge() []*corev1.Service {
 	return out
 }
 
-func key(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
+var key = rules.Key
 
 // Ingress returns the IP addresses in the Service's status.
 func Ingress(svc *corev1.Service) []string {
@@ -411,7 +411,7 @@ func (f *Facts) ruledAddresses() map[string]string {
 	}
 
 	others := sets.New[string]()
-	for _, it := range rules.MakePlan(f.AllRules, f.Services, nil, nil).Items {
+	for _, it := range rules.MakePlan(f.AllRules, f.Services, nil, nil, nil).Items {
 		if it.Service == "" {
 			others.Insert(it.PublicIP)
 		}

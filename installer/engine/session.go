@@ -182,7 +182,7 @@ func (s *session) step(ctx context.Context, step *Step) error {
 		s.env.Progress.Done("") // end the progress line of a step that has not ended it
 	case ctx.Err() == nil:
 		s.env.Progress.Fail("") // end the progress line that the step has begun
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Cause(ctx)):
+	case report.Interrupted(err), errors.Is(err, context.Cause(ctx)):
 		return s.stopped(ctx, step.Name)
 	}
 	return err

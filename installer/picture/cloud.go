@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -202,7 +203,7 @@ func (b *builder) changing(service string) model.Health {
 // ghosts adds the rules and port forwardings that the plans would create.
 func (b *builder) ghosts() {
 	for _, svc := range b.handled {
-		name := svc.Namespace + "/" + svc.Name
+		name := rules.Key(svc)
 		p := b.Planned[name]
 		for i := 0; p != nil && i < len(p.Actions); i++ {
 			kind, act := model.KindRule, &p.Actions[i]

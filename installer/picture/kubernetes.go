@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/installer/report"
@@ -29,7 +30,7 @@ const maxAnnotation = 1000 // characters of a value
 
 func (b *builder) services() {
 	for _, svc := range b.handled {
-		name := svc.Namespace + "/" + svc.Name
+		name := rules.Key(svc)
 		o := b.add(model.Object{ID: serviceID(name), Kind: model.KindService, Name: svc.Name, Group: svc.Namespace})
 
 		var ports, ips []string
@@ -70,7 +71,7 @@ func (b *builder) services() {
 }
 
 func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
-	name := svc.Namespace + "/" + svc.Name
+	name := rules.Key(svc)
 	served := len(svc.Status.LoadBalancer.Ingress) > 0
 	ready := service.Ready(svc)
 	switch {

@@ -325,7 +325,7 @@ func newBuilder(p *Page) *builder {
 		if !p.Classes().Handles(&svc) {
 			continue
 		}
-		name := svc.Namespace + "/" + svc.Name
+		name := rules.Key(&svc)
 		id := serviceID(name)
 		b.handled = append(b.handled, &svc)
 		b.owners[name] = id

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/cloud/access"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -183,7 +184,7 @@ func (s Selection) Of(all []corev1.Service, classes service.Classes) ([]*corev1.
 	var concerned []*corev1.Service
 	missing := sets.New(s...)
 	for _, svc := range all {
-		name := svc.Namespace + "/" + svc.Name
+		name := rules.Key(&svc)
 		named := missing.Has(name)
 		handled := classes.Handles(&svc)
 		switch {

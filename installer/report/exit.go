@@ -6,6 +6,7 @@
 package report
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -35,12 +36,21 @@ func Errorf(fix, format string, args ...any) *Error {
 
 // Usage returns an error for input that must be corrected before the command can do anything.
 func Usage(fix, format string, args ...any) *Error {
-	return &Error{Err: fmt.Errorf(format, args...), Fix: fix, Code: ExitUsage}
+	err := Errorf(fix, format, args...)
+	err.Code = ExitUsage
+	return err
 }
 
 // CheckFailed returns an error for something that does not work, or would not.
 func CheckFailed(fix, format string, args ...any) *Error {
-	return &Error{Err: fmt.Errorf(format, args...), Fix: fix, Code: ExitCheckFailed}
+	err := Errorf(fix, format, args...)
+	err.Code = ExitCheckFailed
+	return err
+}
+
+// Interrupted reports whether an error means that the user, or a time limit, ended a call.
+func Interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Refused returns an error for a change that was not started because of what was found.

@@ -96,8 +96,9 @@ func gather(ctx context.Context, e *engine.Env, cs *access.Cloud) (*Facts, error
 		f.Cluster.add(gateOther, "another cloud controller manager is running: %s", &r)
 	}
 
-	if old := rules.MakePlan(read.Rules, read.Services, nil, nil).Steps; len(old) > 0 {
-		f.Cluster.add(gateRules, "%d load balancer rules have names of older providers", len(old))
+	handled := family.ClassesOf(others.Own.Words).Handles
+	if old := len(rules.MakePlan(read.Rules, read.Services, handled, nil, nil).Steps); old > 0 {
+		f.Cluster.add(gateRules, "%d load balancer rules have names of older providers", old)
 	}
 
 	return f, nil

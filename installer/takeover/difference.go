@@ -234,12 +234,14 @@ type comparison struct {
 	controller *service.Round
 	nodes      []*corev1.Node
 	rules      rules.Plan
-	clusterID  string // cluster id that the controller uses
+	classes    service.Classes // that the controller serves
+	clusterID  string          // cluster id that the controller uses
 }
 
 // comparison returns a comparison by the facts.
 func (t *Taker) comparison(ctx context.Context, f *Facts) (*comparison, error) {
-	c := &comparison{rules: rules.MakePlan(f.Rules, f.Services, nil, nil)}
+	c := &comparison{classes: family.ClassesOf(f.Own.Words)}
+	c.rules = rules.MakePlan(f.Rules, f.Services, c.classes.Handles, nil, nil)
 	for _, n := range f.Nodes {
 		c.nodes = append(c.nodes, &n)
 	}
@@ -248,7 +250,7 @@ func (t *Taker) comparison(ctx context.Context, f *Facts) (*comparison, error) {
 		ctx, t.Cluster, t.Cloud, t.Release, t.ClusterID,
 		func(d *service.Deps) {
 			d.API.Reader = renamed{d.API.Reader, &c.rules}
-			d.Classes = family.ClassesOf(f.Own.Words)
+			d.Classes = c.classes
 			if !f.Own.Installed { // csccm install checks the tenancy policy itself
 				d.Tenancy = tenancy.Policy{}
 			}
@@ -296,7 +298,7 @@ func renamedRules(all []cloudstack.LoadBalancerRule, p *rules.Plan) []cloudstack
 // service plans one Service, with its pins if pin is set. It offers the pins of a Service only if all of them together
 // remove their differences and cause no new difference that needs consent.
 func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool) (ServicePlan, error) {
-	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
+	p := ServicePlan{Service: rules.Key(svc)}
 	for _, it := range c.rules.Items {
 		if it.Service == p.Service && it.Verdict != rules.VerdictSurplus {
 			p.Rules, p.Address = append(p.Rules, it.RuleID), it.PublicIP
@@ -304,6 +306,13 @@ func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool)
 	}
 
 	slices.Sort(p.Rules)
+	if !c.classes.Wants(svc) {
+		p.Differences = []Difference{{Kind: KindRefused, Consent: true, Text: "it would stay as it is, and nobody " +
+			"would update or delete it: csccm's controller does not serve its loadBalancerClass (chart values " +
+			"loadBalancers.class and loadBalancers.classless)"}}
+		return p, nil
+	}
+
 	preview, err := c.controller.Service(ctx, svc, c.nodes)
 	if err != nil {
 		return p, err

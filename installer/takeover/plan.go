@@ -270,12 +270,17 @@ func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 
 	p.Steps, p.clusterIDs = c.rules.Steps, append([]string{c.clusterID}, t.Cloud.Config.FormerClusterIDs...)
 	p.Addresses = p.openAddresses(f.Cloud, f.Services, &c.rules)
-	for _, svc := range check.Balanced(f.Services, f.Own.Words) {
-		s, err := c.service(ctx, svc, Named(t.Pin, svc.Namespace+"/"+svc.Name))
+
+	// The old controller serves all Services without a class, even if csccm's controller does not.
+	for _, svc := range check.Balanced(f.Services, append(f.Own.Words, "--load-balancer-classless=true")) {
+		s, err := c.service(ctx, svc, Named(t.Pin, rules.Key(svc)))
 		if err != nil {
 			return fmt.Errorf("plan Service %s: %w", s.Service, err)
 		}
-		p.Services = append(p.Services, s)
+
+		if len(s.Rules) > 0 || c.classes.Wants(svc) {
+			p.Services = append(p.Services, s)
+		}
 	}
 
 	t.Plan = p
@@ -419,7 +424,7 @@ var pinnable = []string{annotation.ProxyProtocol, annotation.Algorithm, annotati
 // service plans the undo for one Service: it renames the rules that still have the names from the takeover, and
 // restores the annotations that still have the values from the takeover.
 func (p *Plan) service(svc *corev1.Service, was rules.Record, now []cloudstack.LoadBalancerRule) ServicePlan {
-	s := ServicePlan{Service: svc.Namespace + "/" + svc.Name, back: map[string]*string{BeforeAnnotation: nil}}
+	s := ServicePlan{Service: rules.Key(svc), back: map[string]*string{BeforeAnnotation: nil}}
 	steps, skipped := rules.Undo(svc, was.Rules, now)
 	for _, step := range steps {
 		s.Rules, s.Address, s.Changes = append(s.Rules, step.RuleID), step.PublicIP, append(s.Changes, changeOf(&step))

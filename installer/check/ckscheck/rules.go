@@ -591,7 +591,7 @@ func (f *Facts) attribute(l *Leftover) {
 	for _, s := range f.Services {
 		has := slices.ContainsFunc(s.Status.LoadBalancer.Ingress,
 			func(in corev1.LoadBalancerIngress) bool { return in.IP == l.Address.Address })
-		key := s.Namespace + "/" + s.Name
+		key := rules.Key(&s)
 		if (service.Classes{}).Handles(&s) &&
 			(has || slices.Contains(balancers, plan.LBName(string(s.UID))) || l.Service == key) {
 			l.Service, l.Living = key, true

@@ -41,23 +41,24 @@ import (
 // CloudStack, that answers. Errors of Kubernetes are explained, with a remedy.
 func allSources() map[check.Source]source {
 	out := map[check.Source]source{}
-	for s, needs := range check.OfKube {
-		read := func(ctx context.Context, r *reading, f *check.Facts) error {
-			return r.Cluster.Explain(r.readKube(ctx, s, f))
+	add := func(
+		first check.Source, all map[check.Source]check.Sources,
+		read func(*reading, context.Context, check.Source, *check.Facts) error,
+	) {
+		for s, needs := range all {
+			out[s] = source{append([]check.Source{first}, needs...), check.Tried[s],
+				func(ctx context.Context, r *reading, f *check.Facts) error { return read(r, ctx, s, f) }}
 		}
-		out[s] = source{append([]check.Source{check.Version}, needs...), check.Tried[s], read}
-	}
-	for s, needs := range check.OfCloud {
-		read := func(ctx context.Context, r *reading, f *check.Facts) error { return r.readCloud(ctx, s, f) }
-		out[s] = source{append([]check.Source{check.Capabilities}, needs...), check.Tried[s], read}
-	}
-	for _, first := range []check.Source{check.Version, check.Capabilities} {
 		out[first] = source{read: out[first].read}
 	}
+	add(check.Version, check.OfKube, (*reading).readKube)
+	add(check.Capabilities, check.OfCloud, (*reading).readCloud)
 	return out
 }
 
 func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) (err error) {
+	defer func() { err = r.Cluster.Explain(err) }()
+
 	// The API server sorts lists by namespace and name.
 	core, leases := r.Cluster.Kube.CoreV1(), r.Cluster.Kube.CoordinationV1().Leases
 	switch s {
@@ -351,7 +352,7 @@ func (r *reading) readDriver(ctx context.Context, f *check.Facts) error {
 // of a Service: the members show which cluster such a rule belongs to.
 func (r *reading) readBalancers(ctx context.Context, f *check.Facts) (err error) {
 	var odd []string
-	for _, it := range lbrules.MakePlan(f.AllRules, f.Services, nil, nil).Items {
+	for _, it := range lbrules.MakePlan(f.AllRules, f.Services, f.Classes().Handles, nil, nil).Items {
 		if it.Family != lbrules.FamilyForeign && it.Verdict != lbrules.VerdictCurrent {
 			odd = append(odd, it.RuleID)
 		}

@@ -119,10 +119,7 @@ func UsersOf(pods []corev1.Pod, namespace, secret string) []User {
 	out := []User{}
 	for _, p := range pods {
 		spec, _ := json.Marshal(p.Spec) // never fails
-		if p.Namespace != namespace ||
-			p.Status.Phase == corev1.PodSucceeded ||
-			p.Status.Phase == corev1.PodFailed ||
-			!refers.Match(spec) {
+		if p.Namespace != namespace || cluster.Ended(p.Status.Phase) || !refers.Match(spec) {
 			continue
 		}
 		kind, name := cluster.OwnerOf(&p)

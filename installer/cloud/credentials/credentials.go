@@ -64,8 +64,7 @@ func explain(doing string, err error) error {
 	if err == nil ||
 		BadInput(err) ||
 		errors.As(err, &known) ||
-		errors.Is(err, context.Canceled) ||
-		errors.Is(err, context.DeadlineExceeded) {
+		report.Interrupted(err) {
 		return err // it already says what to do, or is not about CloudStack
 	}
 	e := report.Errorf("", "%s: %w", doing, err)

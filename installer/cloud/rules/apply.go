@@ -256,7 +256,7 @@ func Undo(
 					NewName:  was[id],
 					PublicIP: r.PublicIP,
 					Port:     r.PublicPort,
-					Service:  key(svc),
+					Service:  Key(svc),
 				})
 		}
 	}

@@ -96,7 +96,7 @@ var web = service("default", "web", uidWeb, "203.0.113.20")
 // steps returns the plan's current steps: renames of the ports 443, 80 and 81.
 func (e *env) steps() []Step {
 	e.t.Helper()
-	return MakePlan(e.rules(), []corev1.Service{web}, nil, nil).Steps
+	return MakePlan(e.rules(), []corev1.Service{web}, nil, nil, nil).Steps
 }
 
 func (e *env) apply(steps ...Step) error {

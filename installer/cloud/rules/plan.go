@@ -75,6 +75,7 @@ const (
 	VerdictCurrent      Verdict = "current"      // already has csccm's name
 	VerdictDuplicate    Verdict = "duplicate"    // another rule serves the same port of the same load balancer
 	VerdictSurplus      Verdict = "surplus"      // a duplicate that is not on the Service's address
+	VerdictUnserved     Verdict = "unserved"     // the controller does not serve its Service: left alone
 	VerdictOrphan       Verdict = "orphan"       // its Service is deleted, its members are Nodes of this cluster
 	VerdictUnattributed Verdict = "unattributed" // no Service of this cluster owns it: left alone
 	VerdictForeign      Verdict = "foreign"      // not named by a provider: left alone
@@ -117,22 +118,26 @@ type candidate struct {
 	name          Name
 	lb            string          // name of the load balancer; for a Leaseweb name that of the Service
 	service       *corev1.Service // Service of this cluster, or nil
+	unserved      bool            // the controller does not serve the Service
 	members, ours int             // number of all members, and of those that are Nodes of the cluster
 }
 
-// MakePlan decides about every rule. services are all Services of the cluster. members and nodeVMs may be nil: then no
-// rule without a Service is VerdictOrphan. The order of the input does not matter.
+// MakePlan decides about every rule. services are all Services of the cluster; handled reports whether the controller
+// serves a Service, and nil means all of them. members and nodeVMs may be nil: then no rule without a Service is
+// VerdictOrphan. The order of the input does not matter.
 func MakePlan(
-	have []cloudstack.LoadBalancerRule, services []corev1.Service, members Members, nodeVMs map[string]bool,
+	have []cloudstack.LoadBalancerRule, services []corev1.Service, handled func(*corev1.Service) bool,
+	members Members, nodeVMs map[string]bool,
 ) (p Plan) {
 	byLB, byName := map[string]*corev1.Service{}, map[string]*corev1.Service{}
 	for _, s := range services {
-		byLB[cloudprovider.DefaultLoadBalancerName(&s)], byName[key(&s)] = &s, &s
+		byLB[cloudprovider.DefaultLoadBalancerName(&s)], byName[Key(&s)] = &s, &s
 	}
 
 	ports := map[string][]*candidate{} // by load balancer and port, or by rule id without a load balancer
 	for _, rule := range have {
 		c := attribute(&rule, byLB, byName)
+		c.unserved = c.service != nil && handled != nil && !handled(c.service)
 		for _, m := range members[c.ID] {
 			if c.members++; nodeVMs[m.VMID] {
 				c.ours++
@@ -163,7 +168,8 @@ func MakePlan(
 	return p
 }
 
-func key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
+// Key returns namespace and name of a Service.
+func Key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 
 // attribute finds the Service of a rule. A load balancer name contains the Service's UID, which is proof. A Leaseweb
 // name contains only names, which another cluster of the account may use too, so the rule's address must also be the
@@ -206,12 +212,15 @@ func (c *candidate) decide(keeper *candidate, why string) Item {
 	}
 
 	if c.service != nil {
-		item.Service = key(c.service)
+		item.Service = Key(c.service)
 	}
 
 	switch {
 	case c.name.Family == FamilyForeign:
 		item.Verdict, item.Reason = VerdictForeign, "not named by a cloud provider for Kubernetes"
+	case c.unserved:
+		item.Verdict, item.Reason = VerdictUnserved, "the controller does not serve the Service: "+
+			"its type or its loadBalancerClass is for another one"
 	case keeper == nil:
 		item.Verdict, item.Reason = VerdictDuplicate, "another rule serves the same port of the same load balancer; "+
 			why
@@ -224,8 +233,7 @@ func (c *candidate) decide(keeper *candidate, why string) Item {
 	case c.service == nil && item.OurNodes:
 		item.Verdict = VerdictOrphan
 		item.Reason = "its Service no longer exists, and all its members are nodes of this cluster; if nobody uses " +
-			"it: cmk " +
-			"delete loadbalancerrule id=" + c.ID
+			"it: cmk delete loadbalancerrule id=" + c.ID
 
 	case c.service == nil:
 		item.Verdict, item.Reason = VerdictUnattributed, fmt.Sprintf("no Service of this cluster has it, and %d of "+
@@ -265,7 +273,7 @@ func chooseKeeper(same []*candidate) (keeper *candidate, why string) {
 	}
 
 	if keeper == nil {
-		return nil, "neither is on the address of Service " + key(s)
+		return nil, "neither is on the address of Service " + Key(s)
 	}
 
 	return keeper, "its address is the Service's"

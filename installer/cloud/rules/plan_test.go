@@ -171,7 +171,7 @@ func TestMakePlan(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			check := func(rules []cloudstack.LoadBalancerRule) Plan {
-				p := MakePlan(rules, services, tt.members, nodes)
+				p := MakePlan(rules, services, nil, tt.members, nodes)
 				require.Len(t, p.Items, len(tt.want))
 				renames := 0
 				for _, it := range p.Items {

@@ -42,7 +42,7 @@ type Service struct {
 // explain adds to the error of a CloudStack call what was tried and a remedy. doing names the attempt, such as "list
 // the clusters".
 func explain(doing string, err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || report.Interrupted(err) {
 		return err
 	}
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/poll"
 	"github.com/csccm/csccm/installer/report"
@@ -339,7 +340,7 @@ func (t *task) removeServices(r *ckscheck.Reader, all []corev1.Service) error {
 	var names []string
 	for _, svc := range all {
 		if (service.Classes{}).Handles(&svc) {
-			name := svc.Namespace + "/" + svc.Name
+			name := rules.Key(&svc)
 			remaining, names = append(remaining, &svc), append(names, name)
 			t.plan.Changes = append(t.plan.Changes,
 				Change{What: "before that", To: "delete Service " + name + " with its load balancer"})

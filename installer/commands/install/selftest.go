@@ -157,7 +157,7 @@ func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod,
 		inTime, err = poll.Until(ctx, r.Clock, testPoll, testTime, func() (_ bool, err error) {
 			ended, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
 			why = cluster.PodWaits(ended)
-			return ended.Status.Phase == corev1.PodSucceeded || ended.Status.Phase == corev1.PodFailed, err
+			return cluster.Ended(ended.Status.Phase), err
 		})
 	}
 

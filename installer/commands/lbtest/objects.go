@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -92,7 +91,7 @@ func (t *Tester) run(
 	}
 
 	p.ObjectMeta, p.Spec.Containers[0].Image = t.meta(name), t.Image
-	p.Spec.Containers[0].Args = slices.Concat(args, []string{"--" + echo.TokenFlag + "=" + t.id})
+	p.Spec.Containers[0].Args = append(args, "--"+echo.TokenFlag+"="+t.id)
 	p.Labels[label+"-pod"] = name
 
 	pods := t.Cluster.Kube.CoreV1().Pods(t.result.Namespace)
@@ -107,7 +106,7 @@ func (t *Tester) run(
 			return "", err
 		}
 
-		if phase := now.Status.Phase; phase == corev1.PodFailed || phase == corev1.PodSucceeded {
+		if cluster.Ended(now.Status.Phase) {
 			return "", t.ended(ctx, now)
 		}
 
@@ -185,8 +184,8 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 }
 
 func (t *Tester) askInside(ctx context.Context) (string, error) {
-	over := func(phase corev1.PodPhase) bool { return phase == corev1.PodSucceeded || phase == corev1.PodFailed }
-	p, err := t.run(ctx, "client", podTime+askTime, over, "--"+echo.AskFlag+"="+strings.Join(t.targets(), ","))
+	p, err := t.run(ctx, "client", podTime+askTime, cluster.Ended,
+		"--"+echo.AskFlag+"="+strings.Join(t.targets(), ","))
 	if err != nil {
 		return "", err
 	}

@@ -28,8 +28,9 @@ type migration struct {
 	*rules.Facts
 	plan     *engine.Plan
 	steps    []rules.Step
-	recorded []string // Services that have BeforeAnnotation
-	renames  int      // steps that another active provider would undo; 0 for an undo
+	recorded []string            // Services that have BeforeAnnotation
+	renames  int                 // steps that another active provider would undo; 0 for an undo
+	others   *family.Controllers // nil for an undo
 }
 
 // Run renames the rules of older providers. With undo it restores the names recorded on the Services.
@@ -98,7 +99,13 @@ func (m *migration) makePlan(ctx context.Context, cs *access.Cloud) error {
 		return err
 	}
 
-	p := rules.MakePlan(m.Rules, m.Services, members, rules.NodeVMs(m.Nodes, m.VMs))
+	m.others, err = family.Find(ctx, m.Cluster.Kube, m.Clock, m.Release, m.Cluster.Namespace)
+	if err != nil {
+		return err
+	}
+
+	p := rules.MakePlan(m.Rules, m.Services, family.ClassesOf(m.others.Own.Words).Handles, members,
+		rules.NodeVMs(m.Nodes, m.VMs))
 	m.steps, m.renames = p.Steps, len(p.Steps)
 
 	foreign := 0 // rules that are not listed
@@ -135,7 +142,7 @@ func (m *migration) planUndo() {
 			continue
 		}
 
-		name := svc.Namespace + "/" + svc.Name
+		name := rules.Key(&svc)
 		steps, skipped := rules.Undo(&svc, was.Rules, m.Rules)
 		for _, s := range steps {
 			m.plan.Add("rename", s.Describe(), s)
@@ -154,18 +161,13 @@ func (m *migration) planUndo() {
 }
 
 // allowed returns an error if another controller is active, because that controller would undo the renames.
-func (m *migration) allowed(ctx context.Context) error {
+func (m *migration) allowed(context.Context) error {
 	if m.renames == 0 {
 		return nil
 	}
 
-	found, err := family.Find(ctx, m.Cluster.Kube, m.Clock, m.Release, m.Cluster.Namespace)
-	if err != nil {
-		return err
-	}
-
 	var where []string
-	for _, r := range found.Rivals {
+	for _, r := range m.others.Rivals {
 		if r.Family != family.Balancer {
 			where = append(where, r.String())
 		}

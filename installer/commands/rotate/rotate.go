@@ -36,10 +36,7 @@ type Options struct {
 	// still uses them.
 	Finish, Force bool
 
-	// Admin opens an administrator's session for the API at the URL of cfg; end closes it.
-	Admin func(
-		ctx context.Context, e *engine.Env, cfg *cloudstack.Config,
-	) (admin *cloudapi.Client, end func(), err error)
+	Admin access.LogIn
 	// API commands that the controller must and may call.
 	Required, Optional []string
 }

@@ -22,8 +22,8 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/access"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
@@ -46,10 +46,8 @@ type Options struct {
 	DeleteSecret bool
 	// DeleteUser also removes what csccm created in CloudStack: user, keys, account and role.
 	DeleteUser bool
-	// Admin opens an administrator's session for the API at the URL of cfg, for DeleteUser; end closes it.
-	Admin func(
-		ctx context.Context, e *engine.Env, cfg *cloudstack.Config,
-	) (admin *cloudapi.Client, end func(), err error)
+	// Admin opens the session for DeleteUser.
+	Admin access.LogIn
 }
 
 // run is the state of one uninstall.
@@ -195,7 +193,7 @@ func (u *run) services(ctx context.Context) (err error) {
 			finalized++
 		}
 
-		name := s.Namespace + "/" + s.Name
+		name := rules.Key(&s)
 		names = append(names, name)
 		u.keep("load balancer of Service %s in CloudStack: address %s with its rules", name,
 			cmp.Or(strings.Join(check.Ingress(&s), ", "), "none shown"))

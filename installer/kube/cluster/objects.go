@@ -134,6 +134,9 @@ func NamespaceLabels(ctx context.Context, kube kubernetes.Interface) (map[string
 	return out, err
 }
 
+// Raced reports whether somebody else wrote an object first.
+func Raced(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
 // ChangeConfigMap calls change to edit a ConfigMap of csccm, and tries again after a conflict. It creates a ConfigMap
 // that does not exist and deletes one that change leaves empty. It stops at an error of change.
 func ChangeConfigMap(
@@ -141,8 +144,7 @@ func ChangeConfigMap(
 ) error {
 	const owner = "csccm"
 	configMaps := kube.CoreV1().ConfigMaps(namespace)
-	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	return retry.OnError(retry.DefaultRetry, raced, func() error {
+	return retry.OnError(retry.DefaultRetry, Raced, func() error {
 		c, err := configMaps.Get(ctx, name, metav1.GetOptions{})
 		missing := apierrors.IsNotFound(err)
 		switch {

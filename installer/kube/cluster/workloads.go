@@ -196,6 +196,11 @@ func Argument(args []string, name string) (value string, found bool) {
 	return value, found
 }
 
+// Ended reports whether a Pod in this phase has ended.
+func Ended(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
 // OwnerOf returns the object that created a Pod, and would create it again. It is the Pod itself if there is none, and
 // for a static Pod.
 func OwnerOf(p *corev1.Pod) (kind, name string) {

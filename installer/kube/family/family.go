@@ -78,7 +78,7 @@ func ofContainer(c *corev1.Container, name string) Family {
 // balances reports whether a container is MetalLB's controller or kube-vip, and serves Services without a class.
 func balances(c *corev1.Container) bool {
 	is := func(name string) bool {
-		return slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == name && v.Value == "true" })
+		return slices.Contains(c.Env, corev1.EnvVar{Name: name, Value: "true"})
 	}
 	_, class := cluster.Argument(cluster.Arguments(c), "lb-class")
 	metalLB := strings.Contains(c.Image, "metallb") && strings.Contains(c.Image, "controller")

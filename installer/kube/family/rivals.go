@@ -71,7 +71,7 @@ const (
 		"lb_class_only=true; or give the controller one: " +
 		"`csccm upgrade --set loadBalancers.class=example.com/cloudstack`"
 	fixWriter = "have the other program serve only Services with a class of its own; to remove an address that a " +
-		"deleted program left: `kubectl patch service -n NAMESPACE NAME --subresource=status --type=merge " +
+		"deleted program left: `kubectl patch service -n %s %s --subresource=status --type=merge " +
 		"--patch='{\"status\":{\"loadBalancer\":null}}'`"
 )
 
@@ -129,9 +129,7 @@ func (e *Evidence) Rivals() (out []Rival) {
 		listed := slices.ContainsFunc(e.Workloads, func(w cluster.Workload) bool {
 			return w.Kind == kind && w.Meta.Namespace == p.Namespace && w.Meta.Name == name
 		})
-		ended := p.DeletionTimestamp != nil ||
-			p.Status.Phase == corev1.PodSucceeded ||
-			p.Status.Phase == corev1.PodFailed
+		ended := p.DeletionTimestamp != nil || cluster.Ended(p.Status.Phase)
 		whose, c := OfPod(&p.Spec, &p.ObjectMeta)
 		if listed || ended || c == nil || whose == Chart || beside && whose == Balancer {
 			continue
@@ -166,22 +164,23 @@ func (e *Evidence) Rivals() (out []Rival) {
 
 	for _, s := range e.Services {
 		by := loadbalancer.StatusWriter(&s)
-		ours := slices.ContainsFunc([]string{"cloudstack", "cloud-controller-manager", "csccm", "kubectl"},
-			func(part string) bool { return strings.Contains(by, part) })
 		if by != "" &&
-			!ours &&
+			!noRival.MatchString(by) &&
 			classes.Serves(service.ClassOf(&s)) &&
 			classes.Handles(&s) &&
 			len(s.Status.LoadBalancer.Ingress) > 0 {
 			out = append(out,
 				Rival{Balancer, "Service", s.Namespace, s.Name,
-					fmt.Sprintf("%s writes its status (field manager), though the controller serves it", by),
-					fixWriter})
+					by + " writes its status (field manager), though the controller serves it",
+					fmt.Sprintf(fixWriter, s.Namespace, s.Name)})
 		}
 	}
 
 	return append(out, e.electors(elections, names)...)
 }
+
+// noRival matches the field managers that may write the status of the controller's Services.
+var noRival = regexp.MustCompile(`cloudstack|cloud-controller-manager|csccm|kubectl`)
 
 // handled reports whether a Service is for the release's controller. It returns true for a Service that is not known:
 // the Service was deleted or could not be read.

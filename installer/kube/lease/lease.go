@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/poll"
 	"github.com/csccm/csccm/installer/report"
 )
@@ -200,8 +201,7 @@ func (h *hold) release(ctx context.Context) error {
 // write writes holder and lease duration, and tries again after a conflict. Only seize overwrites another holder.
 func (h *hold) write(ctx context.Context, holder string, lasts time.Duration, seize bool) error {
 	leases := h.kube.CoordinationV1().Leases(h.name.Namespace)
-	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	return retry.OnError(wait.Backoff{Steps: writeAttempts}, raced, func() error {
+	return retry.OnError(wait.Backoff{Steps: writeAttempts}, cluster.Raced, func() error {
 		l, err := Get(ctx, h.kube, h.name)
 		if err != nil || !seize && Holder(l) != h.identity {
 			return err

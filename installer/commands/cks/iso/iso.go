@@ -147,7 +147,7 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 }
 
 func unusable(what string, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if report.Interrupted(err) {
 		return err
 	}
 	return report.Usage(
