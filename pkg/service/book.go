@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -71,17 +72,13 @@ type use struct {
 // entry is one Service in the book.
 type entry struct {
 	plan.Holder
-	created time.Time
-	uses    map[string]use // by address
+	*version                // the version that was set last
+	uses     map[string]use // by address
 	// acquiring is when the Service started to acquire an address that it does not know yet; zero if it is not
-	// acquiring one. pending are the acquisitions in its records, which an earlier process may have started.
+	// acquiring one. An earlier process may have started the acquisitions in the records.
 	acquiring time.Time
-	pending   []annotation.PendingAllocation
-	// refused is when the Service was refused an address, according to its status; zero if it was not.
-	refused time.Time
-	// shownPorts is the number of ports in the status. reservedPorts is the number of ports that the current sync has
-	// reserved before it updates the status.
-	shownPorts, reservedPorts int
+	// reservedPorts is the number of ports that the current sync has reserved before it updates the status.
+	reservedPorts int
 }
 
 // newBook returns an empty book. Its reservations last for the given time.
@@ -112,8 +109,10 @@ func (b *book) set(v *version) (admitted []string) {
 
 	e := b.services[svc.UID]
 	if e == nil {
-		e = &entry{created: svc.CreationTimestamp.Time}
-		e.UID, e.Namespace, e.Name = string(svc.UID), svc.Namespace, svc.Name
+		e = &entry{
+			version: v,
+			Holder:  plan.Holder{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name},
+		}
 		b.services[svc.UID] = e
 	}
 
@@ -134,12 +133,11 @@ func (b *book) set(v *version) (admitted []string) {
 		}
 	}
 
-	before := e.uses
-	e.uses, e.refused, e.pending = uses, refusedAt(svc), v.spec.Records.Pending
-	if e.shownPorts != v.statusPorts {
-		e.shownPorts, e.reservedPorts = v.statusPorts, 0
+	if e.statusPorts != v.statusPorts {
+		e.reservedPorts = 0
 	}
-
+	before := e.uses
+	e.version, e.uses = v, uses
 	b.reserve(e.Namespace, before, uses)
 	return admitted
 }
@@ -263,49 +261,51 @@ func (b *book) settle(uid types.UID) {
 // Services that have the address are ordered: first the one that acquired it, then one that shares it with all others,
 // then the oldest. Guests come last.
 func (b *book) addressUse(address string, of *entry) (c plan.AddressUse) {
-	var users []*entry
-	namespaces := map[string]bool{}
-	// The values are 1 for each Service that is a guest, or does not share with all.
-	guests, excluding := map[*entry]int{}, map[*entry]int{}
+	// guest and excluding are 1 for a Service that is a guest, or does not share with all. They are computed once for
+	// each Service instead of in each comparison: tenants decide how long their lists are.
+	type user struct {
+		*entry
+		use
+		guest, excluding int
+	}
+	var users []user
+	namespaces := sets.New[string]()
 	for _, e := range b.services {
-		if e.uses[address].kind == "" {
-			continue
-		}
-		users = append(users, e)
-		namespaces[e.Namespace] = true
-		if e.uses[address].guestOf != "" {
-			guests[e] = 1
+		if u := e.uses[address]; u.kind != "" {
+			users = append(users, user{entry: e, use: u, guest: min(len(u.guestOf), 1)})
+			namespaces.Insert(e.Namespace)
 		}
 	}
 
-	// Compute this once for each Service instead of in each comparison: tenants decide how long their lists are.
-	for _, e := range users {
+	for i := range users {
 		for namespace := range namespaces {
-			if !e.Admits(namespace) {
-				excluding[e] = 1
+			if !users[i].Admits(namespace) {
+				users[i].excluding = 1
 			}
 		}
 	}
 
-	slices.SortFunc(users, func(x, y *entry) int {
+	slices.SortFunc(users, func(x, y user) int {
 		return cmp.Or(
-			cmp.Compare(guests[x], guests[y]),
-			cmp.Compare(y.uses[address].kind, x.uses[address].kind),
-			cmp.Compare(excluding[x], excluding[y]),
-			x.created.Compare(y.created),
+			cmp.Compare(x.guest, y.guest),
+			cmp.Compare(y.kind, x.kind),
+			cmp.Compare(x.excluding, y.excluding),
+			x.svc.CreationTimestamp.Compare(y.svc.CreationTimestamp.Time),
 			cmp.Compare(x.UID, y.UID),
 		)
 	})
-	for _, e := range users {
-		h, u := e.Holder, e.uses[address]
+	for _, u := range users {
+		h := u.Holder
 		h.Acquired, h.GuestOf, h.Proven = evidence.InstantOf(u.acquired), u.guestOf, u.kind != recorded
 		c.Holders = append(c.Holders, h)
 	}
 
 	now := b.clock.Now()
 	r := b.reservations[address]
-	if of != nil && !of.refused.IsZero() && of.refused.Before(b.began) {
-		r.until = b.began.Add(b.lasts) // an earlier process may have reserved it
+	if of != nil {
+		if refused := refusedAt(of.svc); !refused.IsZero() && refused.Before(b.began) {
+			r.until = b.began.Add(b.lasts) // an earlier process may have reserved it
+		}
 	}
 
 	if c.Reserved = max(0, r.until.Sub(now)); c.Reserved > 0 {
@@ -415,15 +415,13 @@ func (b *book) mayHavePorts(e *entry, w plan.Wish) error {
 // mayBeOnItsWay reports whether an address that was acquired at a given time may be the one that is being acquired for
 // another Service: the acquisition may have succeeded before its Service has a record of the address.
 func (b *book) mayBeOnItsWay(of *entry, acquired evidence.Instant) bool {
+	at := acquired.Time()
+	near := func(since time.Time) bool { return !at.IsZero() && at.Sub(since).Abs() < plan.ClockSkew }
 	for _, e := range b.services {
-		begun := []time.Time{e.acquiring}
-		for _, p := range e.pending {
-			begun = append(begun, p.Since)
-		}
-		for _, since := range begun {
-			if e != of && acquired != "" && acquired.Time().Sub(since).Abs() < plan.ClockSkew {
-				return true
-			}
+		pending := slices.ContainsFunc(e.spec.Records.Pending,
+			func(p annotation.PendingAllocation) bool { return near(p.Since) })
+		if e != of && (pending || near(e.acquiring)) {
+			return true
 		}
 	}
 	return false
@@ -438,7 +436,7 @@ func (b *book) countAddresses(of *entry, address string) (n int, counted bool) {
 			continue
 		}
 		unknown := !e.acquiring.IsZero()
-		for _, p := range e.pending {
+		for _, p := range e.spec.Records.Pending {
 			if p.IP != "" {
 				addresses[p.IP] = true
 			}
@@ -457,4 +455,4 @@ func (b *book) countAddresses(of *entry, address string) (n int, counted bool) {
 }
 
 // ports returns the number of ports that the Service has or is about to have.
-func (e *entry) ports() int { return max(e.shownPorts, e.reservedPorts) }
+func (e *entry) ports() int { return max(e.statusPorts, e.reservedPorts) }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 const (
@@ -21,7 +20,7 @@ const (
 	mostInventories = 1000
 )
 
-// inventory returns the inventory of a project, given by name or id; the configured project if name is empty.
+// inventory returns the inventory of a project, given by name or id; that of the configured project if name is empty.
 func (c *Controller) inventory(name string) *inventory.Inventory {
 	if name == "" {
 		return c.Inventory
@@ -37,33 +36,19 @@ func (c *Controller) inventory(name string) *inventory.Inventory {
 	return other
 }
 
-// inventoryByID is like inventory, for the id of a project.
-func (c *Controller) inventoryByID(ctx context.Context, id string) *inventory.Inventory {
-	if own, err := c.Inventory.ProjectID(ctx); err == nil && own == id {
-		return c.Inventory
-	}
-	return c.inventory(id)
-}
-
 // locate determines the project with the Service's load balancer.
 func (c *Controller) locate(ctx context.Context, w *work) error {
 	in := &w.request
 	err := in.Locate(ctx, c.Inventory, c.inventory(w.project))
-	in.Inventory = c.inventoryByID(ctx, in.Project)
+	in.Inventory = c.Inventory
+	if in.Project != c.Inventory.KnownProjectID() {
+		in.Inventory = c.inventory(in.Project)
+	}
 	if err == nil && w.absent {
-		in.NodeVMs = c.nodeVMs(ctx, in.Inventory)
+		// If the VMs cannot be listed, something else has to prove that the project is the right one.
+		if vms, err := in.Inventory.VMs(ctx, observe.VMAge); err == nil {
+			in.NodeVMs, _ = c.members.Match(vms, w.all)
+		}
 	}
 	return err
-}
-
-// nodeVMs returns the VMs of all Nodes; none if the VMs cannot be listed. Something else then has to prove that a
-// project is the right one.
-func (c *Controller) nodeVMs(ctx context.Context, inv *inventory.Inventory) []plan.Member {
-	vms, err := inv.VMs(ctx, observe.VMAge)
-	if err != nil {
-		return nil
-	}
-	nodes, _ := c.Nodes() // none while the cache is not filled
-	members, _ := c.members.Match(vms, nodes)
-	return members
 }

@@ -40,10 +40,10 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 
 	var since map[string]time.Time
 	none := ""
-	w.serving = selected(w.spec, w.nodes)
+	w.serving = w.chosen()
 	switch {
 	case len(w.nodes) == 0:
-		none = c.noneEligible()
+		none = w.noneEligible()
 	case len(w.serving) == 0:
 		none = "no node matches " + annotation.NodeSelector
 	case w.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal:
@@ -108,12 +108,13 @@ func justReady(since map[string]time.Time, unhealthy map[string]plan.Problem, no
 	return nodes
 }
 
-// selected returns the nodes that the node selector of the Service matches.
-func selected(spec annotation.Spec, nodes []*corev1.Node) []*corev1.Node {
-	if spec.NodeSelector == nil {
-		return nodes
+// chosen returns the eligible nodes that the node selector of the Service matches.
+func (w *work) chosen() []*corev1.Node {
+	selector := w.spec.NodeSelector
+	if selector == nil {
+		return w.nodes
 	}
-	return filterNodes(nodes, func(n *corev1.Node) bool { return spec.NodeSelector.Matches(labels.Set(n.Labels)) })
+	return filterNodes(w.nodes, func(n *corev1.Node) bool { return selector.Matches(labels.Set(n.Labels)) })
 }
 
 // filterNodes returns the nodes for which want returns true.
@@ -127,8 +128,7 @@ func (c *Controller) ineligible(w *work, nodes []*corev1.Node) map[string]plan.P
 		return nil
 	}
 	out := failover.Problems(nodes, c.heartbeats.Suspected())
-	all, _ := c.Nodes() // none while the cache is not filled
-	for _, n := range filterNodes(all, failover.Leaving) {
+	for _, n := range filterNodes(w.all, failover.Leaving) {
 		out[n.Name] = failover.ProblemOf(n) // the node no longer serves, but ports may still be forwarded to it
 	}
 	return out
@@ -158,13 +158,12 @@ func (c *Controller) find(ctx context.Context, w *work) error {
 	vms := w.request.Inventory.LastVMs()
 	if vms != nil && len(w.serving) > 0 && len(w.serving) < len(w.nodes) {
 		// Pods that move to other nodes must not move the address to another network.
-		all, _ := c.members.Match(vms, selected(w.spec, w.nodes))
-		w.request.Reach = inZone(vms, all, w.spec.Zone)
+		chosen, _ := c.members.Match(vms, w.chosen())
+		w.request.Reach = inZone(vms, chosen, w.spec.Zone)
 	}
 
 	if vms != nil && w.forwards {
-		all, _ := c.Nodes() // none while the cache is not filled
-		w.request.Leaving, _ = c.members.Match(vms, filterNodes(all, failover.Leaving))
+		w.request.Leaving, _ = c.members.Match(vms, filterNodes(w.all, failover.Leaving))
 	}
 
 	return nil
@@ -198,15 +197,16 @@ func (c *Controller) membersOf(
 	}
 
 	members, failed := c.members.Match(vms, nodes)
-	newer := func(f node.Unmatched) bool { return f.Node.CreationTimestamp.After(vms.Taken) }
-	if len(failed) > 0 && (c.Clock.Since(vms.Taken) >= missingPause || slices.ContainsFunc(failed, newer)) {
-		if vms, err = inv.VMs(ctx, time.Second); err != nil {
+	if len(failed) > 0 {
+		newer := func(f node.Unmatched) bool { return f.Node.CreationTimestamp.After(vms.Taken) }
+		age := missingPause
+		if slices.ContainsFunc(failed, newer) {
+			age = time.Second
+		}
+		if vms, err = inv.VMs(ctx, age); err != nil {
 			return nil, err
 		}
-		members, failed = c.members.Match(vms, nodes)
-	}
-
-	if len(failed) > 0 {
+		_, failed = c.members.Match(vms, nodes)
 		if vms, err = node.Ask(ctx, inv, vms, failed); err != nil {
 			return nil, err
 		}
@@ -260,15 +260,14 @@ func inZone(vms *inventory.VMSnapshot, members []plan.Member, zone string) []pla
 }
 
 // noneEligible returns why no node may serve.
-func (c *Controller) noneEligible() string {
-	nodes, err := c.Nodes()
-	if err == nil && len(nodes) == 0 {
+func (w *work) noneEligible() string {
+	if len(w.all) == 0 {
 		return "the cluster has no nodes yet"
 	}
 	return fmt.Sprintf("no node is eligible: of %d in the cluster, %d with the label %s and %d about to be deleted",
-		len(nodes),
-		len(filterNodes(nodes, failover.ExcludedByLabel)), corev1.LabelNodeExcludeBalancers,
-		len(filterNodes(nodes, failover.Leaving)))
+		len(w.all),
+		len(filterNodes(w.all, failover.ExcludedByLabel)), corev1.LabelNodeExcludeBalancers,
+		len(filterNodes(w.all, failover.Leaving)))
 }
 
 // Eligible returns the nodes that may serve Services, by the rules of the service controller of Kubernetes.

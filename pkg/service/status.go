@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -65,10 +66,15 @@ func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
 	})
 }
 
+// ownConditions are the conditions that the controller writes.
+var ownConditions = []string{
+	ConditionReady, corev1.LoadBalancerPortsError, ConditionAddress, ConditionClass, ConditionUntagged,
+}
+
 // release removes from a Service what the controller has added. The records are removed together with the finalizer:
-// until then, a new process needs them to see what is left to do. The patches name what they remove, because a
-// difference of two versions would also remove what others have added since. If another controller serves the Service
-// by now, its finalizer and status stay.
+// until then, a new process needs them to see what is left to do. The patch names the records, because a difference
+// that removes the last annotation would remove all that others have added since. If another controller serves the
+// Service by now, its finalizer and status stay.
 func (c *Controller) release(ctx context.Context, w *work) error {
 	metadata := map[string]any{"uid": w.latest.UID}
 	if hasRecords(w.latest) {
@@ -78,25 +84,15 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 		metadata["$deleteFromPrimitiveList/finalizers"] = []string{servicehelpers.LoadBalancerCleanupFinalizer}
 	}
 
-	status := map[string]any{}
-	if len(w.latest.Status.LoadBalancer.Ingress) > 0 && !w.servedByOthers() {
-		status["loadBalancer"] = map[string]any{"ingress": nil}
-	}
-	if Ready(w.latest).Type != "" {
-		var removals []map[string]string
-		for _, kind := range []string{
-			ConditionReady, corev1.LoadBalancerPortsError, ConditionAddress, ConditionClass, ConditionUntagged,
-		} {
-			removals = append(removals, map[string]string{"$patch": "delete", "type": kind})
+	err := c.change(ctx, w, func(svc *corev1.Service) {
+		if !w.servedByOthers() {
+			svc.Status.LoadBalancer.Ingress = nil
 		}
-		status["conditions"] = removals
-	}
-
-	var err error
-	if len(status) > 0 {
-		err = c.patch(ctx, w,
-			map[string]any{"metadata": map[string]any{"uid": w.latest.UID}, "status": status}, "status")
-	}
+		if Ready(svc).Type != "" {
+			svc.Status.Conditions = slices.DeleteFunc(svc.Status.Conditions,
+				func(own metav1.Condition) bool { return slices.Contains(ownConditions, own.Type) })
+		}
+	}, "status")
 	if err == nil && len(metadata) > 1 {
 		err = c.patch(ctx, w, map[string]any{"metadata": metadata})
 	}
@@ -233,29 +229,34 @@ func (s *state) overwritten(svc *corev1.Service) bool {
 // conditions returns the conditions of a Service after a sync that ended with err. unserved says why the Service gets
 // no traffic although the sync succeeded; nil if it gets traffic.
 func conditions(unserved *plan.Notice, err error) []metav1.Condition {
-	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: string(Reconciled)}
-	ports := naming(corev1.LoadBalancerPortsError, "", false)
-	fails := func(reason plan.Reason, text string) {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(reason), text[:min(len(text),
-			maxConditionMessage)]
-	}
-
+	reason, text := Reconciled, ""
 	refusal := plan.RefusalOf(err)
 	switch {
 	case refusal != nil:
-		fails(refusal.Reason, refusal.Error()) // without the wrapped error
+		reason, text = refusal.Reason, refusal.Error() // without the wrapped error
 	case plan.WaitOf(err) != nil:
-		fails(Waiting, err.Error())
+		reason, text = Waiting, err.Error()
 	case err != nil:
-		fails(CloudStackError, err.Error())
+		reason, text = CloudStackError, err.Error()
 	case unserved != nil:
-		fails(unserved.Reason, unserved.Message)
+		reason, text = unserved.Reason, unserved.Message
 	}
-	if refusal != nil && refusal.Port != 0 {
-		ports.Status, ports.Reason, ports.Message = metav1.ConditionTrue, ready.Reason, ready.Message
-		if refusal.Reason == plan.ReasonMixedProtocols {
-			ports.Reason = corev1.LoadBalancerPortsErrorReason
-		}
+
+	text = text[:min(len(text), maxConditionMessage)]
+	ready := metav1.Condition{
+		Type: ConditionReady, Status: metav1.ConditionTrue, Reason: string(reason), Message: text,
+	}
+	if reason != Reconciled {
+		ready.Status = metav1.ConditionFalse
+	}
+
+	ports := naming(corev1.LoadBalancerPortsError, text, refusal != nil && refusal.Port != 0)
+	switch {
+	case ports.Status == metav1.ConditionFalse:
+	case reason == plan.ReasonMixedProtocols:
+		ports.Reason = corev1.LoadBalancerPortsErrorReason
+	default:
+		ports.Reason = string(reason)
 	}
 	return []metav1.Condition{ready, ports}
 }

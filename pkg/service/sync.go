@@ -69,7 +69,8 @@ type work struct {
 	project    string          // the project that the Service names, by name or id
 	key        Key
 	state      *state
-	nodes      []*corev1.Node // the eligible nodes
+	all        []*corev1.Node // the nodes of the cluster
+	nodes      []*corev1.Node // those that are eligible
 	events     events
 	attempt    attempt
 	began      time.Time // start of the attempt
@@ -79,7 +80,7 @@ type work struct {
 	fresh      bool      // VMs are read again if the list is older than some seconds
 	preview    bool      // nothing is written
 
-	serving  []*corev1.Node // the nodes that serve
+	serving  []*corev1.Node // those of the chosen nodes that serve
 	unserved *plan.Notice   // why no node serves; nil if some do
 	request  loadbalancer.Request
 	loadbalancer.Result
@@ -89,7 +90,7 @@ type work struct {
 func newWork(v *version, s *state, nodes []*corev1.Node, on Recorder) *work {
 	return &work{
 		version: v, latest: v.svc, absent: !v.wants, project: v.spec.Project, key: KeyOf(v.svc), state: s,
-		nodes: Eligible(nodes), events: events{on, v.svc, map[plan.Notice]bool{}},
+		all: nodes, nodes: Eligible(nodes), events: events{on, v.svc, map[plan.Notice]bool{}},
 	}
 }
 
@@ -98,10 +99,9 @@ func newWork(v *version, s *state, nodes []*corev1.Node, on Recorder) *work {
 func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	w.attempt = attempt{fingerprint: deletion}
 	if !w.absent {
-		chosen := selected(w.spec, w.nodes)
 		w.attempt = attempt{
 			fingerprint: w.asked,
-			nodes:       node.Key(chosen, c.ineligible(w, chosen)),
+			nodes:       node.Key(w.chosen(), c.ineligible(w, w.chosen())),
 			project:     w.spec.Project,
 		}
 	}
@@ -171,10 +171,10 @@ attempts:
 	}
 
 	if refusal := plan.RefusalOf(err); refusal != nil && refusal.Reason == plan.ReasonNoNodes {
-		return plan.Refuse(refusal.Reason, c.noneEligible()+", so that the network of the address is not known",
+		return plan.Refuse(refusal.Reason, w.noneEligible()+", so that the network of the address is not known",
 			refusal.Remedy)
 	}
-	return projectRefusal(w.svc, err)
+	return projectRefusal(w.spec.Project, err)
 }
 
 // balance passes the request to the load balancers, and writes their notices as Events.
@@ -441,8 +441,7 @@ func (c *Controller) failed(w *work, err error) time.Duration {
 
 // projectRefusal turns the error that the project of a Service cannot be used into a refusal that names the annotation.
 // Errors about other projects are for the operator; they, and all others, are returned unchanged.
-func projectRefusal(svc *corev1.Service, err error) error {
-	project := strings.TrimSpace(svc.Annotations[annotation.Project])
+func projectRefusal(project string, err error) error {
 	if project == "" || !unknownProject(err) {
 		return err
 	}
