@@ -144,11 +144,6 @@ func (r *retry) remainingWait(a attempt, now time.Time) time.Duration {
 // counts as progress only if fewer actions remain than after any earlier attempt. Otherwise a Service whose syncs
 // change something and then fail would be synced every second.
 func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now time.Time) time.Duration {
-	var asked time.Duration
-	if pending := plan.WaitOf(err); pending != nil {
-		asked = pending.After
-	}
-
 	next := retry{attempt: a, kind: triggerOf(err), err: err, failures: 1, since: now, began: r.began, last: now}
 	another := !r.waiting() || r.fingerprint == a.fingerprint && r.err.Error() != err.Error()
 	refusal := plan.RefusalOf(err)
@@ -156,15 +151,15 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 		next.kind = byTime // others may have removed what was just read, so the next attempt reads again
 	}
 
-	switch {
-	case r.waiting() && r.fingerprint != a.fingerprint:
-		next.changes = r.changes + 1
-	case r.waiting():
-		next.remaining = r.remaining
-	}
-
-	if r.waiting() && r.kind == next.kind {
-		next.failures, next.since = r.failures+1, r.since
+	if r.waiting() {
+		if r.fingerprint != a.fingerprint {
+			next.changes = r.changes + 1
+		} else {
+			next.remaining = r.remaining
+		}
+		if r.kind == next.kind {
+			next.failures, next.since = r.failures+1, r.since
+		}
 	}
 
 	progress := false
@@ -173,7 +168,10 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 		progress, next.remaining = next.kind == byTime && remaining < known, min(known, remaining)
 	}
 
-	d := max(asked, backoffs[next.kind].after(next.failures))
+	d := backoffs[next.kind].after(next.failures)
+	if pending := plan.WaitOf(err); pending != nil {
+		d = max(d, pending.After)
+	}
 	switch {
 	case progress:
 		next.failures, d = 0, progressPause
