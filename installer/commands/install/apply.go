@@ -4,7 +4,6 @@
 package install
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -345,7 +344,7 @@ func (c *change) carryOut(
 	plan.Add("Objects", diff.Summary(c.objects), c.objects, diff.Text(c.objects, e.Verbose)...)
 	plan.Warnings = c.warnings
 
-	back := "go back with " + c.back
+	back := "or go back with " + c.back
 	var steps []engine.Step
 	if c.action != actionKeep {
 		steps = []engine.Step{
@@ -362,16 +361,11 @@ func (c *change) carryOut(
 				e.Progress.Done("revision %d, chart %s", now.Revision, now.ChartVersion)
 				return nil
 			}},
-			{Name: "rollout", Do: func(ctx context.Context) error {
-				err := awaitPods(ctx, e, now, c.given)
-				return report.Remedied(err, cmp.Or(report.RemedyOf(err), "wait with csccm status")+", or "+back)
-			}},
-			{Name: "leader", Do: func(ctx context.Context) error {
+			{Name: "rollout", Back: back, Do: func(ctx context.Context) error { return awaitPods(ctx, e, now, c.given) }},
+			{Name: "leader", Back: back, Do: func(ctx context.Context) error {
 				open, err := awaitLeader(ctx, checkEnv(e), inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {
-					late := report.Errorf(
-						open.Remedy+"; or "+back, "the new Pods run, but none of them leads: %s", open.Message,
-					)
+					late := report.Errorf(open.Remedy, "the new Pods run, but none of them leads: %s", open.Message)
 					late.Code = report.ExitTimeout
 					err = late
 				}
@@ -384,7 +378,7 @@ func (c *change) carryOut(
 	return e.Run(ctx, engine.Operation{
 		Name:     command,
 		What:     what,
-		Back:     "or " + back,
+		Back:     back,
 		Question: prompt.Question{Message: "Go on"},
 		Plan:     plan,
 		Steps:    steps,

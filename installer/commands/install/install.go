@@ -157,7 +157,7 @@ func (r *run) operation(what string) engine.Operation {
 	return engine.Operation{
 		Name:     "install",
 		What:     what,
-		Back:     "csccm uninstall removes the controller again",
+		Back:     "or go back with " + r.back,
 		Question: prompt.Question{Default: "yes"},
 		Plan:     r.shown(),
 	}
@@ -202,7 +202,11 @@ func (r *run) changes(ctx context.Context) (*engine.Operation, error) {
 
 	release := []engine.Step{
 		{Name: "Helm release", Do: r.applyChart},
-		{Name: "rollout", Do: func(ctx context.Context) error { return awaitPods(ctx, r.Env, r.release, r.given) }},
+		{
+			Name: "rollout",
+			Back: op.Back,
+			Do:   func(ctx context.Context) error { return awaitPods(ctx, r.Env, r.release, r.given) },
+		},
 	}
 
 	if r.taker != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rights"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/testenv"
@@ -224,11 +225,12 @@ func TestInstallInterruptedThenContinued(t *testing.T) {
 	require.Equal(t, 3, e.initialised(t))
 }
 
-// If the controller does not run, the error says why, Events and its log are shown without keys, and no node is
-// changed.
+// If the controller does not run, the error says why and how to go back, Events and its log are shown without keys, and
+// no node is changed.
 func TestControllerThatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
+	e.Releases.Kept = []helm.Release{{Name: "cloudstack-ccm", Revision: 7, Status: "deployed", ChartVersion: "0.0.1"}}
 	e.pods = func(d *appsv1.Deployment) []*corev1.Pod {
 		d.Status.AvailableReplicas = 0
 		return []*corev1.Pod{{
@@ -260,6 +262,7 @@ func TestControllerThatDoesNotRun(t *testing.T) {
 		"the controller does not start: 2 of 2 Pods updated, 0 available; Pod p0: CrashLoopBackOff (last "+
 			"exit code 1)",
 		"kubectl -n kube-system describe deployment", report.ExitFailure)
+	require.Contains(t, report.RemedyOf(err), "; or go back with csccm rollback 7")
 
 	require.Contains(t, e.Stderr.String(), "Event Failed: pull refused for ***")
 	require.Contains(t, e.Stderr.String(), "cannot use *** here")

@@ -35,6 +35,7 @@ func (r *run) detect(ctx context.Context) error {
 		return err
 	}
 
+	r.back = wayBack(history)
 	if len(history) > 0 {
 		r.was, r.previousValues = &history[0], helm.Values(history)
 	}

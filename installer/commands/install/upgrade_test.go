@@ -134,7 +134,7 @@ func TestUpgradeFails(t *testing.T) {
 		err := run(t, e, o)
 		testenv.RequireRefusal(t, err, "", "csccm rollback 7", report.ExitTimeout)
 		require.Contains(t, report.RemedyOf(err),
-			"; the cause may be --set image.tag=nope --set replicaCount=1, or go back")
+			"; the cause may be --set image.tag=nope --set replicaCount=1; or go back")
 		require.Equal(t, n, e.Releases.Applied)
 	}
 	e.Releases.Changed = func(ctx context.Context, _ *helm.Release) error {
