@@ -28,7 +28,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 
 	nothing := []string{"Takeover", "nothing to take over: there is no other controller"}
 	if o.Undo {
-		t.Plan, nothing = PlanUndo(facts), []string{"Undo", "nothing to undo: the old controller works"}
+		t.Plan, nothing = PlanUndo(facts), []string{"Undo", "nothing to undo: the cluster has no record of a takeover"}
 	}
 
 	p, shown := t.Plan, e.NewPlan()

@@ -147,37 +147,39 @@ func (s *Service) zone(ctx context.Context, want string) (*object, error) {
 // insideTimeout bounds one request to a cluster's API server.
 const insideTimeout = 5 * time.Second
 
-// inside connects to the API server of a cluster. Errors do not quote the kubeconfig, because it holds credentials.
-func (s *Service) inside(ctx context.Context, k *cloudapi.KubernetesCluster) (kubernetes.Interface, error) {
+// inside connects to the API server of a cluster, and returns the configuration too. Errors do not quote the kubeconfig,
+// because it holds credentials.
+func (s *Service) inside(
+	ctx context.Context, k *cloudapi.KubernetesCluster,
+) (client kubernetes.Interface, config *rest.Config, err error) {
 	if k.State != stateRunning && k.State != stateAlert {
-		return nil, fmt.Errorf("the cluster is %s", k.State)
+		return nil, nil, fmt.Errorf("the cluster is %s", k.State)
 	}
 
 	text, err := s.API.KubernetesClusterConfig(ctx, k.ID)
 	if err != nil {
-		return nil, errors.New("CloudStack does not give the cluster's kubeconfig")
+		return nil, nil, errors.New("CloudStack does not give the cluster's kubeconfig")
+	}
+
+	if config, err = RESTConfig(text); err != nil {
+		return nil, nil, err
 	}
 
 	if s.Kube != nil {
-		return s.Kube(text)
-	}
-
-	config, err := RESTConfig(text)
-	if err != nil {
-		return nil, err
+		client, err = s.Kube(text)
+		return client, config, err
 	}
 
 	config.Timeout = insideTimeout
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, errUnusable
+	if client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, nil, errUnusable
 	}
 
 	if _, err := client.Discovery().ServerVersion(); err != nil {
-		return nil, fmt.Errorf("the API server at %s does not answer", config.Host)
+		return nil, nil, fmt.Errorf("the API server at %s does not answer", config.Host)
 	}
 
-	return client, nil
+	return client, config, nil
 }
 
 var errUnusable = errors.New("the cluster's kubeconfig cannot be used")

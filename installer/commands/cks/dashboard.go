@@ -36,22 +36,12 @@ func (s *Service) Dashboard(ctx context.Context, name string, port int, opened f
 		return err
 	}
 
-	kube, err := s.inside(ctx, k)
+	kube, config, err := s.inside(ctx, k)
 	if err != nil {
 		return report.Errorf(nextStep(k), "the dashboard of cluster %s cannot be reached: %w", k.Name, err)
 	}
 
 	if err := hasDashboard(ctx, kube, k.Name); err != nil {
-		return err
-	}
-
-	text, err := s.API.KubernetesClusterConfig(ctx, k.ID)
-	if err != nil {
-		return explain("read the kubeconfig", err)
-	}
-
-	config, err := RESTConfig(text)
-	if err != nil {
 		return err
 	}
 

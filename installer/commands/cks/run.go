@@ -251,7 +251,7 @@ func (t *task) run(ctx context.Context) error {
 	if p.Action == ActionChange && t.facts != nil {
 		in := &ckscheck.Reader{API: t.API, ProjectID: t.Project, Clock: t.Clock}
 		if t.cluster != nil {
-			in.Kube, in.NoKube = t.inside(ctx, t.cluster)
+			in.Kube, _, in.NoKube = t.inside(ctx, t.cluster)
 		}
 
 		facts, err := t.facts(in)

@@ -163,7 +163,7 @@ func (u *run) makePlan(ctx context.Context) error {
 	return nil
 }
 
-// stopped warns about providers that a takeover has stopped, because after the uninstall no controller would run.
+// stopped warns about other providers that have no Pods, because after the uninstall no controller would run.
 func (u *run) stopped(ctx context.Context) error {
 	old, err := family.Replaceable(ctx, u.Cluster.Kube)
 	if apierrors.IsForbidden(err) { // the user may not list the workloads of other namespaces
@@ -171,8 +171,12 @@ func (u *run) stopped(ctx context.Context) error {
 	}
 
 	for _, p := range old {
-		if p.Wanted == 0 {
+		switch {
+		case p.Wanted > 0:
+		case p.Before > 0:
 			u.warn("%s has no Pods since a takeover stopped it, and no controller would work: %s", &p, takeover.WayBack)
+		default:
+			u.warn("%s has no Pods, and no controller would work", &p)
 		}
 	}
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	ktesting "k8s.io/client-go/testing"
 	"k8s.io/cloud-provider/service/helpers"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/access"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -24,6 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/registration"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -86,7 +88,9 @@ func balanced(name string, class *string) *corev1.Service {
 func TestUninstall(t *testing.T) {
 	t.Parallel()
 	class := "other.example.org/lb"
-	e := newEnv(t, balanced("others", &class))
+	idle := leftby.Controller("idle", "apache/cloudstack-kubernetes-provider:v1.2.0", nil)
+	idle.Spec.Replicas = ptr.To(int32(0)) // not by a takeover
+	e := newEnv(t, balanced("others", &class), idle)
 	nodes := func() []corev1.Node {
 		list, err := e.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
@@ -101,6 +105,7 @@ func TestUninstall(t *testing.T) {
 		"delete      Helm release kube-system/cloudstack-ccm, chart 1.0.0",
 		"keep        Secret kube-system/cloudstack-secret (--delete-secret removes it)",
 		"keep        provider IDs, labels and addresses of the nodes",
+		"! Deployment kube-system/idle has no Pods, and no controller would work\n",
 	} {
 		require.Contains(t, e.Stdout.String(), want)
 	}
