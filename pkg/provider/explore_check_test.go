@@ -1181,12 +1181,18 @@ func (e *explorer) keepsSecrets() {
 
 // nothingLeft checks that everything in CloudStack belongs to others or to Services that want it.
 func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
-	living := map[string]bool{} // UIDs, and beginnings of the names of rules
+	living, unproven := map[string]bool{}, map[string]bool{} // UIDs, and beginnings of the names of rules
 	for _, s := range services {
 		if wantsOne(s) {
 			living[string(s.UID)], living[lbName(s.UID)] = true, true
 		}
 	}
+
+	e.mu.Lock()
+	for uid := range e.vanished {
+		unproven[lbName(uid)] = true
+	}
+	e.mu.Unlock()
 
 	left := func(of, format string, v ...any) { e.breach(nothingIsLeft, of, format, v...) }
 	for _, a := range now.addresses {
@@ -1227,7 +1233,9 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 	}
 
 	for _, l := range now.internal {
-		if name, _, _ := strings.Cut(l.Name, "-"); !living[name] && !e.protects(l.ID) {
+		name, _, _ := strings.Cut(l.Name, "-")
+		stays := unproven[name] && len(l.Tags) == 0 // nothing proves whose it is if its Service vanished with its record
+		if !living[name] && !stays && !e.protects(l.ID) {
 			left("internal load balancer", "%s at %s", l.Name, l.Address)
 		}
 	}

@@ -60,15 +60,12 @@ type AddressUse struct {
 func (c *AddressUse) Owner() (namespace string, decides *Holder) {
 	namespace = c.Tagged
 	tagged := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.UID == c.TaggedUID })
-	first := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.GuestOf == "" })
 	switch {
 	case namespace != "":
 	case tagged >= 0:
 		namespace = c.Holders[tagged].Namespace
-	case first >= 0:
-		namespace = c.Holders[first].Namespace
 	case len(c.Holders) > 0:
-		namespace = c.Holders[0].GuestOf
+		namespace = cmp.Or(c.Holders[0].GuestOf, c.Holders[0].Namespace) // guests come last
 	default:
 		namespace = c.ReservedFor
 	}
@@ -176,17 +173,19 @@ func (a *Actual) Consult(book Book, svc Service) {
 		use := book.Use(x.Key(), svc.UID)
 		x.Use = x.TaggedUse(len(use.Holders))
 		use.Tagged, use.TaggedUID = x.Use.Tagged, x.Use.TaggedUID
+		// The status of a Service shows an address that it has lost until it gets another one.
+		lost := func(h Holder) bool { return h.Acquired != "" && h.Acquired != x.Acquired }
+		use.Holders = slices.DeleteFunc(use.Holders, lost)
 
 		_, x.Shared = use.Users(svc.UID)
 		x.Has = false
 		x.Known = use.ReservedFor == svc.Namespace
-		for j := range use.Holders {
-			h := &use.Holders[j]
+		for _, h := range use.Holders {
 			x.Has = x.Has || h.UID == svc.UID && h.Proven
 			x.Known = x.Known || h.Proven
 			// If the role may not tag, the record of the first Service is the proof. It also proves the ownership for
 			// the Services that share the address.
-			x.Allocated = x.Allocated || x.Owner == Unknown && h.Acquired != "" && h.Acquired == x.Acquired
+			x.Allocated = x.Allocated || x.Owner == Unknown && h.Acquired != ""
 		}
 
 		x.Holder, x.GuestOf, x.Refusal = "", "", nil
