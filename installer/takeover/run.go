@@ -514,11 +514,14 @@ func (t *Taker) record(ctx context.Context) error {
 
 	pins := map[string]map[string]string{}
 	for _, s := range t.Plan.Services {
-		if Named(t.Pin, s.Service) && len(s.pins()) > 0 {
-			pins[s.Service] = s.pins()
-			for _, name := range slices.Sorted(maps.Keys(s.pins())) {
-				t.Progress.Info("%s: %s=%q", s.Service, name, s.pins()[name])
-			}
+		wanted := s.pins()
+		if len(wanted) == 0 || !Named(t.Pin, s.Service) {
+			continue
+		}
+
+		pins[s.Service] = wanted
+		for _, name := range slices.Sorted(maps.Keys(wanted)) {
+			t.Progress.Info("%s: %s=%q", s.Service, name, wanted[name])
 		}
 	}
 

@@ -324,3 +324,16 @@ func TestExplainForbidden(t *testing.T) {
 	require.True(t, apierrors.IsForbidden(err), "the cause stays")
 	require.Equal(t, err, c.Explain(err), "explained once")
 }
+
+// A Pod whose init container fails is not starting normally: a service mesh may have added the container.
+func TestPodWaitsForItsInitContainer(t *testing.T) {
+	t.Parallel()
+	waiting := func(reason string) []corev1.ContainerStatus {
+		state := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+		return []corev1.ContainerStatus{{State: state}}
+	}
+	p := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: waiting("PodInitializing")}}
+	require.Equal(t, "PodInitializing", PodWaits(p))
+	p.Status.InitContainerStatuses = waiting("CrashLoopBackOff")
+	require.Equal(t, "CrashLoopBackOff", PodWaits(p))
+}

@@ -231,7 +231,7 @@ func PodWaits(p *corev1.Pod) string {
 			return "not scheduled: " + c.Message
 		}
 	}
-	for _, status := range p.Status.ContainerStatuses {
+	for _, status := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := status.State.Waiting; w != nil && w.Reason != "ContainerCreating" {
 			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
 		}

@@ -94,12 +94,10 @@ func (e *Evidence) Rivals() (out []Rival) {
 		servedIn := w.Meta.Labels["svccontroller.k3s.cattle.io/svcnamespace"]
 		idle := p.Wanted == 0 && (w.Observed || p.Before > 0 || w.Kind == "Deployment")
 		switch {
-		case own || idle && served == "" || beside && p.Family == Balancer:
+		case own || idle && served == "" || beside && p.Family == Balancer: // no rival
 		case served != "":
-			r.Family, r.What, r.Fix = Balancer,
-				"ServiceLB of k3s serves Service "+servedIn+"/"+served, fixServiceLB
 			if e.handled(classes, servedIn, served) {
-				out = append(out, r)
+				r.Family, r.What, r.Fix = Balancer, "ServiceLB of k3s serves Service "+servedIn+"/"+served, fixServiceLB
 			}
 
 		case p.Family == Chart:
@@ -109,17 +107,18 @@ func (e *Evidence) Rivals() (out []Rival) {
 					e.Release)
 				r.Fix = fmt.Sprintf("`csccm uninstall --release %s` in its namespace, %s; or give each release "+
 					"controllers of its own (chart value controllers)", release, p.Namespace)
-				out = append(out, r)
 			}
 
 		case p.Family == Balancer:
 			r.What, r.Fix = "serves Services without a class, image "+p.Image, fixBalancer
-			out = append(out, r)
 		case p.Family != "":
 			r.What, r.Fix = fmt.Sprintf("%s, image %s", report.Count(int(p.Wanted), "Pod"), p.Image), fixProvider
 			if !p.Family.Replaceable() {
 				r.Fix = "if it is not needed: `" + p.Deletion() + "`"
 			}
+		}
+
+		if r.What != "" {
 			out = append(out, r)
 		}
 	}
