@@ -274,12 +274,12 @@ func TestMembersKey(t *testing.T) {
 		n.UID, n.ResourceVersion = types.UID(fmt.Sprint(i)), "1"
 	}
 
-	all := Key(nodes, nil)
-	assert.Equal(t, all, Key([]*corev1.Node{nodes[2], nodes[0], nodes[1]}, nil), "in any order")
-	assert.NotEqual(t, all, Key(nodes[:2], nil))
+	all := Key(nodes)
+	assert.Equal(t, all, Key([]*corev1.Node{nodes[2], nodes[0], nodes[1]}), "in any order")
+	assert.NotEqual(t, all, Key(nodes[:2]))
 	moved := nodes[1].DeepCopy()
 	moved.ResourceVersion = "2"
-	assert.Equal(t, all, Key([]*corev1.Node{nodes[0], moved, nodes[2]}, nil), "nothing that matters has changed")
+	assert.Equal(t, all, Key([]*corev1.Node{nodes[0], moved, nodes[2]}), "nothing that matters has changed")
 	moved.ResourceVersion, moved.Spec.ProviderID = "3", "external-cloudstack://other"
-	assert.NotEqual(t, all, Key([]*corev1.Node{nodes[0], moved, nodes[2]}, nil))
+	assert.NotEqual(t, all, Key([]*corev1.Node{nodes[0], moved, nodes[2]}))
 }

@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -150,17 +149,14 @@ func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
 	return MemberOf(n, &vm), nil
 }
 
-// Key returns a key for a set of Nodes. It changes with everything that affects their members, and with the set of
-// unhealthy Nodes.
-func Key(nodes []*corev1.Node, unhealthy map[string]plan.Problem) string {
+// Key returns a key for a set of Nodes. It changes with everything that affects their members.
+func Key(nodes []*corev1.Node) string {
 	lines := make([]string, 0, len(nodes))
 	for _, n := range nodes {
 		lines = append(lines,
 			n.Name+" "+string(n.UID)+" "+n.Spec.ProviderID+" "+strings.Join(memberAddresses(n), ","))
 	}
 	slices.Sort(lines)
-	lines = append(lines, "unhealthy")
-	lines = append(lines, slices.Sorted(maps.Keys(unhealthy))...)
 	// Return a digest: the text of a thousand nodes has 100 KB, and every Service may store one key.
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(lines, "\n"))))
 }

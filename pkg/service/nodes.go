@@ -60,8 +60,11 @@ func (c *Controller) findBackends(ctx context.Context, w *work) error {
 		w.state.ready = since
 	}
 
-	w.request.Ineligible = c.ineligible(w, w.serving)
 	if w.forwards {
+		w.request.Ineligible = failover.Problems(w.serving, c.heartbeats.Suspected())
+		for _, n := range filterNodes(w.all, failover.Leaving) {
+			w.request.Ineligible[n.Name] = failover.ProblemOf(n) // ports may still be forwarded to it
+		}
 		for _, name := range justReady(since, w.request.Ineligible, c.Clock.Now()) {
 			w.request.Ineligible[name] = plan.Problem{
 				Cause: plan.NotReady, Text: "its endpoints have just become ready",
@@ -120,18 +123,6 @@ func (w *work) chosen() []*corev1.Node {
 // filterNodes returns the nodes for which want returns true.
 func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !want(n) })
-}
-
-// ineligible returns the nodes that must not serve forwarded ports of the Service now; none if it has no such ports.
-func (c *Controller) ineligible(w *work, nodes []*corev1.Node) map[string]plan.Problem {
-	if !w.forwards {
-		return nil
-	}
-	out := failover.Problems(nodes, c.heartbeats.Suspected())
-	for _, n := range filterNodes(w.all, failover.Leaving) {
-		out[n.Name] = failover.ProblemOf(n) // the node no longer serves, but ports may still be forwarded to it
-	}
-	return out
 }
 
 // find finds the VMs of the nodes that serve. If not all nodes serve, it also finds those of the others, so that the

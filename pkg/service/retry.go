@@ -8,9 +8,12 @@ import (
 	"math"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
 )
 
 // trigger is what could make the next sync of a Service succeed.
@@ -97,13 +100,15 @@ const deletion = "delete"
 // attempt is what the result of a sync depends on. The backoff continues only while it stays the same.
 type attempt struct {
 	fingerprint string
-	nodes       string // identifies the set of nodes that serve
-	project     string // the project that the Service names, which has its own limits and addresses
+	nodes       []*corev1.Node // those that the Service chooses
+	project     string         // the project that the Service names, which has its own limits and addresses
 }
 
 // retry is when and why a Service whose last sync failed is synced again. The zero value does not wait.
 type retry struct {
-	attempt     // the last attempt
+	// fingerprint and project are those of the last attempt. nodes identifies its nodes if it failed because of them.
+	fingerprint, project, nodes string
+
 	kind        trigger
 	err         error // nil while nothing failed
 	failures    int   // failures of this kind in a row
@@ -134,7 +139,7 @@ func (r *retry) remainingWait(a attempt, now time.Time) time.Duration {
 	switch {
 	case a.fingerprint == deletion && r.fingerprint != deletion: // earlier changes by the owner do not delay a deletion
 		soon = r.last.Add(early.base)
-	case r.fingerprint != a.fingerprint, r.kind == byNodes && r.nodes != a.nodes:
+	case r.fingerprint != a.fingerprint, r.kind == byNodes && r.nodes != node.Key(a.nodes):
 		soon = r.last.Add(early.after(r.changes + 1))
 	}
 	return max(0, min(soon.Sub(now), r.until.Sub(now)))
@@ -144,7 +149,10 @@ func (r *retry) remainingWait(a attempt, now time.Time) time.Duration {
 // counts as progress only if fewer actions remain than after any earlier attempt. Otherwise a Service whose syncs
 // change something and then fail would be synced every second.
 func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now time.Time) time.Duration {
-	next := retry{attempt: a, kind: triggerOf(err), err: err, failures: 1, since: now, began: r.began, last: now}
+	next := retry{
+		fingerprint: a.fingerprint, project: a.project, kind: triggerOf(err), err: err, failures: 1,
+		since: now, began: r.began, last: now,
+	}
 	another := !r.waiting() || r.fingerprint == a.fingerprint && r.err.Error() != err.Error()
 	refusal := plan.RefusalOf(err)
 	if next.kind == byChange && refusal == nil && another {
@@ -160,6 +168,10 @@ func (r *retry) failed(a attempt, err error, result loadbalancer.Result, now tim
 		if r.kind == next.kind {
 			next.failures, next.since = r.failures+1, r.since
 		}
+	}
+
+	if next.kind == byNodes {
+		next.nodes = node.Key(a.nodes)
 	}
 
 	progress := false

@@ -6,6 +6,7 @@ package service
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,8 +139,12 @@ func TestWaitEndsEarly(t *testing.T) {
 	} {
 		svc := aService("a", "web")
 		var r retry
-		of := func(nodes string) attempt {
-			return attempt{fingerprint: annotation.Fingerprint(svc), nodes: nodes}
+		of := func(names string) attempt {
+			a := attempt{fingerprint: annotation.Fingerprint(svc)}
+			for name := range strings.SplitSeq(names, ", ") {
+				a.nodes = append(a.nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			}
+			return a
 		}
 		first := of(nodes)
 		assert.Zero(t, r.remainingWait(first, testTime), "%s: nothing failed yet", c.name)

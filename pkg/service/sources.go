@@ -117,7 +117,7 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	health := whole || failover.ProblemOf(was).Cause != failover.ProblemOf(is).Cause
 	members := whole ||
 		eligible(was) != eligible(is) ||
-		node.Key([]*corev1.Node{was}, nil) != node.Key([]*corev1.Node{is}, nil)
+		node.Key([]*corev1.Node{was}) != node.Key([]*corev1.Node{is})
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
 	if health {
 		c.heartbeats.NodesChanged()

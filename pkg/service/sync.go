@@ -18,7 +18,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -99,11 +98,7 @@ func newWork(v *version, s *state, nodes []*corev1.Node, on Recorder) *work {
 func (c *Controller) begin(w *work) (wait time.Duration, err error) {
 	w.attempt = attempt{fingerprint: deletion}
 	if !w.absent {
-		w.attempt = attempt{
-			fingerprint: w.asked,
-			nodes:       node.Key(w.chosen(), c.ineligible(w, w.chosen())),
-			project:     w.spec.Project,
-		}
+		w.attempt = attempt{fingerprint: w.asked, nodes: w.chosen(), project: w.spec.Project}
 	}
 	c.heartbeats.Use(string(w.key.UID), w.forwards && !w.absent)
 
