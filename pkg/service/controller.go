@@ -240,21 +240,21 @@ func (c *Controller) deleteState(k Key) {
 // that the controller handles the Service, or has worked on it, so that the Service may have objects in CloudStack.
 func (c *Controller) learn(svc *corev1.Service) (was, is *version, ours bool) {
 	k, admits := KeyOf(svc), false
-	is = c.version(svc)
-	ours = is.handled
-
 	c.mu.Lock()
-	if s := c.states[k]; s != nil {
-		was, ours = s.version, ours || s.touched
+	_, known := c.states[k]
+	c.mu.Unlock()
+	if !known && !c.Classes.Handles(svc) {
+		return nil, nil, false
 	}
 
-	switch {
-	case was == nil && !ours:
-		is = nil
-	case was != nil && (older(svc, was.svc) || svc.ResourceVersion == was.svc.ResourceVersion):
+	is = c.version(svc)
+	c.mu.Lock()
+	s := c.stateOf(k)
+	was, ours = s.version, is.handled || s.touched
+	if was != nil && (older(svc, was.svc) || svc.ResourceVersion == was.svc.ResourceVersion) {
 		is = was
-	default:
-		c.stateOf(k).version = is
+	} else {
+		s.version = is
 		if ours {
 			admits = c.admit(is, c.book.set(is))
 		} else {
