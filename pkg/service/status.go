@@ -162,10 +162,12 @@ func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Servic
 	return c.patch(ctx, w, json.RawMessage(text), subresources...)
 }
 
-// writeStatus writes the status and conditions of a sync that ended with err, if they have changed. A nil status leaves
-// the status unchanged.
-func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.LoadBalancerStatus, err error) error {
-	if errors.Is(err, context.Canceled) {
+// writeStatus writes the status and conditions of a sync that ended with failure, if they have changed. A nil status
+// leaves the status unchanged.
+func (c *Controller) writeStatus(
+	ctx context.Context, w *work, status *corev1.LoadBalancerStatus, failure error,
+) error {
+	if errors.Is(failure, context.Canceled) {
 		return nil
 	}
 
@@ -179,16 +181,9 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, status *corev1.Lo
 			cmp.Or(loadbalancer.StatusWriter(svc), "somebody else"), w.id.StatusIPs))
 	}
 
-	refusal := plan.RefusalOf(err)
-	class := ClassOf(w.svc)
-	all := append(conditions(cmp.Or(w.unserved, w.Unserved), err), naming(ConditionClass, class, class != ""),
-		naming(ConditionUntagged, "the role may not tag (createTags)", w.Untagged))
-	if err == nil && w.IP != "" {
-		all = append(all, naming(ConditionAddress, w.IP, w.spec.Hostname != ""))
-	}
-
-	err = c.change(ctx, w, func(svc *corev1.Service) {
-		for _, cond := range all {
+	refusal := plan.RefusalOf(failure)
+	err := c.change(ctx, w, func(svc *corev1.Service) {
+		for _, cond := range conditions(w, failure) {
 			if cond.Type != ConditionReady &&
 				cond.Status == metav1.ConditionFalse &&
 				conditionOf(svc, cond.Type).Type == "" {
@@ -226,9 +221,9 @@ func (s *state) overwritten(svc *corev1.Service) bool {
 	return s.wrote != nil && !apiequality.Semantic.DeepEqual(s.wrote, &svc.Status.LoadBalancer)
 }
 
-// conditions returns the conditions of a Service after a sync that ended with err. unserved says why the Service gets
-// no traffic although the sync succeeded; nil if it gets traffic.
-func conditions(unserved *plan.Notice, err error) []metav1.Condition {
+// conditions returns the conditions of a Service after a sync that ended with err.
+func conditions(w *work, err error) []metav1.Condition {
+	unserved := cmp.Or(w.unserved, w.Unserved) // why the Service gets no traffic although the sync succeeded
 	reason, text := Reconciled, ""
 	refusal := plan.RefusalOf(err)
 	switch {
@@ -258,7 +253,18 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 	default:
 		ports.Reason = string(reason)
 	}
-	return []metav1.Condition{ready, ports}
+
+	class := ClassOf(w.svc)
+	all := []metav1.Condition{
+		ready,
+		ports,
+		naming(ConditionClass, class, class != ""),
+		naming(ConditionUntagged, "the role may not tag (createTags)", w.Untagged),
+	}
+	if err == nil && w.IP != "" {
+		all = append(all, naming(ConditionAddress, w.IP, w.spec.Hostname != ""))
+	}
+	return all
 }
 
 // naming returns a condition whose message is a name, and which is true while the name is not empty. The controller

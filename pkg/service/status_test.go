@@ -42,8 +42,10 @@ func TestConditionsOfService(t *testing.T) {
 		},
 		"a long message": {errors.New(long), "CloudStackError", long[:maxConditionMessage], ""},
 	} {
-		got := conditions(&plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"}, tc.err)
-		require.Len(t, got, 2, name)
+		got := conditions(&work{
+			version:  newVersion(aService("a", "web")),
+			unserved: &plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"},
+		}, tc.err)
 		assert.Equal(t,
 			metav1.Condition{
 				Type:    ConditionReady,
