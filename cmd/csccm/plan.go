@@ -76,7 +76,7 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed boo
 	}
 
 	text := func(w io.Writer) error {
-		return r.WriteText(w, plan.TextOptions{Style: g.Style(w), Verbose: g.Verbosity > 0})
+		return r.WriteText(w, g.Style(w), g.Verbosity > 0)
 	}
 	if err := g.Show(r, text); err != nil {
 		return err

@@ -232,12 +232,12 @@ func TestText(t *testing.T) {
 	objects := append(clusterObjects(), balancer("z", "leaving", serving("203.0.113.21")), balancer("z", "broken"))
 	report1, err := makePlan(t, Settings{ClusterID: "c1", Policy: "no-delete", From: "the defaults"}, nil, objects...)
 	require.NoError(t, err)
-	write := func(o TextOptions) string {
+	write := func(style report.Style, verbose bool) string {
 		var b bytes.Buffer
-		require.NoError(t, report1.WriteText(&b, o))
+		require.NoError(t, report1.WriteText(&b, style, verbose))
 		return b.String()
 	}
-	plain := write(TextOptions{Style: report.Style{Unicode: true}})
+	plain := write(report.Style{Unicode: true}, false)
 	assert.Equal(t, `shop/api    -              refused: PortTaken
   ✗ port 80 of 203.0.113.30 is taken
     fix: use another port
@@ -254,18 +254,18 @@ z/leaving   203.0.113.21   1 action to delete it
 5 Services: 1 as asked for, 2 with 4 actions, 1 refused, 1 not known.
 The controller's policy no-delete blocks 2 actions.
 `, plain)
-	assert.Contains(t, write(TextOptions{Style: report.Style{}, Verbose: true}),
+	assert.Contains(t, write(report.Style{}, true),
 		"apps/idle   203.0.113.22   as asked for\n")
-	assert.Contains(t, write(TextOptions{Style: report.Style{}, Verbose: true}),
+	assert.Contains(t, write(report.Style{}, true),
 		"cluster c1, policy no-delete, settings of the defaults\n")
 	assert.NotContains(t, plain, "\x1b[")
-	assert.Contains(t, write(TextOptions{Style: report.Style{Color: true}}),
+	assert.Contains(t, write(report.Style{Color: true}, false),
 		terminal.Own("\x1b[31m")+"-"+terminal.Own("\x1b[0m")+" delete rule")
-	for line := range strings.Lines(write(TextOptions{Style: report.Style{Unicode: true, Width: 40}})) {
+	for line := range strings.Lines(write(report.Style{Unicode: true, Width: 40}, false)) {
 		assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), 40, line)
 	}
 	var b bytes.Buffer
-	require.NoError(t, (&Report{}).WriteText(&b, TextOptions{}))
+	require.NoError(t, (&Report{}).WriteText(&b, report.Style{}, false))
 	assert.Equal(t, "No Service of type LoadBalancer.\n", b.String())
 }
 

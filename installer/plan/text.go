@@ -14,17 +14,11 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// TextOptions are the options of WriteText.
-type TextOptions struct {
-	Style report.Style
-	// Verbose also shows the settings and the Services without actions.
-	Verbose bool
-}
-
-// WriteText writes the plan as text, with a summary at the end.
-func (r *Report) WriteText(w io.Writer, o TextOptions) error {
+// WriteText writes the plan as text, with a summary at the end. verbose also shows the settings and the Services without
+// actions.
+func (r *Report) WriteText(w io.Writer, style report.Style, verbose bool) error {
 	var b strings.Builder
-	if o.Verbose {
+	if verbose {
 		fmt.Fprintf(&b, "cluster %s, policy %s, settings of %s\n\n", r.Settings.ClusterID, r.Settings.Policy,
 			r.Settings.From)
 	}
@@ -37,8 +31,8 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	}
 
 	for _, s := range r.Services {
-		if s.todo() || s.Refusal != nil || s.Error != "" || len(s.Notices) > 0 || o.Verbose {
-			s.write(&b, o.Style, names, addresses)
+		if s.todo() || s.Refusal != nil || s.Error != "" || len(s.Notices) > 0 || verbose {
+			s.write(&b, style, names, addresses)
 		}
 	}
 
@@ -46,9 +40,9 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 		b.WriteByte('\n')
 	}
 
-	b.WriteString(o.Style.Indented("", 0, r.Summary.String()))
+	b.WriteString(style.Indented("", 0, r.Summary.String()))
 	if r.Summary.BlockedByPolicy > 0 {
-		b.WriteString(o.Style.Indented("", 0,
+		b.WriteString(style.Indented("", 0,
 			fmt.Sprintf("The controller's policy %s blocks %s.", r.Settings.Policy,
 				report.Count(r.Summary.BlockedByPolicy, "action"))))
 	}

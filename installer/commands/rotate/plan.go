@@ -70,8 +70,8 @@ func (r *run) newPlan(ctx context.Context) error {
 	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.Config.APIKey })
 	if at < 0 {
 		return report.Errorf(
-			"log in as an administrator of the user's domain; if the keys no longer work, csccm install "+
-				"--overwrite-secret creates new ones",
+			"log in as an administrator of the user's domain; if the keys no longer work, such as after new ones were "+
+				"registered for their user, csccm install --overwrite-secret writes keys that do",
 			"the keys in Secret %s belong to no user that this administrator sees", p.Secret,
 		)
 	}
