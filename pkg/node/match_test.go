@@ -198,6 +198,15 @@ func TestUnshared(t *testing.T) {
 	}
 }
 
+// Members of load balancers need the ID as well as provider IDs do.
+func TestVMWithoutIDIsNotFound(t *testing.T) {
+	t.Parallel()
+	broken := vm(1, "w1", cloudstack.VMRunning)
+	broken.ID = ""
+	_, err := Match(lookup("", broken), newNode("w1"))
+	assert.Equal(t, ReasonWithoutVM, ReasonOf(err))
+}
+
 // FuzzMatch checks, for arbitrary names, that the VM found has one of the Node's names, and that a VM with the Node's
 // full name is found or makes the Node ambiguous.
 func FuzzMatch(f *testing.F) {

@@ -55,6 +55,15 @@ func TestHandlerCostGrowsOnlyWithTheSizeOfAService(t *testing.T) {
 	}
 }
 
+// Most Services of a cluster are none of type LoadBalancer.
+func TestOtherServicesAreNotRead(t *testing.T) {
+	c, _ := idleController(t)
+	web := aService("a", "web", crowded(annotation.MaxItems))
+	web.Spec.Type = corev1.ServiceTypeClusterIP
+	assert.Less(t, testing.AllocsPerRun(5, func() { c.ServiceChanged(web) }), 20.0)
+	assert.Empty(t, c.states)
+}
+
 func BenchmarkHandlerOfTheLargestService(b *testing.B) {
 	for _, n := range []int{annotation.MaxItems, 20 * annotation.MaxItems} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
