@@ -86,9 +86,9 @@ func (c *Check) complete() {
 	c.Severity = cmp.Or(c.Severity, SeverityError)
 	for _, need := range []struct {
 		code string
-		of   map[Source]Sources
+		of   Sources
 	}{{cs004.Code, OfCloud}, {k8s001.Code, OfKube}} {
-		if slices.ContainsFunc(c.Reads, func(s Source) bool { _, is := need.of[s]; return is }) {
+		if slices.ContainsFunc(c.Reads, func(s Source) bool { return slices.Contains(need.of, s) }) {
 			c.Needs = slices.Insert(c.Needs, 0, need.code)
 		}
 	}
@@ -112,9 +112,6 @@ func (c *Check) Category() string {
 	group, _, _ := strings.Cut(c.Code, "-")
 	return cmp.Or(categories[group], group)
 }
-
-// In reports whether the check applies to a phase; "" means both phases.
-func (c *Check) In(p Phase) bool { return p == "" || c.Phase == "" || c.Phase == p }
 
 // Selection selects the checks to run, and sets options of the run.
 type Selection struct {
@@ -157,7 +154,8 @@ func Matches(patterns []string, code string) bool {
 
 // Chooses reports whether the selection includes a check, other than as a need of another check.
 func (s Selection) Chooses(c *Check) bool {
-	return c.In(s.Phase) && (len(s.Only) == 0 || Matches(s.Only, c.Code)) && !Matches(s.Skip, c.Code)
+	inPhase := s.Phase == "" || c.Phase == "" || c.Phase == s.Phase
+	return inPhase && (len(s.Only) == 0 || Matches(s.Only, c.Code)) && !Matches(s.Skip, c.Code)
 }
 
 // Plan returns the selected checks and those that they need, in the order of the catalogue. A check needs only earlier

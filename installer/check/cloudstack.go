@@ -77,9 +77,10 @@ var cs002 = Check{
 	Title:    "Keys accepted",
 	Severity: SeverityFatal,
 	Needs:    []string{"CS-001"},
-	Tries:    Sources{Capabilities, APIs, Users},
+	Tries:    Sources{Capabilities, APIs, Users, Created},
 	Judge:    keys,
-	What:     `CloudStack accepts the API key and its signature, and they are not an administrator's.`,
+	What: `CloudStack accepts the API key and its signature, and they are not an administrator's. If csccm created
+		their user, as its mark in CloudStack says, ConfigMap csccm-cloudstack lists what csccm created.`,
 	Why: `CloudStack answers 401 to wrong or old keys, and to disabled or locked users and accounts. The controller
 		needs only the role User.`,
 	Remedy: `check api-key and secret-key, and that user and account are enabled; registering new keys makes the old
@@ -103,6 +104,12 @@ func keys(f *Facts) Finding {
 	}
 
 	if o := f.Owner; o != nil {
+		if c := f.Created; c != nil && len(c.Objects) == 0 && c.Mine(o) {
+			out = Warnf("accepted, but ConfigMap %s/%s, the list of what csccm created, is lost", f.Namespace,
+				credentials.CreatedConfigMap).
+				Fix("csccm rotate-keys lists the users again, and gives the controller new keys; without the list " +
+					"csccm uninstall --delete-user finds users by their mark, and neither account nor role")
+		}
 		out = out.With("user", o.Username+", "+o.State).
 			With("account", o.Account+" of domain "+o.Domain).
 			With("role", fmt.Sprintf("%s (%s)", o.RoleName, o.RoleType))
@@ -208,8 +215,10 @@ var cs005 = Check{
 		"use, and CloudStack does not ask for its restart. Whether its virtual router runs is shown to " +
 		"administrators only: `csccm test` sends traffic through it.",
 	Why: `A Service of type LoadBalancer gets no address in a network whose offering lacks Lb.`,
-	Remedy: `use a network offering with Lb, SourceNat and Firewall (isolated network) or Lb and NetworkACL (VPC
-		tier) for the nodes; without LoadBalancer Services ignore this`,
+	Remedy: "where the offering lacks something, use one with Lb, SourceNat and Firewall (isolated network) or Lb and " +
+		"NetworkACL (VPC tier) for the nodes; restart the network in CloudStack with clean-up, which interrupts its " +
+		"traffic, where its router does not run or lacks changes: `cmk restart network cleanup=true id=ID`; without " +
+		"LoadBalancer Services ignore this",
 }
 
 func networks(f *Facts) Finding {
@@ -224,7 +233,7 @@ func networks(f *Facts) Finding {
 		return Skipf("no node has a VM with a network")
 	}
 
-	var objects, down Objects
+	var objects Objects
 	var names []string
 	for _, id := range slices.Sorted(maps.Keys(used)) {
 		of := count(used[id], "node")
@@ -242,9 +251,9 @@ func networks(f *Facts) Finding {
 		names = append(names, name)
 		switch {
 		case n.State != "" && n.State != "Implemented" && n.State != "Setup": // Setup: a shared network
-			down.addf("Network", n.Name, "of %s is in state %s: its router does not run", of, n.State)
+			objects.addf("Network", n.Name, "of %s is in state %s: its router does not run", of, n.State)
 		case n.RestartRequired:
-			down.addf("Network", n.Name, "of %s is to be restarted, says CloudStack: its router may lack changes", of)
+			objects.addf("Network", n.Name, "of %s is to be restarted, says CloudStack: its router may lack changes", of)
 		}
 
 		needed := []string{"Lb", "Firewall"}
@@ -259,13 +268,7 @@ func networks(f *Facts) Finding {
 
 	out := Passf("%s; these keys cannot see whether its router runs: csccm test sends traffic through it",
 		listed(names))
-	if len(objects) == 0 {
-		return out.Unless(down, "network", "the router of %s does not do what it should").
-			Fix("restart the network in CloudStack with clean-up, which interrupts its traffic: `cmk restart network " +
-				"cleanup=true id=ID`")
-	}
-
-	return out.Unless(append(objects, down...), "network", "%s cannot balance load")
+	return out.Unless(objects, "network", "%s does not balance load as it should")
 }
 
 var cs007 = Check{
@@ -333,18 +336,15 @@ func contact(f *Facts) Finding {
 
 	lines, proof := 0, f.lastSuccess()
 	for _, log := range f.Logs {
-		pod := Object{Kind: "Pod", Name: log.Pod}
 		failed := lastContact(log.Lines)
 
 		// Each Pod retries its first contact until it succeeds, so a success of another Pod proves nothing about it.
 		// All other calls are the leader's.
 		if failed != nil &&
-			(failed.Message == contactFailed || !failed.At.Before(proof) && f.At.Sub(failed.At) <= recentlyEnough) {
+			(failed.Message == contactFailed || !failed.At.Before(proof) && f.ago(failed.At) <= recentlyEnough) {
 			wait, _ := time.ParseDuration(cmp.Or(failed.Values["in"], failed.Values["retryIn"]))
-			pod.Message = "said so " + f.At.Sub(failed.At).Round(time.Second).String() + " ago" +
-				f.until(failed.At.Add(wait))
 			return Problemf("%s", OneLine(cmp.Or(failed.Values["err"], failed.Message))).
-				About(pod).
+				About(objectf("Pod", "", log.Pod, "said so %s ago%s", f.ago(failed.At), f.until(failed.At.Add(wait)))).
 				Fix("%s", failed.Values["remedy"])
 		}
 		lines += len(log.Lines)

@@ -38,8 +38,9 @@ var ccm001 = Check{
 	Reads: Sources{Controllers, Pods},
 	Tries: Sources{Releases},
 	Judge: podsReady,
-	What:  `All Pods of the controller are ready, do not restart, and run the image that their Deployment names.`,
-	Why:   `Without a ready Pod no node is initialised and no Service gets an address.`,
+	What: `All Pods of the controller are ready, have not restarted three times and again within the last hour, and
+		run the image that their Deployment names.`,
+	Why: `Without a ready Pod no node is initialised and no Service gets an address.`,
 	Remedy: "`kubectl -n NAMESPACE describe pods -l app.kubernetes.io/instance=RELEASE` and `kubectl -n " +
 		"NAMESPACE logs -l app.kubernetes.io/instance=RELEASE --tail=-1` say why",
 }
@@ -48,11 +49,14 @@ func podsReady(f *Facts) Finding {
 	var wanted, ready int32
 	var down Objects
 	var images []string
+	refused := false // the API server refuses to create Pods
 	for _, w := range f.Ours() {
 		wanted, ready = wanted+w.Wanted, ready+w.Ready
 		images = append(images, w.Images...)
 		if w.Ready < w.Wanted || w.Wanted == 0 {
-			down = append(down, objectf(w.Kind, w.Namespace, w.Name, "%d of %d Pods ready", w.Ready, w.Wanted))
+			refused = refused || w.Problem != ""
+			down = append(down, objectf(w.Kind, w.Namespace, w.Name, "%d of %d Pods ready%s", w.Ready, w.Wanted,
+				when(w.Problem != "", "; %s", OneLine(w.Problem))))
 		}
 	}
 
@@ -63,10 +67,12 @@ func podsReady(f *Facts) Finding {
 				return fmt.Sprintf("runs image %s, wanted is %s", image, listed(images))
 			}
 		}
-		if c := Find(p.Status.ContainerStatuses, func(c *corev1.ContainerStatus) bool {
-			return c.RestartCount >= manyRestarts
-		}); c != nil {
-			return fmt.Sprintf("restarted %d times", c.RestartCount)
+		c := Find(p.Status.ContainerStatuses, func(c *corev1.ContainerStatus) bool {
+			run := c.State.Running
+			return c.RestartCount >= manyRestarts && (run == nil || f.ago(run.StartedAt.Time) < eventWindow)
+		})
+		if c != nil {
+			return fmt.Sprintf("restarted %d times, the last time less than an hour ago", c.RestartCount)
 		}
 		return ""
 	})
@@ -86,6 +92,11 @@ func podsReady(f *Facts) Finding {
 		return out.Fix("restore the objects of the release: `csccm upgrade`")
 	}
 
+	if refused {
+		out = out.Fix("remove the cause; `csccm upgrade` restores objects of the release that are missing. Kubernetes "+
+			"tries again after minutes, and at once after `%s`", restart)
+	}
+
 	return out
 }
 
@@ -94,8 +105,7 @@ func notReady(p *corev1.Pod) string {
 	if cluster.PodReady(p) {
 		return ""
 	}
-	return cmp.Or(cluster.PodWaits(p), strings.Trim(p.Status.Reason+": "+p.Status.Message, ": "),
-		"not ready, phase "+string(p.Status.Phase))
+	return cmp.Or(cluster.PodProblem(p), "not ready, phase "+string(p.Status.Phase))
 }
 
 // leaseGrace is how long after the expiry of a lease its holder counts as dead.
@@ -123,9 +133,8 @@ func leader(f *Facts) Finding {
 			continue
 		}
 
-		age := f.At.Sub(l.Spec.RenewTime.Time)
 		o := objectf("Lease", l.Namespace, l.Name, "held by %s, renewed %s ago",
-			*l.Spec.HolderIdentity, age.Round(time.Second))
+			*l.Spec.HolderIdentity, f.ago(l.Spec.RenewTime.Time))
 		if Stale(&l, f.At) {
 			stale = append(stale, o)
 		} else {
@@ -345,7 +354,7 @@ func states(f *Facts) Finding {
 		}
 
 		for _, command := range slices.Sorted(maps.Keys(s.Refused)) {
-			if at := s.Refused[command]; f.APIs.Has(command) && f.At.Sub(at) < cloudstack.RefusalAge {
+			if at := s.Refused[command]; f.APIs.Has(command) && f.ago(at) < cloudstack.RefusalAge {
 				unsure.aboutf("Pod", pod,
 					"was refused %s %s ago, but the role of the keys allows it now%s",
 					command, f.ago(at), f.until(at.Add(cloudstack.RefusalAge)))
@@ -405,9 +414,9 @@ var ccm006 = Check{
 func placement(f *Facts) Finding {
 	control := Find(f.Nodes, node.ControlPlane) != nil
 	misplaced := about("Pod", f.Pods, func(p *corev1.Pod) string {
-		worker := slices.ContainsFunc(f.Nodes,
-			func(n corev1.Node) bool { return n.Name == p.Spec.NodeName && !node.ControlPlane(&n) })
-		return when(control && worker, "runs on node %s, which is not a control plane node", p.Spec.NodeName)
+		n := Find(f.Nodes, func(n *corev1.Node) bool { return n.Name == p.Spec.NodeName })
+		return when(control && n != nil && !node.ControlPlane(n),
+			"runs on node %s, which is not a control plane node", p.Spec.NodeName)
 	})
 	return Passf("%s", count(len(f.Pods), "Pod")).
 		Unless(misplaced, "Pod", "%s with the keys on workers, whose kubelets may read them")
@@ -464,7 +473,8 @@ type Workload struct {
 	Images    []string `json:"images"`
 	Wanted    int32    `json:"wanted"` // number of Pods
 	Ready     int32    `json:"ready"`
-	Ours      bool     `json:"ours"` // belongs to the release
+	Problem   string   `json:"problem,omitempty"` // why it has no Pods
+	Ours      bool     `json:"ours"`              // belongs to the release
 	labels    map[string]string
 	selector  *metav1.LabelSelector
 	words     []string        // commands and arguments of all containers
@@ -487,6 +497,7 @@ func WorkloadOf(w *cluster.Workload) Workload {
 		Images:    imagesOf(w.Pod),
 		Wanted:    w.Wanted,
 		Ready:     w.Ready,
+		Problem:   w.Problem,
 		labels:    w.Meta.Labels,
 		selector:  w.Selector,
 		words:     words,
@@ -588,11 +599,7 @@ var ccm005 = Check{
 func openErrors(f *Facts) Finding {
 	last := map[Object]*corev1.Event{} // last Event by object; of two at the same time the success
 	for _, e := range f.Events {
-		open := e.Type == corev1.EventTypeWarning &&
-			f.At.Sub(EventTime(&e)) <= eventWindow &&
-			FromCloud(&e) &&
-			!f.over(&e)
-		if open || slices.Contains(successes, e.Reason) {
+		if f.open(&e) || slices.Contains(successes, e.Reason) {
 			o := objectf(e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name, "")
 			if was := last[o]; was == nil ||
 				cmp.Or(EventTime(&e).Compare(EventTime(was)), cmp.Compare(was.Type, e.Type)) > 0 {
@@ -615,6 +622,22 @@ func openErrors(f *Facts) Finding {
 	return Passf("none in the last hour").Unless(objects, "object", "%s with an open warning")
 }
 
+// open reports whether an Event is a warning of a cloud controller that counts, and that nothing has resolved.
+func (f *Facts) open(e *corev1.Event) bool {
+	return e.Type == corev1.EventTypeWarning &&
+		f.ago(EventTime(e)) <= eventWindow &&
+		FromCloud(e) &&
+		!f.over(e)
+}
+
+// Warned reports whether there is an open warning about a Service.
+func (f *Facts) Warned(s *corev1.Service) bool {
+	return slices.ContainsFunc(f.Events, func(e corev1.Event) bool {
+		o := &e.InvolvedObject
+		return o.Namespace == s.Namespace && o.Name == s.Name && f.open(&e) // a Node has no namespace
+	})
+}
+
 // over reports whether a warning is resolved without a later Event, as for repaired drift: its object was deleted, or
 // is healthy now.
 func (f *Facts) over(e *corev1.Event) bool {
@@ -627,13 +650,11 @@ func (f *Facts) over(e *corev1.Event) bool {
 			return true
 		}
 
-		c := service.Ready(s)
-		repaired := e.Reason == string(plan.ReasonDriftRepaired) || e.Reason == string(plan.ReasonAddressLost)
 		// Ignore the Event: if the controller would still give the warning, the plan of the Service contains it.
 		p := f.Planned[key(s)]
 		silent := p != nil && p.Error == "" && p.Refusal == nil && len(p.Actions) == 0 &&
 			!slices.ContainsFunc(p.Notices, func(n plan.Notice) bool { return string(n.Reason) == e.Reason })
-		return c.Status == "True" && (repaired || silent || !EventTime(e).After(c.LastTransitionTime.Time))
+		return Settled(s) && (silent || !EventTime(e).After(service.Ready(s).LastTransitionTime.Time))
 	}
 
 	if o.Kind == "Node" && f.Err(Nodes) == nil {
@@ -642,8 +663,10 @@ func (f *Facts) over(e *corev1.Event) bool {
 			return true
 		}
 
-		_, hasVM := f.VM(n)
-		return hasVM && node.Ready(n) && initialised(n)
+		vm, hasVM := f.VM(n)
+		_, invalid := new(node.AddressRules).Of(n, &vm)
+		ignored := e.Reason == string(plan.ReasonInvalidAnnotation) && invalid != nil
+		return hasVM && node.Ready(n) && initialised(n) && !ignored
 	}
 
 	return false
@@ -744,7 +767,7 @@ func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []c
 			out.Message = count(len(out.Objects), "problem") + " of cluster " + f.CKS.Cluster.Name
 			return out.Fix("%s", strings.Join(remedies, "; "))
 		case unread:
-			return Skipf("not checked: %s: %s", subject, why)
+			return Unknownf("not checked: %s: %s", subject, why)
 		}
 
 		return Passf("%s", well)

@@ -57,6 +57,7 @@ const (
 	Drift        Source = "the release's objects"
 	Admission    Source = "the admission policies"
 	ClusterIDs   Source = "the cluster's id"
+	Created      Source = "the list of what csccm created in CloudStack"
 	Driver       Source = "the CSI driver"
 )
 
@@ -79,39 +80,25 @@ const (
 	CKS          Source = "the cluster of CKS"
 )
 
-// OfKube and OfCloud are the sources in Kubernetes and in CloudStack, each with the sources that it needs.
+// Sources in Kubernetes and in CloudStack.
 var (
-	OfKube = map[Source]Sources{
-		Version:      nil,
-		Namespace:    nil,
-		Namespaces:   nil,
-		Nodes:        nil,
+	OfKube = Sources{
+		Version, Distribution, Rights, Namespace, Namespaces, Nodes, Heartbeats, Kubelets, Volumes, Services, Events,
+		Leases, Controllers, Pods, SystemPods, Logs, Answers, Releases, Drift, Admission, ClusterIDs, Created, Driver,
+	}
+	OfCloud = Sources{
+		Capabilities, APIs, Users, Project, Zones, VMs, Places, Networks, Addresses, Quota, AllRules, Balancers,
+		Forwards, Plans, CKS,
+	}
+	// Needed are sources without which the given source cannot be read.
+	Needed = map[Source]Sources{
 		Distribution: {Nodes},
 		Kubelets:     {Nodes},
-		Heartbeats:   nil,
-		Leases:       nil,
-		Volumes:      nil,
-		Services:     nil,
-		Events:       nil,
-		Controllers:  nil,
 		Pods:         {Controllers},
-		SystemPods:   nil,
 		Logs:         {Pods},
 		Answers:      {Pods},
-		Releases:     nil,
-		Rights:       nil,
-		Drift:        nil,
-		Admission:    nil,
 		ClusterIDs:   {Controllers},
 		Driver:       {Controllers, Volumes},
-	}
-	OfCloud = map[Source]Sources{
-		Capabilities: nil,
-		APIs:         nil,
-		Users:        nil,
-		Project:      nil,
-		Zones:        nil,
-		VMs:          nil,
 		Places:       {Project, Nodes, VMs},
 		Networks:     {Project},
 		Addresses:    {Project},
@@ -123,7 +110,7 @@ var (
 		CKS:          {Project, Nodes, VMs},
 	}
 	// Tried are sources that are read first, if possible, before the given source.
-	Tried = map[Source]Sources{Rights: {Namespace}, Drift: {Releases}}
+	Tried = map[Source]Sources{Rights: {Namespace}, Drift: {Releases}, Plans: {Events}}
 )
 
 // Setup is the input of a run.
@@ -178,6 +165,7 @@ type Facts struct {
 	Policies       []admissionv1.ValidatingAdmissionPolicy
 	Bindings       []admissionv1.ValidatingAdmissionPolicyBinding
 	ClusterIDs     []string // in CloudStack's tags: the current one, then former ones
+	Created        *credentials.Created
 	Driver         CSI
 
 	CloudStackVersion string // "" if the role may not read it

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
@@ -71,7 +70,7 @@ func about[T any, P interface {
 }
 
 // count returns a number with its noun.
-func count(n int, noun string) string { return english.Plural(n, noun, "") }
+var count = report.Count
 
 // listed returns names separated by commas.
 func listed(names []string) string { return strings.Join(names, ", ") }
@@ -109,17 +108,19 @@ func (o Object) String() string {
 
 // Finding is the decision of a check.
 type Finding struct {
-	Outcome Outcome
+	Outcome Outcome `json:"result"`
 	// Message is one sentence without a full stop: what was found, or why it was skipped.
-	Message string
+	Message string `json:"message"`
 	// Objects are the objects with a problem.
-	Objects Objects
+	Objects Objects `json:"objects"`
 	// Evidence is the basis of the decision, by name.
-	Evidence map[string]string
-	// Remedy replaces the check's own if the finding has a better one.
-	Remedy string
-	// Unfinished is true if the run ended before the check.
-	Unfinished bool
+	Evidence map[string]string `json:"evidence"`
+	// Remedy replaces the check's own if the finding has a better one. In a Result it is set if the outcome is warning,
+	// failed or unknown.
+	Remedy string `json:"remedy,omitempty"`
+	// Unfinished is true if the run ended before the check. In JSON the outcome is then unknown; text output shows only
+	// how many checks are unfinished.
+	Unfinished bool `json:"-"`
 }
 
 // Passf returns a finding with the outcome OK.

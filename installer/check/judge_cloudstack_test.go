@@ -18,6 +18,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	lbrules "github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	planner "github.com/csccm/csccm/installer/plan"
@@ -55,6 +56,11 @@ func TestCloudStack(t *testing.T) {
 	fails("401").of(t, "CS-002", failing(APIs, csError(cloudstack.KindAuth, "401")))
 	passes("accepted").of(t, "CS-002", failing(APIs, csError(cloudstack.KindNotPermitted, "")))
 	warns("administrator").of(t, "CS-002", apis("createRole"))
+	made := &cloudapi.User{LastName: "cluster uid"}
+	warns("ConfigMap kube-system/csccm-cloudstack, the list of what csccm created, is lost").of(t, "CS-002",
+		func(f *Facts) { f.Owner, f.Created = made, &credentials.Created{Cluster: "uid"} })
+	passes("accepted").of(t, "CS-002",
+		func(f *Facts) { f.Owner, f.Created = made, &credentials.Created{Cluster: "another"} })
 	unknown("boom").of(t, "CS-002", failing(Capabilities, errors.New("boom")))
 
 	all := func(without ...string) func(*Facts) {
@@ -342,13 +348,11 @@ func TestNetworks(t *testing.T) {
 	passes("k8s-net;").of(t, "CS-005", healthy, network(func(n *cloudstack.Network) { n.VPCID = "vpc" }))
 	const net = "Network k8s-net: of 3 nodes is "
 	for state, want := range map[string]string{"Shutdown": "in state Shutdown", "Implemented": "to be restarted"} {
-		f := fails("the router of 1 network", net+want).of(t, "CS-005", healthy, network(func(n *cloudstack.Network) {
-			n.State, n.RestartRequired = state, true
-		}))
-		require.Contains(t, f.Remedy, "restart the network")
+		change := network(func(n *cloudstack.Network) { n.State, n.RestartRequired = state, true })
+		fails("1 network does not balance load as it should", net+want).of(t, "CS-005", healthy, change)
 	}
 
-	fails("1 network cannot balance load", "Network k8s-net: lacks Lb").of(t, "CS-005", healthy,
+	fails("1 network does not balance load as it should", "Network k8s-net: lacks Lb").of(t, "CS-005", healthy,
 		network(func(n *cloudstack.Network) {
 			delete(n.Services, "Lb")
 		}))
@@ -441,6 +445,13 @@ func TestServices(t *testing.T) {
 				}),
 			},
 			fails("1 of 1 Service", web+"would open port 0 on 203.0.113.11 to ; next try at 03:05:05Z, in 1m0s"),
+		},
+		"a deleted Service that is not cleaned up": {
+			changes{func(f *Facts) {
+				f.Services[0].DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Hour)}
+				f.Services[0].Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
+			}, is(metav1.Condition{Status: "False", Message: "no answer"}), tries("1m30s")},
+			fails("1 of 1 Service", web+"was deleted 1h0m0s ago and is not cleaned up: no answer; next try at 03:05:05Z"),
 		},
 		"a new Service that is refused is given no time": {
 			changes{address, fresh, planned(refused)}, fails("1 of 1 Service", web+"refused: port 80 is taken"),
@@ -541,7 +552,7 @@ func TestAddressesWithoutAService(t *testing.T) {
 	}
 	acquired := record(`[{"id":"i","ip":"203.0.113.60","allocated":true}]`)
 	noRight := func(f *Facts) { f.APIs = nil }
-	idle := fails("1 address allocated", mark+"nothing is on it; id i, allocated 2026-01-01")
+	idle := fails("1 address allocated", mark+"nothing is on it that forwards traffic; id i, allocated 2026-01-01")
 	stays := fails("1 address would stay", mark+"stays when Service default/db is deleted")
 	ok := passes("none")
 	for name, tt := range map[string]struct {
@@ -550,6 +561,10 @@ func TestAddressesWithoutAService(t *testing.T) {
 		fix     string
 	}{
 		"nothing on it": {changes{untagged}, idle, "`cmk disassociate ipaddress id=i`"},
+		"acquired a moment ago, perhaps for a Service": {
+			changes{with(func(a *cloudstack.PublicIP) { a.Allocated = "2026-01-02T05:03:05+0200" })},
+			fails("1 address allocated", mark+"nothing is on it that forwards traffic yet; id i"), "",
+		},
 		"in the nodes' VPC": {changes{with(func(a *cloudstack.PublicIP) { a.AssociatedNetworkID, a.VPCID = "", "vpc" }),
 			func(f *Facts) {
 				f.Networks = []cloudstack.Network{{ID: "net-1", VPCID: "vpc"}}
@@ -568,7 +583,7 @@ func TestAddressesWithoutAService(t *testing.T) {
 			fails("1 address allocated", mark+"it has only rules of deleted Services"), "id=i`",
 		},
 		"a port forwarding": {changes{untagged,
-			func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "i"}} }}, ok, ""},
+			func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIP: here}} }}, ok, ""},
 		"of a Service that is gone, with a rule of somebody else": {
 			changes{tagged(ofCluster, "ours", ofUID, "gone"), rule("intranet", "elsewhere")},
 			fails("1 address allocated", mark+"others have rules or NAT on it"), "",

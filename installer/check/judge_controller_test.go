@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/service"
 )
@@ -89,6 +90,15 @@ func TestPods(t *testing.T) {
 	fails("0 of 0 Pods", deployment).of(t, "CCM-001", running(ours(0, 0)))
 	warns("restart", "Pod kube-system/a: restarted 7 times").of(t, "CCM-001",
 		running(ours(1, 1), pod("a", true, restarts)))
+	passes("1 Pod").of(t, "CCM-001", running(ours(1, 1), pod("a", true, restarts, func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{
+			StartedAt: metav1.NewTime(now.Add(-2 * time.Hour)),
+		}
+	})))
+	quota := ours(1, 0)
+	quota.Problem = "no Pod can be created: exceeded quota"
+	require.Contains(t, fails("0 of 1", deployment+": 0 of 1 Pods ready; no Pod can be created: exceeded quota").
+		of(t, "CCM-001", running(quota)).Remedy, "rollout restart")
 	fails("release r has no Deployment").of(t, "CCM-001")
 }
 
@@ -379,6 +389,14 @@ func TestOpenErrors(t *testing.T) {
 		"a Service that cannot be planned": {planned(planner.Service{Error: "no answer"}), []corev1.Event{failed},
 			[]string{web}},
 		"a Node that is well": {wellNode, []corev1.Event{lost}, nil},
+		"an annotation that a Node still has": {
+			func(f *Facts) {
+				wellNode(f)
+				f.Nodes[0].Annotations[node.AnnotationInternalCIDRs] = "10.1.1.0/240"
+			},
+			[]corev1.Event{event("Node", "a", "cloud-node-controller", "InvalidAnnotation", "Warning", time.Minute)},
+			[]string{"Node default/a: InvalidAnnotation"},
+		},
 		"a Node without a VM": {ofNodes(nodeWith("a")), []corev1.Event{lost},
 			[]string{"Node default/a: NodeWithoutVM"}},
 	} {

@@ -6,17 +6,16 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiversion "k8s.io/apimachinery/pkg/util/version"
 	nodeutil "k8s.io/component-helpers/node/util"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/installer/kube/diff"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -166,11 +165,11 @@ func clocks(f *Facts) Finding {
 		if t := renewed[n.Name]; t.After(at) {
 			at, limit = t, leaseSkew
 		}
-		switch age := f.At.Sub(at); {
+		switch age := f.ago(at); {
 		case age < -futureSkew:
-			return fmt.Sprintf("its last heartbeat is %s in the future", (-age).Round(time.Second))
+			return fmt.Sprintf("its last heartbeat is %s in the future", -age)
 		case age > limit:
-			return fmt.Sprintf("is Ready, but its last heartbeat is %s old", age.Round(time.Second))
+			return fmt.Sprintf("is Ready, but its last heartbeat is %s old", age)
 		}
 		return ""
 	})
@@ -215,28 +214,19 @@ func podSecurity(f *Facts) Finding {
 	} else if err != nil {
 		return Unread(Cause(err))
 	}
-	level := f.NamespaceOf.Labels["pod-security.kubernetes.io/enforce"]
-	if (level == "baseline" || level == "restricted") && f.hostNetwork() {
-		return Problemf("namespace %s enforces %q, which refuses hostNetwork", f.Namespace, level)
-	}
-	return Passf("namespace %s allows what the Pods need", f.Namespace)
-}
 
-// hostNetwork reports whether Pods of the manifest that is about to be applied, or of the deployed release, use the
-// host network. If neither is known it returns true, the chart's default.
-func (f *Facts) hostNetwork() bool {
+	// The chart that is about to be applied, or the deployed one. If neither is known, the chart's default holds.
 	manifest := f.Manifest
 	if r := f.Deployed(); manifest == "" && r != nil {
 		manifest = r.Manifest
 	}
-	objects, err := diff.Parse(manifest)
-	objects = slices.DeleteFunc(objects, func(o unstructured.Unstructured) bool {
-		return o.GetKind() != "Deployment" && o.GetKind() != "DaemonSet"
-	})
-	return err != nil || len(objects) == 0 || slices.ContainsFunc(objects, func(o unstructured.Unstructured) bool {
-		uses, _, err := unstructured.NestedBool(o.Object, "spec", "template", "spec", "hostNetwork")
-		return uses || err != nil
-	})
+	hostNetwork := manifest == "" || strings.Contains(manifest, "hostNetwork: true")
+
+	level := f.NamespaceOf.Labels["pod-security.kubernetes.io/enforce"]
+	if (level == "baseline" || level == "restricted") && hostNetwork {
+		return Problemf("namespace %s enforces %q, which refuses hostNetwork", f.Namespace, level)
+	}
+	return Passf("namespace %s allows what the Pods need", f.Namespace)
 }
 
 var k8s006 = Check{

@@ -100,26 +100,21 @@ var lb004 = Check{
 	Tries:    Sources{APIs, Quota},
 	Judge:    unowned,
 	What: `Every allocated address with this cluster's tags has its Service, no address has only rules of deleted
-		Services, and every address in the nodes' networks has something on it or a tag of its owner. And every address
-		that a Service shows, and did not ask for by name, is released with it. Addresses kept by the annotation keep-ip
-		are not judged.`,
+		Services, and every address in the nodes' networks has something on it or a tag of its owner; firewall rules
+		alone forward nothing. And every address that a Service shows, and did not ask for by name, is released with it.
+		Addresses kept by the annotation keep-ip are not judged. The remedy releases no address that was allocated less
+		than two minutes ago: the controller may be about to use it.`,
 	Why: `CloudStack charges for allocated addresses, and they count against the limit of the account or project.`,
-	Remedy: `release in CloudStack what nobody needs; tag an address that somebody keeps (any tag); csccm
-		adopt NAMESPACE/NAME has the controller release the address of a Service with it`,
+	Remedy: `look again when the address is two minutes old; then release in CloudStack what nobody needs, and tag an
+		address that somebody keeps (any tag); csccm adopt NAMESPACE/NAME has the controller release the address of a
+		Service with it`,
 }
 
 // unowned finds addresses that are allocated and serve no Service, and those that would stay allocated after their
 // Service is deleted. It ignores addresses with rules or tags of other clusters.
 func unowned(f *Facts) Finding {
-	// orphans has the ids of rules; deleted and others have the ids of addresses with rules of deleted Services, and
-	// with anything else.
-	orphans, deleted, others := sets.New[string](), sets.New[string](), sets.New[string]()
-	for _, it := range f.RulePlan().Items {
-		if orphaned(&it) {
-			orphans.Insert(it.RuleID)
-		}
-	}
-
+	// Addresses with rules of deleted Services, and addresses with anything else.
+	deleted, others := sets.New[string](), sets.New[string]()
 	carries := func(address string, orphan bool) {
 		if orphan {
 			deleted.Insert(address)
@@ -127,18 +122,18 @@ func unowned(f *Facts) Finding {
 			others.Insert(address)
 		}
 	}
-	for _, r := range f.AllRules {
-		carries(r.PublicIPID, orphans.Has(r.ID))
+	for _, it := range f.RulePlan().Items {
+		carries(it.PublicIP, orphaned(&it))
 	}
 	for _, p := range f.Forwards {
-		carries(p.PublicIPID, f.ofDeletedService(p.Tags))
+		carries(p.PublicIP, f.ofDeletedService(p.Tags))
 	}
 
 	var unused, staying Objects
 	release, adopt := "", ""
 	var untag []string // ids of addresses
 	for _, a := range f.Addresses {
-		cluster, foreign := a.Tags[plan.TagCluster], others.Has(a.ID) || a.SourceNAT || a.StaticNAT
+		cluster, foreign := a.Tags[plan.TagCluster], others.Has(a.Address) || a.SourceNAT || a.StaticNAT
 		user := Find(f.Services, func(s *corev1.Service) bool { return uses(s, &a) })
 		why := ""
 
@@ -157,18 +152,22 @@ func unowned(f *Facts) Finding {
 				"stays when Service %s is deleted: no tag and no record says that the controller acquired it",
 				key(user))
 		case user != nil || foreign || a.Tags[plan.TagKeptBy] != "":
-		case deleted.Has(a.ID):
+		case deleted.Has(a.Address):
 			why = "it has only rules of deleted Services"
 		case len(a.Tags) == len(plan.PresentTagKeys(a.Tags)) && f.inNodesNetwork(&a): // nobody has tagged it to keep it
-			why = "nothing is on it"
+			why = "nothing is on it that forwards traffic" // firewall rules alone do not
 		}
 
 		if why == "" {
 			continue
 		}
-		if foreign {
+		allocated, _ := time.Parse("2006-01-02T15:04:05-0700", a.Allocated)
+		switch {
+		case foreign:
 			why += "; others have rules or NAT on it"
-		} else {
+		case f.ago(allocated) < patience:
+			why += " yet"
+		default:
 			release += ", `cmk disassociate ipaddress id=" + a.ID + "`"
 		}
 		unused.addf("PublicIpAddress", a.Address, "%s; id %s, allocated %s", why, a.ID, a.Allocated)
@@ -246,11 +245,11 @@ func (f *Facts) releases(s *corev1.Service, a *cloudstack.PublicIP) bool {
 // inNodesNetwork reports whether an address is of the network, or VPC, of a node.
 func (f *Facts) inNodesNetwork(a *cloudstack.PublicIP) bool {
 	return slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool {
-		vm, ok := f.VM(&n)
-		return ok && slices.ContainsFunc(vm.NICs, func(nic cloudstack.NIC) bool {
-			network := Find(f.Networks, func(x *cloudstack.Network) bool { return x.ID == nic.NetworkID })
-			inVPC := network != nil && network.VPCID != "" && network.VPCID == a.VPCID
-			return inVPC || nic.NetworkID != "" && nic.NetworkID == a.AssociatedNetworkID
+		vm, _ := f.VM(&n)
+		return slices.ContainsFunc(vm.NICs, func(nic cloudstack.NIC) bool {
+			return nic.NetworkID == a.AssociatedNetworkID || Find(f.Networks, func(x *cloudstack.Network) bool {
+				return x.ID == nic.NetworkID && x.VPCID != "" && x.VPCID == a.VPCID
+			}) != nil
 		})
 	})
 }
@@ -265,7 +264,8 @@ var lb001 = Check{
 	What: "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, " +
 		"firewall and ACLs, port forwardings are as planned. With more than 16 rules and VMs only Services that " +
 		"are not Ready are compared; with `--only LB` all are. New and changed Services are judged after two " +
-		"minutes, and named before; refused ones and those that failed at once. No other program writes a status.",
+		"minutes, and named before; refused ones and those that failed at once. A deleted Service is named when its " +
+		"clean-up takes longer than two minutes. No other program writes a status.",
 	Why: `Missing rules lose traffic, and refused Services are not served.`,
 	Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten " +
 		"minutes, and repairs what has changed within its drift period; to have it try now: `kubectl -n NAMESPACE " +
@@ -281,16 +281,23 @@ func services(f *Facts) Finding {
 	var objects, waiting Objects
 	var remedies []string
 	checked, trusted := 0, 0
+	for _, s := range f.Services {
+		deleted := s.DeletionTimestamp
+		if deleted != nil && f.ago(deleted.Time) >= patience && f.Classes().Handles(&s) {
+			checked++
+			objects.aboutf("Service", &s, "was deleted %s ago and is not cleaned up: %s%s", f.ago(deleted.Time),
+				OneLine(service.Ready(&s).Message), f.until(next[key(&s)]))
+		}
+	}
+
 	for _, s := range Balanced(f.Services, f.started()) {
 		name := key(s)
 		p := f.Planned[name]
 		c := service.Ready(s)
 		failed := c.Reason != "" && c.Reason != string(service.Waiting) || p != nil && p.Refusal != nil
-		age := min(f.At.Sub(s.CreationTimestamp.Time), f.At.Sub(c.LastTransitionTime.Time))
+		age := min(f.ago(s.CreationTimestamp.Time), f.ago(c.LastTransitionTime.Time))
 		if age < patience && !failed && !Settled(s) {
-			waiting.aboutf("Service", s,
-				"has been syncing since %s; it is checked in %s", age.Round(time.Second),
-				(patience - age).Round(time.Second))
+			waiting.aboutf("Service", s, "has been syncing since %s; it is checked in %s", age, patience-age)
 			continue
 		}
 

@@ -215,12 +215,12 @@ func uninitialised(f *Facts, n *corev1.Node) string {
 		since = written
 	}
 
-	age := f.At.Sub(since)
+	age := f.ago(since)
 	if !node.HasTaint(n) || age < patience {
 		return ""
 	}
 
-	text := fmt.Sprintf("tainted for %s", age.Round(time.Second))
+	text := fmt.Sprintf("tainted for %s", age)
 	if f.VMs == nil {
 		return text
 	}

@@ -31,49 +31,39 @@ type Result struct {
 	Code     string   `json:"code"`
 	Category string   `json:"category"`
 	Title    string   `json:"title"`
-	Outcome  Outcome  `json:"result"`
 	Severity Severity `json:"severity"`
-	Message  string   `json:"message"`
-	Objects  Objects  `json:"objects"`
-	// Evidence is the basis of the outcome.
-	Evidence map[string]string `json:"evidence"`
-	// Remedy is set if the outcome is warning, failed or unknown.
-	Remedy     string `json:"remedy,omitempty"`
+	Finding
 	Hint       string `json:"hint"`
 	DurationMs int64  `json:"durationMs"`
-	// Unfinished is true if the run ended before the check. In JSON its outcome is unknown; text output shows only how
-	// many checks are unfinished.
-	Unfinished bool `json:"-"`
 	// Needs is the check for which this one was skipped: the first that did not pass. Text output lists it once.
 	Needs string `json:"-"`
 }
 
 // ResultOf returns the result for a check's finding and its duration.
 func ResultOf(c *Check, f Finding, took time.Duration) Result {
-	r := Result{
+	f.Outcome = cmp.Or(f.Outcome, map[Severity]Outcome{SeverityWarning: Warning}[c.Severity], Failed)
+	f.Objects = append(Objects{}, f.Objects...) // never null in JSON
+	if f.Evidence == nil {
+		f.Evidence = map[string]string{}
+	}
+
+	switch f.Outcome {
+	case Failed, Warning:
+		f.Remedy = cmp.Or(f.Remedy, c.Remedy)
+	case OK, Skipped:
+		f.Remedy = ""
+	case Unknown:
+	}
+
+	return Result{
 		Code:       c.Code,
 		Category:   c.Category(),
 		Title:      c.Title,
 		Severity:   c.Severity,
+		Finding:    f,
 		Hint:       c.Hint(),
-		Outcome:    cmp.Or(f.Outcome, map[Severity]Outcome{SeverityWarning: Warning}[c.Severity], Failed),
-		Message:    f.Message,
-		Objects:    append(Objects{}, f.Objects...), // never null in JSON
-		Evidence:   map[string]string{},
 		DurationMs: took.Milliseconds(),
-		Unfinished: f.Unfinished,
 	}
-
-	maps.Copy(r.Evidence, f.Evidence)
-	switch r.Outcome {
-	case Failed, Warning:
-		r.Remedy = cmp.Or(f.Remedy, c.Remedy)
-	case Unknown:
-		r.Remedy = f.Remedy
-	case OK, Skipped:
-	}
-
-	return r
 }
 
 // Without removes secrets. No check shows any, but checks quote Events and logs, which other programs write.
@@ -157,8 +147,8 @@ func (r Report) Err(failOn Severity) error {
 	case m.Failed > 0:
 		return &report.Error{Code: report.ExitCheckFailed}
 	case r.unjudged():
-		worst := func(c Result) bool { return c.Outcome == Unknown || m.Unknown == 0 && c.Outcome == Skipped }
-		c := &r.Checks[slices.IndexFunc(r.Checks, worst)]
+		c := Find(r.Checks,
+			func(c *Result) bool { return c.Outcome == Unknown || m.Unknown == 0 && c.Outcome == Skipped })
 		return report.CheckFailed(c.Remedy, "nothing could be judged: %d unknown, %d skipped; %s: %s",
 			m.Unknown, m.Skipped, c.Code, c.Message)
 	case failOn == SeverityWarning &&

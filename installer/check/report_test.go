@@ -140,9 +140,7 @@ func TestCatalogue(t *testing.T) {
 	var seen []string
 	for _, c := range All() {
 		for _, source := range slices.Concat(c.Reads, c.Tries) {
-			_, ofKube := OfKube[source]
-			_, ofCloud := OfCloud[source]
-			require.True(t, ofKube || ofCloud, "%s: nothing reads %q", c.Code, source)
+			require.Contains(t, slices.Concat(OfKube, OfCloud), source, c.Code)
 		}
 		require.Regexp(t, `^[A-Z0-9]+-[0-9]{3}$`, c.Code)
 		require.NotContains(t, seen, c.Code)
@@ -157,13 +155,17 @@ func TestCatalogue(t *testing.T) {
 	require.Len(t, blocks, 8, "the checks of a heading stand together")
 }
 
-// The table of faults has a row for each that the script of remedies tries, and every check.
+// The table of faults has a row for each that these scripts try, and every check.
 func TestTableOfFaults(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/contributing/faults.md")
 	require.NoError(t, err)
-	script, err := os.ReadFile("../../test/e2e/testdata/script/remedies.txtar")
-	require.NoError(t, err)
+	var script []byte
+	for _, name := range []string{"remedies", "life", "cks"} {
+		text, err := os.ReadFile("../../test/e2e/testdata/script/" + name + ".txtar")
+		require.NoError(t, err)
+		script = append(script, text...)
+	}
 
 	var rows []string
 	for _, fails := range regexp.MustCompile(`(?m)^fails (\S+) ('(?:[^']|'')+'|\S+).* # (.+)$`).FindAllStringSubmatch(string(script), -1) {
@@ -175,7 +177,7 @@ func TestTableOfFaults(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z0-9]+-\d+ \| .*) \| [\d.]+ s \| (.*) \| [\d.]+ s \|$`).FindAllStringSubmatch(string(page), -1) {
 		listed = append(listed, row[1]+" | "+row[2])
 	}
-	require.Equal(t, rows, listed, "docs/contributing/faults.md: the rows are those of remedies.txtar, in its order")
+	require.Equal(t, rows, listed, "docs/contributing/faults.md: the rows are those of the scripts, in their order")
 	for _, c := range All() {
 		require.Contains(t, string(page), c.Code)
 	}

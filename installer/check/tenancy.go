@@ -326,7 +326,7 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 		}
 
 		exceeds := func(rule string, n, limit int, what string) {
-			if n > limit {
+			if limit > 0 && n > limit {
 				note(&tenancy.Denial{
 					Message: fmt.Sprintf("namespace %s has %d %s, and %d are allowed (chart value %s)", ns.Name, n,
 						what, limit, rule),
@@ -346,21 +346,18 @@ func Refusals(p tenancy.Policy, f *Facts) []Refusal {
 
 		before := len(addresses[ns.Name])
 		addresses[ns.Name] = shown.Union(addresses[ns.Name])
-		if limit, n := p.Limits.MaxAddressesPerNamespace, len(addresses[ns.Name]); limit > 0 && n > before {
-			exceeds("tenancy.limits.maxAddressesPerNamespace", n, limit, "addresses")
+		if n := len(addresses[ns.Name]); n > before {
+			exceeds("tenancy.limits.maxAddressesPerNamespace", n, p.Limits.MaxAddressesPerNamespace, "addresses")
 		}
 
 		ports[ns.Name] += len(svc.Spec.Ports)
-		if limit := p.Limits.MaxPortsPerNamespace; limit > 0 {
-			exceeds("tenancy.limits.maxPortsPerNamespace", ports[ns.Name], limit, "ports")
-		}
+		exceeds("tenancy.limits.maxPortsPerNamespace", ports[ns.Name], p.Limits.MaxPortsPerNamespace, "ports")
 
 		if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep {
 			keepIP[ns.Name]++
-			if limit := ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0); limit > 0 { // Check handles a limit of 0
-				exceeds("tenancy.limits.keepIP.maxPerNamespace", keepIP[ns.Name], limit,
-					"Services with annotation "+annotation.KeepIP)
-			}
+			limit := ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0) // Check handles a limit of 0
+			exceeds("tenancy.limits.keepIP.maxPerNamespace", keepIP[ns.Name], limit,
+				"Services with annotation "+annotation.KeepIP)
 		}
 	}
 

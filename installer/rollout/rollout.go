@@ -17,11 +17,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -51,20 +49,24 @@ func Wait(ctx context.Context, e *engine.Env) error {
 	e.Progress.Step("Waiting for the controller's Pods")
 	var o *cluster.Workload
 	var s state
-	said, stuckSince, hopelessSince := "", e.Clock.Now(), e.Clock.Now()
+	said, since := "", e.Clock.Now()
 	inTime, err := poll.Until(ctx, e.Clock, interval, limit, func() (bool, error) {
 		found, pods, err := Read(ctx, e)
 		if err != nil {
 			return false, err
 		}
 
-		now := e.Clock.Now()
-		o, s = found, judge(found, pods, missing(ctx, e, pods), now)
-		if s.Stuck == 0 || !s.Ready || o.Available+s.Stuck < o.Wanted {
-			stuckSince = now
+		now, first := e.Clock.Now(), o == nil
+		o, s = found, judge(found, pods, refusals(ctx, e, pods), now)
+		if first && s.Hopeless {
+			// It failed before this command, and Kubernetes tries again only after minutes. New Pods show whether the
+			// cause is gone.
+			return false, Restart(ctx, e)
 		}
-		if !s.Hopeless {
-			hopelessSince = now
+
+		stuck := s.Ready && s.Stuck > 0 && o.Available+s.Stuck >= o.Wanted
+		if !stuck && !s.Hopeless {
+			since = now
 		}
 
 		problems := strings.Join(s.Problems, "; ")
@@ -72,11 +74,12 @@ func Wait(ctx context.Context, e *engine.Env) error {
 		case s.Done:
 			e.Progress.Done("%d running", o.Wanted)
 			return true, nil
-		case now.Sub(stuckSince) >= settleTime:
+		case now.Sub(since) < settleTime:
+		case stuck:
 			e.Progress.Warn("%s", problems)
 			e.Progress.Done("%d of %d running; no node can take more now", o.Available, o.Wanted)
 			return true, nil
-		case s.GiveUp || now.Sub(hopelessSince) >= settleTime:
+		default:
 			return false, failed(ctx, e, o, s, "does not start", report.ExitFailure)
 		}
 
@@ -142,11 +145,33 @@ func Read(ctx context.Context, e *engine.Env) (*cluster.Workload, []corev1.Pod, 
 		}
 	}
 
-	pods := cluster.ListOf(ctx, &err, o, kube.CoreV1().Pods(namespace).List)
-	return &found, pods.Items, err
+	pods := cluster.ListOf(ctx, &err, o, kube.CoreV1().Pods(namespace).List).Items
+	if found.Kind == "DaemonSet" && len(pods) < int(found.Wanted) { // the status of a Deployment has the reason
+		found.Problem = refusal(ctx, e, found.Meta)
+	}
+	return &found, pods, err
 }
 
-// failed shows Events and log lines that explain the failure, and returns the error. It has its own timeout, because
+// refusal returns the message of the newest Event about an object if it is a warning; "" if it is not, or may not be
+// read.
+func refusal(ctx context.Context, e *engine.Env, of metav1.Object) string {
+	var err error // ignored: Events only explain a failure
+	var newest corev1.Event
+	o := metav1.ListOptions{FieldSelector: "involvedObject.name=" + of.GetName()}
+	for _, ev := range cluster.ListOf(ctx, &err, o, e.Cluster.Kube.CoreV1().Events(of.GetNamespace()).List).Items {
+		// Of two in the same second the warning came first.
+		age := cmp.Or(newest.LastTimestamp.Compare(ev.LastTimestamp.Time), cmp.Compare(ev.Type, newest.Type))
+		if ev.InvolvedObject.Name == of.GetName() && age <= 0 {
+			newest = ev
+		}
+	}
+	if newest.Type != corev1.EventTypeWarning {
+		return ""
+	}
+	return e.Scrubbed(newest.Message)
+}
+
+// failed shows an Event and log lines that explain the failure, and returns the error. It has its own timeout, because
 // that of ctx may have expired.
 func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, how string, code int) error {
 	e.Progress.Fail("")
@@ -170,13 +195,8 @@ func failed(ctx context.Context, e *engine.Env, o *cluster.Workload, s state, ho
 		return problem
 	}
 
-	var err error // ignored: Events only explain the failure
-	for _, ev := range cluster.ListOf(ctx, &err, metav1.ListOptions{
-		FieldSelector: "involvedObject.name=" + s.failing.Name + ",type=Warning",
-	}, e.Cluster.Kube.CoreV1().Events(o.Meta.Namespace).List).Items {
-		if ev.InvolvedObject.Name == s.failing.Name && ev.Type == corev1.EventTypeWarning {
-			e.Progress.Warn("Event %s: %s", ev.Reason, e.Scrubbed(ev.Message))
-		}
+	if why := refusal(ctx, e, s.failing); why != "" {
+		e.Progress.Warn("Event: %s", why)
 	}
 
 	if e.PodLogs != nil {
@@ -221,10 +241,9 @@ type state struct {
 	Done     bool
 	Problems []string // problems of Pods, with the reasons
 	// Stuck is the number of Pods that cannot be scheduled.
-	Stuck  int32
-	GiveUp bool // waiting longer will not help
-	// Hopeless is like GiveUp, but the state may change soon: an image that is not found, a Secret that is missing, no
-	// suitable node.
+	Stuck int32
+	// Hopeless means that waiting does not help unless the state changes soon: an image that is not found, a Secret
+	// that is missing, no suitable node, Pods that the API server refuses.
 	Hopeless bool
 	Ready    bool // whether a Pod of the newest template works
 	failing  *corev1.Pod
@@ -234,125 +253,77 @@ type state struct {
 // has the same effect for all Pods, but may be set to less.
 const Steady = 10 * time.Second
 
-// judge returns the state of a rollout. missing has the Secrets and ConfigMaps that do not exist but that Pods mount,
-// by Pod. judge is a pure function.
-func judge(o *cluster.Workload, pods []corev1.Pod, missing map[string]string, now time.Time) state {
+// judge returns the state of a rollout. refused has why Pods do not start, by Pod. judge is a pure function.
+func judge(o *cluster.Workload, pods []corev1.Pod, refused map[string]string, now time.Time) state {
 	var s state
+	ending := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	// A DaemonSet without a matching node is a problem; a Deployment with 0 replicas is intended.
 	nowhere := o.Kind == "DaemonSet" && o.Wanted == 0
 	s.Done = o.Observed && o.Updated >= o.Wanted && o.Available >= o.Wanted && o.Old == 0 && !nowhere
-	s.GiveUp = o.Observed && nowhere
-	switch {
-	case s.GiveUp:
-		s.Problems = []string{
-			"no node matches: see nodeSelector and affinity in the chart's values (without them: " +
-				"nodes of the control plane), and tolerations",
-		}
-	case o.Problem != "":
-		s.Problems = []string{o.Problem}
+
+	problem := o.Problem
+	if nowhere && o.Observed {
+		problem = "no node matches: see nodeSelector and affinity in the chart's values (without them: " +
+			"nodes of the control plane), and tolerations"
+	}
+	if problem != "" {
+		s.Problems = []string{problem}
+		s.Hopeless = lasts(problem) && !ending // a terminating Pod may make room
 	}
 
-	ending := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	for _, p := range pods {
 		if p.DeletionTimestamp != nil || o.Newest != "" && p.Labels[o.PodLabel] != o.Newest {
 			continue
 		}
 
-		restarted := slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-			return c.RestartCount > 0 && c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) < Steady
-		})
+		restarted, crashes := false, false
+		for _, c := range p.Status.ContainerStatuses {
+			run := c.State.Running
+			restarted = restarted || c.RestartCount > 0 && run != nil && now.Sub(run.StartedAt.Time) < Steady
+			crashes = crashes || c.RestartCount >= maxRestarts && run == nil
+		}
+
 		if cluster.PodReady(&p) && !restarted {
 			s.Ready = true
 			continue
 		}
 
 		s.Done = s.Done && !restarted
-		problem, unschedulable, failed := podProblem(&p)
-		problem = cmp.Or(missing[p.Name], problem)
+		problem := cmp.Or(cluster.PodProblem(&p), refused[p.Name])
+		unschedulable := strings.HasPrefix(problem, "not scheduled")
 		if unschedulable {
 			s.Stuck++
 		}
 
-		lasting := strings.Contains(problem, "Image") || unschedulable && !ending // a terminating Pod may make room
-		s.Hopeless = s.Hopeless || missing[p.Name] != "" || lasting && !passing.MatchString(problem)
+		waits := p.Status.Phase == corev1.PodPending && lasts(problem) && !(unschedulable && ending)
+		s.Hopeless = s.Hopeless || crashes || waits
 		if problem != "" {
 			s.Problems = append(s.Problems, fmt.Sprintf("Pod %s: %s", p.Name, problem))
 			s.failing = &p
 		}
-
-		s.GiveUp = s.GiveUp || failed
 	}
 
-	// If one Pod works, the problems of the others are caused by their nodes.
-	s.GiveUp, s.Hopeless = s.GiveUp && !s.Ready, s.Hopeless && !s.Ready
+	s.Hopeless = s.Hopeless && !s.Ready // if one Pod works, the problems of the others are caused by their nodes
 	slices.Sort(s.Problems)
 	return s
 }
 
-// passing matches reasons that may be temporary: a registry that is busy, a node that is about to become ready, and
-// room that Pods of another controller free when they terminate.
-var passing = regexp.MustCompile(`(?i)time-?out|temporar|connection (refused|reset)|too many|\b50[0-9]\b|free ports|insufficient|not-ready|unreachable`)
+// passing matches reasons that may be temporary: a registry that is busy, a node that is about to become ready, room
+// that Pods of another controller free when they terminate, and a crash.
+var passing = regexp.MustCompile(`(?i)time-?out|timed out|temporar|connection (refused|reset)|too many|\b50[0-9]\b|` +
+	`free ports|insufficient|not-ready|not registered|unreachable|CrashLoopBackOff`)
 
-// missing returns the Secrets and ConfigMaps that do not exist but that Pods which have not started mount, by Pod. It
-// ignores what may not be read.
-func missing(ctx context.Context, e *engine.Env, pods []corev1.Pod) map[string]string {
-	core, out := e.Cluster.Kube.CoreV1(), map[string]string{}
-	for _, p := range pods {
-		if p.Status.Phase != corev1.PodPending || p.Spec.NodeName == "" {
-			continue
-		}
-		for _, v := range p.Spec.Volumes {
-			var err error
-			what := ""
-			switch {
-			case v.Secret != nil && !ptr.Deref(v.Secret.Optional, false):
-				what = "Secret " + p.Namespace + "/" + v.Secret.SecretName
-				_, err = core.Secrets(p.Namespace).Get(ctx, v.Secret.SecretName, metav1.GetOptions{})
-			case v.ConfigMap != nil && !ptr.Deref(v.ConfigMap.Optional, false):
-				what = "ConfigMap " + p.Namespace + "/" + v.ConfigMap.Name
-				_, err = core.ConfigMaps(p.Namespace).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
-			}
-			if apierrors.IsNotFound(err) {
-				out[p.Name] = what + ", which it mounts, does not exist"
-			}
+// lasts reports whether there is a problem that does not end by waiting.
+func lasts(problem string) bool { return problem != "" && !passing.MatchString(problem) }
+
+// refusals returns why Pods that are on a node do not start, by Pod: their status does not say that a volume cannot be
+// mounted.
+func refusals(ctx context.Context, e *engine.Env, pods []corev1.Pod) map[string]string {
+	out := map[string]string{}
+	for i := range pods {
+		if p := &pods[i]; p.Status.Phase == corev1.PodPending && p.Spec.NodeName != "" {
+			out[p.Name] = refusal(ctx, e, p)
 		}
 	}
-
 	return out
-}
-
-// podProblem returns the reason why a Pod is not ready; "" if it is starting normally.
-func podProblem(p *corev1.Pod) (problem string, unschedulable, givenUp bool) {
-	problem = cluster.PodWaits(p)
-	if p.Status.Phase == corev1.PodFailed {
-		problem = strings.TrimSpace(fmt.Sprintf("failed: %s %s", p.Status.Reason, p.Status.Message))
-	}
-
-	for _, c := range p.Status.Conditions {
-		unschedulable = unschedulable || c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
-	}
-
-	for _, c := range p.Status.ContainerStatuses {
-		if c.State.Running != nil {
-			problem = "runs, but is not ready"
-			if c.RestartCount > 0 {
-				problem = "restarts"
-			}
-		}
-
-		t := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
-		switch {
-		case t == nil || problem == "":
-		case strings.Contains(t.Message, "address already in use"):
-			problem = fmt.Sprintf("its port is taken by another program on node %s: free it, or choose another one "+
-				"with --set securePort=PORT (%s)",
-				p.Spec.NodeName, strings.TrimSpace(t.Message[strings.LastIndex(strings.TrimSpace(t.Message), "\n")+1:]))
-		default:
-			problem += fmt.Sprintf(" (last exit code %d: %s", t.ExitCode, strings.TrimSpace(t.Message))
-			problem = strings.TrimSuffix(problem, ": ") + ")"
-		}
-		givenUp = givenUp || int(c.RestartCount) >= maxRestarts && c.State.Running == nil
-	}
-
-	return problem, unschedulable, givenUp
 }

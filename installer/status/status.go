@@ -353,12 +353,11 @@ func (v *view) line(title string, of check.Source, good bool, text string) {
 func (v *view) summary() {
 	k, cloud, c, n, s := &v.Cluster, &v.CloudStack, &v.Controller, &v.Nodes, &v.Services
 	unreachable := check.Find(v.Checks.Problems, func(r *check.Result) bool { return r.Code == "K8S-001" })
-	if k.Version == "" && unreachable != nil {
-		v.line("Cluster", "", false, unreachable.Message)
-	} else {
-		v.line("Cluster", "", k.Version != "",
-			cmp.Or(join(k.Version, strings.TrimPrefix(k.Distribution, "unknown"), k.Server), "no answer"))
+	text := join(k.Version, strings.TrimPrefix(k.Distribution, "unknown"), k.Server)
+	if unreachable != nil {
+		text = unreachable.Message
 	}
+	v.line("Cluster", "", k.Version != "", cmp.Or(text, "no answer"))
 
 	switch {
 	case k.Version == "" && cloud.URL == "":

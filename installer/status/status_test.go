@@ -87,13 +87,15 @@ func large(n int) (check.Report, *check.Facts) {
 			Category: "Nodes",
 			Title:    "Title",
 			Severity: check.SeverityError,
-			Outcome:  check.Failed,
-			Message:  strings.Repeat("this is not well, and that is not either; ", 4),
 			Hint:     "https://example.org",
-			Evidence: map[string]string{},
-			Objects: []check.Object{
-				{Kind: "Node", Name: name},
-				{Kind: "Service", Namespace: "a-namespace", Name: s.Name},
+			Finding: check.Finding{
+				Outcome:  check.Failed,
+				Message:  strings.Repeat("this is not well, and that is not either; ", 4),
+				Evidence: map[string]string{},
+				Objects: []check.Object{
+					{Kind: "Node", Name: name},
+					{Kind: "Service", Namespace: "a-namespace", Name: s.Name},
+				},
 			},
 		})
 

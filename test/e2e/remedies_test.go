@@ -28,14 +28,14 @@ import (
 // patience is the time within which a check must see a change that the controller makes in its next round.
 const patience = 150 * time.Second
 
-// measured are the times until a check failed after a fault, and until it passed after the remedy.
+// measured are the times until a check failed after a fault with a text, and until it passed after the remedy.
 type measured struct {
-	code        string
+	code, said  string
 	seen, green time.Duration
 }
 
-// rowOfFault matches a row of docs/contributing/faults.md; the times are between its groups.
-var rowOfFault = regexp.MustCompile(`(?m)^(\| [A-Z0-9]+-\d+ \| .* \| )[\d.]+( s \| .* \| )[\d.]+( s \|)$`)
+// rowOfFault matches a row of docs/contributing/faults.md: code, text before the first time, said, end.
+var rowOfFault = regexp.MustCompile(`(?m)^(\| ([A-Z0-9]+-\d+) \| .* \| )[\d.]+( s \| ` + "`(.*)`" + ` \| )[\d.]+( s \|)$`)
 
 // record writes the measured times to the page that CSCCM_FAULTS names.
 func (s *scene) record() {
@@ -43,14 +43,17 @@ func (s *scene) record() {
 	if page == "" {
 		return
 	}
-	rows := s.faults
+	rows := slices.Clone(s.faults)
 	text := rowOfFault.ReplaceAllStringFunc(string(must.Get(os.ReadFile(page))), func(row string) string {
-		if len(rows) == 0 {
+		parts := rowOfFault.FindStringSubmatch(row)
+		i := slices.IndexFunc(rows,
+			func(m measured) bool { return m.code == parts[2] && strings.HasPrefix(m.said, parts[4]) })
+		if i < 0 {
 			return row
 		}
-		parts, times := rowOfFault.FindStringSubmatch(row), rows[0]
-		rows = rows[1:]
-		return fmt.Sprintf("%s%.1f%s%.1f%s", parts[1], times.seen.Seconds(), parts[2], times.green.Seconds(), parts[3])
+		times := rows[i]
+		rows = slices.Delete(rows, i, i+1)
+		return fmt.Sprintf("%s%.1f%s%.1f%s", parts[1], times.seen.Seconds(), parts[3], times.green.Seconds(), parts[5])
 	})
 	must.OK(os.WriteFile(page, []byte(text), 0o600))
 }
@@ -60,9 +63,9 @@ func (s *scene) look(code string, args []string) check.Result {
 	if code == "HELM-002" {
 		said := s.csccm(s.t, "", "install", "--dry-run", "--values", "process.yaml")
 		if _, remedy, failed := strings.Cut(said.all, "fix: "); failed {
-			return check.Result{Outcome: check.Failed, Message: said.all, Remedy: remedy}
+			return check.Result{Finding: check.Finding{Outcome: check.Failed, Message: said.all, Remedy: remedy}}
 		}
-		return check.Result{Outcome: check.OK}
+		return check.Result{Finding: check.Finding{Outcome: check.OK}}
 	}
 	said := s.csccm(s.t, "", append([]string{"doctor", "--only", code, "-o", "json"}, args...)...)
 	var r check.Report
@@ -88,7 +91,7 @@ func (s *scene) fails(ts *testscript.TestScript, args []string) {
 		must.Be(failed && strings.Contains(text, args[1]), "it is %s: %s", found.Outcome, text)
 	})
 
-	s.faults = append(s.faults, measured{code: args[0], seen: time.Since(began)})
+	s.faults = append(s.faults, measured{code: args[0], said: args[1], seen: time.Since(began)})
 	must.Be(found.Remedy != "", "there is no remedy")
 	ours := regexp.MustCompile("`((?:csccm|kubectl) [^`]+)`") // commands of other programs must run on other machines
 	for _, c := range ours.FindAllStringSubmatch(found.Remedy, -1) {

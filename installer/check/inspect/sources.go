@@ -42,11 +42,11 @@ import (
 func allSources() map[check.Source]source {
 	out := map[check.Source]source{}
 	add := func(
-		first check.Source, all map[check.Source]check.Sources,
+		first check.Source, all check.Sources,
 		read func(*reading, context.Context, check.Source, *check.Facts) error,
 	) {
-		for s, needs := range all {
-			out[s] = source{append([]check.Source{first}, needs...), check.Tried[s],
+		for _, s := range all {
+			out[s] = source{append(check.Sources{first}, check.Needed[s]...), check.Tried[s],
 				func(ctx context.Context, r *reading, f *check.Facts) error { return read(r, ctx, s, f) }}
 		}
 		out[first] = source{read: out[first].read}
@@ -131,6 +131,8 @@ func (r *reading) readKube(ctx context.Context, s check.Source, f *check.Facts) 
 
 	case check.ClusterIDs:
 		f.ClusterIDs, err = cluster.IDs(ctx, r.Cluster.Kube, &f.Config, f.Words())
+	case check.Created:
+		f.Created, err = credentials.ReadCreated(ctx, r.Cluster.Kube, f.Namespace)
 	default:
 		return r.readDriver(ctx, f)
 	}
@@ -362,7 +364,8 @@ func (r *reading) readBalancers(ctx context.Context, f *check.Facts) (err error)
 }
 
 // enough is the number of rules or VMs up to which all Services are planned. In larger clusters planning would be slow:
-// reading the members costs one call for each rule or for each VM.
+// reading the members costs one call for each rule or for each VM. Only Services that are not Ready, or have a warning,
+// are planned there.
 const enough = 16
 
 // readPlans plans Services as the controller would.
@@ -370,7 +373,8 @@ func (r *reading) readPlans(ctx context.Context, f *check.Facts) error {
 	all := r.sel.AllMembers || check.Matches(r.sel.Only, "LB-001") || min(len(f.AllRules), f.VMs.Len()) <= enough
 	var chosen []*corev1.Service
 	for _, s := range f.Services {
-		if f.Classes().Handles(&s) && s.DeletionTimestamp == nil && (all || !check.Settled(&s)) {
+		wanted := all || !check.Settled(&s) || f.Warned(&s)
+		if f.Classes().Handles(&s) && s.DeletionTimestamp == nil && wanted {
 			chosen = append(chosen, &s)
 		}
 	}

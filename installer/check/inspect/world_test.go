@@ -67,8 +67,15 @@ rules: [{apiGroups: [""], resources: [nodes], verbs: [get, list]}]
 kind: ServiceAccount
 metadata: {name: cloudstack-ccm, labels: {app.kubernetes.io/name: cloudstack-ccm}}
 `
-	chartObjects = accountOfChart + "---\n" + roleOfChart
+	workloadOfChart = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cloud-controller-manager, namespace: kube-system}
+spec: {template: {spec: {
+hostNetwork: true}}}
+`
+	chartObjects = accountOfChart + "---\n" + roleOfChart + "---\n" + workloadOfChart
 	rolePath     = "/apis/rbac.authorization.k8s.io/v1/clusterroles/cloudstack-ccm"
+	workloadPath = "/apis/apps/v1/namespaces/kube-system/deployments/cloud-controller-manager"
 	accountPath  = "/api/v1/namespaces/kube-system/serviceaccounts/cloudstack-ccm"
 )
 
@@ -198,7 +205,7 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 		edit:    strings.NewReplacer(),
 	}
 	w.log = logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
-	for path, text := range map[string]string{rolePath: roleOfChart, accountPath: accountOfChart} {
+	for path, text := range map[string]string{rolePath: roleOfChart, accountPath: accountOfChart, workloadPath: workloadOfChart} {
 		var o map[string]any
 		require.NoError(t, yaml.Unmarshal([]byte(text), &o))
 		w.objects[path] = o

@@ -129,6 +129,30 @@ func (m *Created) Mine(u *cloudapi.User) bool {
 	})
 }
 
+// Marked returns what csccm created for this cluster by the marks of users, because the list may be lost or outdated.
+// Accounts and roles have no mark. Without a list, csccm created an account if all its users are csccm's, because
+// CloudStack creates a user with each account.
+func (m *Created) Marked(users []cloudapi.User) (out []*CreatedObject) {
+	mine := func(u cloudapi.User) bool { return u.Cluster() != "" && m.Mine(&u) }
+	for _, u := range users {
+		if !mine(u) {
+			continue
+		}
+
+		out = append(out, createdUser(&u))
+		foreign := func(o cloudapi.User) bool { return o.AccountID == u.AccountID && !mine(o) }
+		if len(m.Objects) == 0 && !slices.ContainsFunc(users, foreign) {
+			account := &CreatedObject{Kind: CreatedAccount, Name: u.Account, ID: u.AccountID}
+			account.DomainID, account.Domain = u.DomainID, u.Domain
+			out = append(out, account)
+			if u.RoleName == DefaultRole {
+				out = append(out, &CreatedObject{Kind: CreatedRole, Name: u.RoleName})
+			}
+		}
+	}
+	return out
+}
+
 // decodeCreated reads the list in a ConfigMap. An empty ConfigMap without a resourceVersion does not exist in the
 // cluster: it is an empty list.
 func decodeCreated(c *corev1.ConfigMap) (*Created, error) {

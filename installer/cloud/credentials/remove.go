@@ -45,18 +45,8 @@ func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Created) (*Remo
 		return nil, explain("listing accounts", err)
 	}
 
-	r, lost := &Removal{}, len(m.Objects) == 0
-	for _, u := range users { // the list may be lost or outdated
-		if u.Cluster() == "" || !m.Mine(&u) {
-			continue
-		}
-		m.add([]*CreatedObject{createdUser(&u)})
-		if lost {
-			r.Remaining = append(r.Remaining, fmt.Sprintf("account %q of domain %s, and role %q: without the list in "+
-				"the cluster it is not known whether csccm made them", u.Account, u.Domain, u.RoleName))
-		}
-	}
-
+	r := &Removal{}
+	m.add(m.Marked(users))
 	for _, kind := range []CreatedKind{CreatedAccount, CreatedUser, CreatedKeys, CreatedRole} {
 		for _, o := range m.Objects {
 			var i int

@@ -278,7 +278,7 @@ func (r *run) matchNodes(ctx context.Context) error {
 		place,
 	))
 
-	return checksFailed(check.PhasePreflight, check.Result{Code: matchesVMs, Message: out.Message, Remedy: out.Remedy})
+	return checksFailed(check.PhasePreflight, check.Result{Code: matchesVMs, Finding: out})
 }
 
 // inZone returns the VMs that are in a zone; all VMs if zone is "".

@@ -150,7 +150,7 @@ func TestInstallSkipsAndOverwritesIfAsked(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.putSecret(t, "[Global]\napi-url="+e.cloud.URL+"\napi-key=a\nsecret-key=b\nrate-limit=7\n")
-	e.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller"}}
+	e.failing = []check.Result{{Code: "CCM-003", Finding: check.Finding{Outcome: check.Failed, Message: "another controller"}}}
 	// while a cluster grows, some nodes may have no VM
 	require.NoError(t, e.Kube.Tracker().Add(aNode("elsewhere", "10.9.9.9")))
 	o := e.admin()
@@ -252,6 +252,7 @@ func TestControllerThatDoesNotRun(t *testing.T) {
 		Type:       corev1.EventTypeWarning,
 		Reason:     "Failed",
 		Message:    "pull refused for " + secret, InvolvedObject: corev1.ObjectReference{Name: "p0"},
+		LastTimestamp: metav1.Now(),
 	}))
 
 	e.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
@@ -264,7 +265,7 @@ func TestControllerThatDoesNotRun(t *testing.T) {
 		"kubectl -n kube-system describe deployment", report.ExitFailure)
 	require.Contains(t, report.RemedyOf(err), "; or go back with csccm rollback 7")
 
-	require.Contains(t, e.Stderr.String(), "Event Failed: pull refused for ***")
+	require.Contains(t, e.Stderr.String(), "Event: pull refused for ***")
 	require.Contains(t, e.Stderr.String(), "cannot use *** here")
 	e.requireNoSecrets(t)
 	require.Zero(t, e.initialised(t))

@@ -73,30 +73,51 @@ func TestUserIsRemoved(t *testing.T) {
 	e.install(t, e.admin())
 }
 
-// If the list of what csccm created is lost, the users of this cluster are found by its mark. Users of other clusters
-// are kept.
+// If the list of what csccm created is lost, the users of this cluster are found by its mark, and an account that has
+// only such users. Users of other clusters are kept. A rotation lists all that again.
 func TestUserIsRemovedWithoutTheList(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	e.onePod()
-	before := e.names(t)
-	e.install(t, e.admin())
-	e.rotate(t)
-	require.NoError(t, e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Delete(
-		t.Context(), credentials.CreatedConfigMap, metav1.DeleteOptions{},
-	))
+	for name, tc := range map[string]struct{ ownAccount, rotate bool }{
+		"in an account that was there":               {},
+		"after a rotation":                           {rotate: true},
+		"in an account of its own":                   {ownAccount: true},
+		"in an account of its own, after a rotation": {ownAccount: true, rotate: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			o := e.admin()
+			if tc.ownAccount {
+				e = newEnvOf(t, projectWorld(), testenv.Owner, demoNodes()...)
+				o = e.admin()
+				o.Account, o.Answers["project-id"] = "", "p"
+			}
+			e.onePod()
+			before := e.names(t)
+			e.install(t, o)
+			lists := e.Kube.CoreV1().ConfigMaps(testenv.Namespace)
+			require.NoError(t, lists.Delete(t.Context(), credentials.CreatedConfigMap, metav1.DeleteOptions{}))
+			admin := e.cloud.Admin(t)
+			if !tc.ownAccount {
+				accounts, err := admin.ListAccounts(t.Context(), "k8s")
+				require.NoError(t, err)
+				_, err = admin.CreateUser(t.Context(),
+					cloudapi.NewUser{Account: "k8s", DomainID: accounts[0].DomainID, Name: "other", Cluster: "another"})
+				require.NoError(t, err)
+				before = append(before, "user other")
+			}
+			if tc.rotate {
+				e.rotate(t)
+				list, err := lists.Get(t.Context(), credentials.CreatedConfigMap, metav1.GetOptions{})
+				require.NoError(t, err)
+				require.Contains(t, list.Data["made.json"], `"name":"kubeadmin"`)
+			}
 
-	admin := e.cloud.Admin(t)
-	accounts, err := admin.ListAccounts(t.Context(), "k8s")
-	require.NoError(t, err)
-	_, err = admin.CreateUser(t.Context(),
-		cloudapi.NewUser{Account: "k8s", DomainID: accounts[0].DomainID, Name: "other", Cluster: "another"})
-	require.NoError(t, err)
-
-	e.uninstall(t, false)
-	require.ElementsMatch(t, append(before, "user other"), e.names(t))
-	require.Contains(t, e.Stdout.String(), `keep        account "k8s" of domain ROOT, and role "User": without the list`)
-	require.Nil(t, e.Secret(t, access.SecretName), "its keys have ended")
+			e.uninstall(t, false)
+			require.ElementsMatch(t, before, e.names(t))
+			require.Nil(t, e.Secret(t, access.SecretName), "its keys have ended")
+		})
+	}
 }
 
 func projectWorld() *simulator.World {

@@ -128,7 +128,9 @@ func TestInstallRefuses(t *testing.T) {
 			}, "are for a user that an administrator creates", "", 2},
 			"a failed check": {func(_ *testing.T, e *env, _ *Config) {
 				e.failing = []check.Result{
-					{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"},
+					{Code: "CCM-003", Finding: check.Finding{
+						Outcome: check.Failed, Message: "another controller", Remedy: "stop it",
+					}},
 				}
 			}, "nothing was installed: CCM-003 failed: another controller", "stop it", 3},
 			"no keys of another provider": {func(_ *testing.T, _ *env, o *Config) {

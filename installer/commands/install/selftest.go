@@ -117,13 +117,7 @@ func (r *run) runTest(ctx context.Context, manifest string) (passed string, err 
 	}
 
 	if problem == "" { // the program ended before it could log the problem
-		problem = cmp.Or(pod.Status.Message, "it failed")
-		for _, s := range pod.Status.ContainerStatuses {
-			if t := s.State.Terminated; t != nil {
-				problem = fmt.Sprintf("its container ended with exit code %d (%s)", t.ExitCode, t.Reason)
-			}
-		}
-
+		problem = cmp.Or(cluster.PodProblem(pod), "it failed")
 		if err != nil {
 			log = err.Error()
 		}
@@ -156,7 +150,7 @@ func (r *run) runToEnd(ctx context.Context, pod *corev1.Pod) (ended *corev1.Pod,
 	if err == nil {
 		inTime, err = poll.Until(ctx, r.Clock, testPoll, testTime, func() (_ bool, err error) {
 			ended, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
-			why = cluster.PodWaits(ended)
+			why = cluster.PodProblem(ended)
 			return cluster.Ended(ended.Status.Phase), err
 		})
 	}

@@ -101,13 +101,13 @@ func TestSelfTest(t *testing.T) {
 		},
 		"fails without a word": {
 			status: ended(corev1.PodFailed, 137),
-			err:    "its container ended with exit code 137 (Error)",
+			err:    "ended (last exit code 137: Error)",
 			remedy: "--skip-self-test",
 		},
 		"fails in words of its own": {
 			status: ended(corev1.PodFailed, 2),
 			log:    "panic: canary\n",
-			err:    "exit code 2 (Error): panic: ***",
+			err:    "last exit code 2: Error): panic: ***",
 			remedy: "--skip-self-test",
 		},
 		"is over its time": {

@@ -110,7 +110,7 @@ func (t *Tester) run(
 			return "", t.ended(ctx, now)
 		}
 
-		return cmp.Or(cluster.PodWaits(now), "the Pod does not run yet"), nil
+		return cmp.Or(cluster.PodProblem(now), "the Pod does not run yet"), nil
 	})
 
 	return p, err

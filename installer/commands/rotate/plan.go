@@ -45,10 +45,11 @@ type Rotation struct {
 	Pods      int      `json:"pods,omitempty"`  // Pods that work with the new keys
 	Ended     []string `json:"ended"`           // users whose old keys are revoked
 
-	created  *credentials.Created // what csccm has created in CloudStack
-	ends     []cloudapi.User      // users whose old keys are revoked, unless there is a reason to keep them
-	toID     string               // id of the user of the new keys; "" if the user does not exist yet
-	switched bool                 // the Secret already holds the new keys
+	created  *credentials.Created         // what csccm has created in CloudStack
+	lost     []*credentials.CreatedObject // the same by marks in CloudStack, if the list of it is lost
+	ends     []cloudapi.User              // users whose old keys are revoked, unless there is a reason to keep them
+	toID     string                       // id of the user of the new keys; "" if the user does not exist yet
+	switched bool                         // the Secret already holds the new keys
 }
 
 // newPlan finds the user whose keys the Secret holds, the user who gets the new keys, and the users whose old keys are
@@ -78,6 +79,9 @@ func (r *run) newPlan(ctx context.Context) error {
 
 	holder := all[at]
 	p.Account = holder.Account
+	if len(p.created.Objects) == 0 {
+		p.lost = p.created.Marked(all)
+	}
 
 	// User names are unique in a domain.
 	users := slices.DeleteFunc(all, func(u cloudapi.User) bool { return u.DomainID != holder.DomainID })

@@ -246,7 +246,10 @@ func (r *run) makeKeys(ctx context.Context) error {
 	r.Progress.Step("New keys of user %q", p.To)
 	err := r.record(ctx, r.begin)
 	if err == nil {
-		r.keys, err = r.register(ctx, p.To, p.toID)
+		err = credentials.Recorded(ctx, r.Cluster, r.Config, p.lost, func() (err error) {
+			r.keys, err = r.register(ctx, p.To, p.toID)
+			return err
+		})
 	}
 
 	if err != nil {

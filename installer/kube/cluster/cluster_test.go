@@ -326,14 +326,14 @@ func TestExplainForbidden(t *testing.T) {
 }
 
 // A Pod whose init container fails is not starting normally: a service mesh may have added the container.
-func TestPodWaitsForItsInitContainer(t *testing.T) {
+func TestPodProblemOfAnInitContainer(t *testing.T) {
 	t.Parallel()
 	waiting := func(reason string) []corev1.ContainerStatus {
 		state := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 		return []corev1.ContainerStatus{{State: state}}
 	}
 	p := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: waiting("PodInitializing")}}
-	require.Equal(t, "PodInitializing", PodWaits(p))
+	require.Empty(t, PodProblem(p))
 	p.Status.InitContainerStatuses = waiting("CrashLoopBackOff")
-	require.Equal(t, "CrashLoopBackOff", PodWaits(p))
+	require.Equal(t, "CrashLoopBackOff", PodProblem(p))
 }

@@ -6,6 +6,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -224,17 +225,51 @@ func PodReady(p *corev1.Pod) bool {
 	})
 }
 
-// PodWaits returns the reason why a Pod does not run yet; "" if it is starting normally, or runs.
-func PodWaits(p *corev1.Pod) string {
+// PodProblem returns the reason why a Pod does not work; "" if it is starting normally, or works. A container that has
+// ended before is named with its last end.
+func PodProblem(p *corev1.Pod) string {
+	if why := because(p.Status.Reason, p.Status.Message); why != "" { // such as Evicted
+		return why
+	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return "not scheduled: " + c.Message
 		}
 	}
-	for _, status := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if w := status.State.Waiting; w != nil && w.Reason != "ContainerCreating" {
-			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		problem, waits, ended := "", c.State.Waiting, cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+		switch {
+		case waits != nil && waits.Reason != "ContainerCreating" && waits.Reason != "PodInitializing":
+			problem = because(waits.Reason, waits.Message)
+		case p.Status.Phase == corev1.PodFailed:
+			problem = "ended"
+		case c.State.Running == nil || p.Status.Phase == corev1.PodPending: // an init container may run
+			continue
+		case c.RestartCount > 0:
+			problem = "restarts"
+		case c.Ready:
+			continue
+		default:
+			problem = "runs, but is not ready"
 		}
+
+		if ended != nil {
+			problem += " (" + because(fmt.Sprintf("last exit code %d", ended.ExitCode),
+				because(ended.Reason, ended.Message)) + ")"
+			if strings.Contains(ended.Message, "address already in use") {
+				problem += "; free the port on node " + p.Spec.NodeName +
+					", or choose another one with --set securePort=PORT"
+			}
+		}
+
+		return problem
 	}
+
 	return ""
+}
+
+// because joins a reason and a message in one line; either may be empty.
+func because(reason, message string) string {
+	return strings.Trim(strings.Join(strings.Fields(reason+": "+message), " "), ": ")
 }

@@ -83,7 +83,7 @@ func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string)
 		return unreadable.at(sourceProbe, err.Error())
 	}
 
-	return timedOut.at(sourceProbe, cmp.Or(cluster.PodWaits(pod), "phase "+string(pod.Status.Phase)))
+	return timedOut.at(sourceProbe, cmp.Or(cluster.PodProblem(pod), "phase "+string(pod.Status.Phase)))
 }
 
 // removeProbe deletes the Pod even if ctx is cancelled, for example by ^C.
