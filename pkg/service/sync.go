@@ -405,7 +405,7 @@ func (c *Controller) failed(w *work, err error) time.Duration {
 	c.mu.Lock()
 	w.state.served = false
 	w.state.retry.failed(w.attempt, err, w.Result, c.Clock.Now())
-	// All Services that wait for an address in the project wait for the same limit, so log it once.
+	// All Services that wait for an address in the project wait for the same limit, so one attempt counts for all.
 	if shortage(err) {
 		for _, s := range c.states {
 			if s.retry.project == w.attempt.project && shortage(s.retry.err) && s.retry.began.Before(w.began) {
