@@ -1423,8 +1423,8 @@ func (e *explorer) tenantsUseTheirs(when string, services []*corev1.Service, now
 		}
 
 		for _, other := range services {
-			both := addressOf(other) == ip && wantsOne(other) && isReady(other) && other.Namespace < s.Namespace
-			if both && e.shown[other.UID].host != e.shown[s.UID].host {
+			both := addressOf(other) == ip && wantsOne(other) && isReady(other) && other.UID < s.UID
+			if both && e.shown[other.UID].host != e.shown[s.UID].host && !e.disowned[e.addressID(ip)] {
 				e.breach(tenantsAreApart, "address", "%s Services %s and %s use %s, which nobody shares", when,
 					keyOf(s), keyOf(other), ip)
 			}
