@@ -169,9 +169,10 @@ func (w *Work) deletePending(jobID string) {
 		func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
 }
 
-// RecordServing records the address that serves. During a plan, the record contains each port before the port is opened
-// and until it is closed. After the plan, when no call that opens a port can still take effect, the record contains
-// only the desired ports, and records of addresses that the Service no longer has are removed.
+// RecordServing records the address that serves, and others that the Service has without a record, because somebody has
+// removed its records. During a plan, the record contains each port before the port is opened and until it is closed.
+// After the plan, when no call that opens a port can still take effect, the record contains only the desired ports, and
+// records of addresses that the Service no longer has are removed.
 func (w *Work) RecordServing(ctx context.Context, done bool) error {
 	w.Records.Addresses = slices.DeleteFunc(w.Records.Addresses, func(rec annotation.AddressRecord) bool {
 		a := w.Actual.Find(rec.ID)
@@ -180,15 +181,21 @@ func (w *Work) RecordServing(ctx context.Context, done bool) error {
 
 	if target := plan.Target(w.Desired, *w.Actual); target != nil {
 		a := w.Actual.Find(target.ID)
-		opened, forwarded, targets := w.Desired.Opened(), w.Desired.Forwarded(), w.Desired.Targets()
-		if !done || !a.Settled {
-			opened = opened.Union(a.RecordedPorts)
-			forwarded = forwarded.Union(a.ForwardPorts)
-			targets = targets.Union(a.ForwardTargets)
+		if done && a.Settled {
+			a.RecordedPorts, a.ForwardPorts, a.ForwardTargets = nil, nil, nil
 		}
-		a.RecordedPorts, a.ForwardPorts, a.ForwardTargets, a.Recorded = opened, forwarded, targets, true
+
+		a.RecordedPorts = w.Desired.Opened().Union(a.RecordedPorts)
+		a.ForwardPorts = w.Desired.Forwarded().Union(a.ForwardPorts)
+		a.ForwardTargets = w.Desired.Targets().Union(a.ForwardTargets)
 		a.HasStickiness = a.HasStickiness || w.Desired.HasStickiness()
-		w.record(a.Record(w.OwnProject, w.Desired.NetworkID))
+		a.Recorded = true
+	}
+
+	for _, a := range w.Actual.Addresses {
+		if a.Ours() && !a.Lost {
+			w.record(a.Record(w.OwnProject, w.Desired.NetworkID))
+		}
 	}
 	return w.save(ctx, false)
 }

@@ -185,7 +185,7 @@ func (w *Work) createInternal(ctx context.Context, s plan.Step) error {
 		if w.Book.Reserve(w.Service.UID, plan.Wish{
 			Address: id, Ports: len(w.Service.Ports), Grants: plan.AllGrants(),
 		}) != nil {
-			return errors.New("another Service uses address " + created[0].Address + ", which CloudStack has chosen")
+			return errors.New("CloudStack has chosen an address that another Service uses")
 		}
 
 		w.deleteRecord(a.ID)
