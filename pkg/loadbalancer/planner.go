@@ -154,9 +154,12 @@ func StatusWriter(svc *corev1.Service) string {
 
 // NetworkOf returns what the planner needs to know about a network of CloudStack.
 func NetworkOf(n *cloudstack.Network) plan.Network {
-	capability := n.Services["Lb"]
+	capability, providers := n.Services["Lb"], n.ServiceProviders["Lb"]
 	schemes := strings.ToLower(capability["LbSchemes"])
-	out := plan.Network{
+	filters := func(provider string) bool {
+		return plan.IsVirtualRouter(provider) || slices.Contains(n.ServiceProviders["Firewall"], provider)
+	}
+	return plan.Network{
 		ID:           n.ID,
 		Name:         n.Name,
 		VPCID:        n.VPCID,
@@ -167,18 +170,10 @@ func NetworkOf(n *cloudstack.Network) plan.Network {
 		Conserve:     n.ConserveMode,
 		LoadBalancer: n.HasService("Lb"), Firewall: n.HasService("Firewall"), DNS: n.HasService("Dns"),
 		Public: schemes == "" || strings.Contains(schemes, "public"), Internal: strings.Contains(schemes, "internal"),
-		TLS: strings.EqualFold(capability["SslTermination"], "true"), Providers: n.ServiceProviders["Lb"],
+		TLS: strings.EqualFold(capability["SslTermination"], "true"), Providers: providers,
+		Protocols:  strings.Split(strings.ToLower(strings.ReplaceAll(capability["SupportedProtocols"], " ", "")), ","),
+		Unfiltered: len(providers) > 0 && !slices.ContainsFunc(providers, filters),
+		Forwards: (n.Type == "Isolated" || n.VPCID != "") &&
+			slices.ContainsFunc(n.ServiceProviders["PortForwarding"], plan.IsVirtualRouter),
 	}
-
-	filters := func(provider string) bool {
-		return plan.IsVirtualRouter(provider) || slices.Contains(n.ServiceProviders["Firewall"], provider)
-	}
-	out.Unfiltered = len(out.Providers) > 0 && !slices.ContainsFunc(out.Providers, filters)
-	out.Forwards = (n.Type == "Isolated" || n.VPCID != "") &&
-		slices.ContainsFunc(n.ServiceProviders["PortForwarding"], plan.IsVirtualRouter)
-	for _, p := range strings.Split(capability["SupportedProtocols"], ",") {
-		out.Protocols = append(out.Protocols, strings.ToLower(strings.TrimSpace(p)))
-	}
-
-	return out
 }

@@ -33,11 +33,11 @@ func (e *NotFoundError) Error() string {
 	if e.ID != "" {
 		what = "the id " + e.ID + " (its provider id)"
 	}
+	text := fmt.Sprintf("node %q has no VM: no VM with %s in %s", e.Node, what, e.Scope)
 	if e.State != "" {
-		return fmt.Sprintf("node %q has no VM: the VM with %s in %s is %s", e.Node, what, e.Scope, e.State)
+		text = fmt.Sprintf("node %q has no VM: the VM with %s in %s is %s", e.Node, what, e.Scope, e.State)
 	}
-	return strings.Join(append([]string{fmt.Sprintf("node %q has no VM: no VM with %s in %s", e.Node, what, e.Scope)},
-		e.Near...), "; ")
+	return strings.Join(append([]string{text}, e.Near...), "; ")
 }
 
 // Match finds a Node's VM. If the provider ID contains a CloudStack ID, only that ID counts: a new VM with the old name
@@ -54,12 +54,14 @@ func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine
 	if id != "" {
 		vm, ok := vms.ByID(id)
 		if !ok || IsGone(vm.State) {
-			return cloudstack.VirtualMachine{}, &NotFoundError{
-				Node:  n.Name,
-				ID:    id,
-				Scope: vms.Scope(),
-				State: vm.State,
+			missing := &NotFoundError{Node: n.Name, ID: id, Scope: vms.Scope(), State: vm.State}
+			for _, other := range vms.ByName(n.Name) {
+				if !IsGone(other.State) {
+					missing.Near = append(missing.Near, "VM "+other.ID+" has the node's name: if it replaces the old one, "+
+						"delete the Node with kubectl and restart its kubelet, which registers it again")
+				}
 			}
+			return cloudstack.VirtualMachine{}, missing
 		}
 		return bind(vms, &vm, n)
 	}

@@ -126,7 +126,7 @@ func checkPort(p Port, f Facts) *RefusalError {
 // checkNetwork returns why a network cannot give the Service what it asks for.
 func checkNetwork(f Facts) *RefusalError {
 	n, spec := f.Network, f.Spec
-	if n == nil || !f.rules() {
+	if n == nil || n.Forwards && !f.rules() {
 		return nil // there is nothing to balance
 	}
 

@@ -14,7 +14,7 @@ import (
 
 // Desire returns what should be in CloudStack, or why the Service cannot be served.
 func Desire(f Facts) (Desired, *RefusalError) {
-	if r := cmp.Or(checkPorts(f), checkMode(f), checkRanges(f), checkNetwork(f)); r != nil {
+	if r := cmp.Or(checkNetwork(f), checkPorts(f), checkMode(f), checkRanges(f)); r != nil {
 		return Desired{}, r
 	}
 

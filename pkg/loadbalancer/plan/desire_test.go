@@ -271,7 +271,7 @@ func TestModesAndRefusals(t *testing.T) {
 			"createX", nil, ReasonUnsupportedProto, "(createX)"},
 		"auto: a role without, TCP only": {annotation.Auto, []Port{tcp(80)}, forwarding(), nil,
 			"createX", nil, "", ""},
-		"auto: internal": {annotation.Auto, []Port{udp(53)}, aTier(), internal, "",
+		"auto: internal": {annotation.Auto, []Port{udp(53)}, inner(), internal, "",
 			nil, ReasonUnsupportedProto, "internal load balancer"},
 		"auto: PROXY protocol beside": {annotation.Auto, three, forwarding(),
 			func(s *annotation.Spec) { s.ProxyProtocol.Numbers = []int{80} }, "", []string{"443/tcp", "443/udp"}, "",

@@ -29,23 +29,27 @@ func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
 		p.reach(target)
 	}
 
-	addresses := sortAddresses(a.Addresses)
-	for i := range addresses {
-		if target == nil || addresses[i].ID != target.ID {
-			p.leave(&addresses[i])
+	for _, x := range sortAddresses(a.Addresses) {
+		if target == nil || x.ID != target.ID {
+			p.leave(&x)
 		}
 	}
 
 	p.acls(a)
 	p.replace()
-	slices.SortStableFunc(p.steps, func(x, y Step) int { return cmp.Compare(x.Wave, y.Wave) })
-	return p.steps, target
+	return p.ordered(), target
 }
 
 type planner struct {
 	desired Desired
 	limits  Limits
 	steps   []Step
+}
+
+// ordered returns the steps, those of earlier waves first.
+func (p *planner) ordered() []Step {
+	slices.SortStableFunc(p.steps, func(x, y Step) int { return cmp.Compare(x.Wave, y.Wave) })
+	return p.steps
 }
 
 func (p *planner) add(wave int, s Step, replaces ...string) {

@@ -30,8 +30,7 @@ func Refused(f Facts, a Actual, membersKnown bool, limits Limits) (Desired, []St
 	for _, l := range a.ACLs {
 		p.narrow(aclPorts, owned(l.Items), nil, On{ACLID: l.ListID})
 	}
-	slices.SortStableFunc(p.steps, func(x, y Step) int { return cmp.Compare(x.Wave, y.Wave) })
-	return p.desired, p.steps
+	return p.desired, p.ordered()
 }
 
 // maintain plans for one address. It returns the ports that network ACL lists must allow for it.
