@@ -26,9 +26,9 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 		return err
 	}
 
-	nothing := []string{"Takeover", "nothing to take over: there is no other controller"}
+	part, nothing := "Takeover", "nothing to take over: there is no other controller"
 	if o.Undo {
-		t.Plan, nothing = PlanUndo(facts), []string{"Undo", "nothing to undo: the cluster has no record of a takeover"}
+		t.Plan, part, nothing = PlanUndo(facts), "Undo", "nothing to undo: the cluster has no record of a takeover"
 	}
 
 	p, shown := t.Plan, e.NewPlan()
@@ -44,7 +44,7 @@ func Run(ctx context.Context, e *engine.Env, cs *access.Cloud, o Options) error 
 	}
 
 	if !p.needed() && p.Problem == nil {
-		shown.Add(nothing[0], nothing[1], nil)
+		shown.Add(part, nothing, nil)
 		return e.Run(ctx, op)
 	}
 

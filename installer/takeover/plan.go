@@ -310,7 +310,8 @@ func PlanOrder(c *family.Controllers) *Plan {
 	const oldFirst = "the old controller ends before csccm's starts: "
 	p := &Plan{Predecessors: c.Predecessors, Own: c.Own}
 	for _, old := range p.Predecessors {
-		if old.Wanted > 0 {
+		// A DaemonSet has a Pod as soon as a node matches, unless a takeover has stopped it.
+		if old.Wanted > 0 || old.Kind == "DaemonSet" && old.Before == 0 {
 			p.running = append(p.running, old)
 		}
 	}
