@@ -14,8 +14,8 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// WriteText writes the plan as text, with a summary at the end. verbose also shows the settings and the Services without
-// actions.
+// WriteText writes the plan as text, with a summary at the end. verbose also shows the settings and the Services
+// without actions.
 func (r *Report) WriteText(w io.Writer, style report.Style, verbose bool) error {
 	var b strings.Builder
 	if verbose {

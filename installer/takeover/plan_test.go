@@ -151,7 +151,8 @@ func TestOrder(t *testing.T) {
 		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, nil,
 			OldFirst, "", []string{named, "Order       " + theirs}},
 		"a DaemonSet without a node": {
-			[]family.Predecessor{{Family: family.Apache, Kind: "DaemonSet", Name: "old", Lease: &usual}}, nil, OursFirst, "",
+			[]family.Predecessor{{Family: family.Apache, Kind: "DaemonSet", Name: "old", Lease: &usual}},
+			nil, OursFirst, "",
 			[]string{"Stop        DaemonSet", "Order       " + ours}},
 		"a stopped one beside one that runs": {
 			[]family.Predecessor{old(family.Leaseweb, 0, &other), old(family.Apache, 1, &usual)}, nil, OursFirst, "",

@@ -123,7 +123,8 @@ func TestUndoWaitsForAPodThatStays(t *testing.T) {
 	e.on("list", "deployments", func() error {
 		looked++
 		old.Status.ReadyReplicas = looked % 3 / 2
-		return e.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), old.DeepCopy(), "kube-system")
+		resource := appsv1.SchemeGroupVersion.WithResource("deployments")
+		return e.kube.Tracker().Update(resource, old.DeepCopy(), old.Namespace)
 	})
 	require.ErrorContains(t, u.start(t.Context(), &u.Plan.Predecessors[0]), "stays ready within 2m0s")
 }

@@ -147,8 +147,8 @@ func (s *Service) zone(ctx context.Context, want string) (*object, error) {
 // insideTimeout bounds one request to a cluster's API server.
 const insideTimeout = 5 * time.Second
 
-// inside connects to the API server of a cluster, and returns the configuration too. Errors do not quote the kubeconfig,
-// because it holds credentials.
+// inside connects to the API server of a cluster, and returns the configuration too. Errors do not quote the
+// kubeconfig, because it holds credentials.
 func (s *Service) inside(
 	ctx context.Context, k *cloudapi.KubernetesCluster,
 ) (client kubernetes.Interface, config *rest.Config, err error) {

@@ -254,7 +254,8 @@ func scale(ctx context.Context, t *task, k *cloudapi.KubernetesCluster) error {
 	r.ControlOfferingID = t.named["control-offering"].id
 	r.WorkerOfferingID = t.named["worker-offering"].id
 	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
-		c := t.offeringChanges(k).add("workers", strconv.Itoa(k.Size), strconv.Itoa(r.Size), r.Size == 0 || r.Size == k.Size)
+		c := t.offeringChanges(k).
+			add("workers", strconv.Itoa(k.Size), strconv.Itoa(r.Size), r.Size == 0 || r.Size == k.Size)
 		if r.Autoscaling != nil {
 			from, to := autoscaling(k.Autoscaling, k.MinSize, k.MaxSize),
 				autoscaling(*r.Autoscaling, r.MinSize, r.MaxSize)

@@ -361,7 +361,9 @@ func (c *change) carryOut(
 				e.Progress.Done("revision %d, chart %s", now.Revision, now.ChartVersion)
 				return nil
 			}},
-			{Name: "rollout", Back: back, Do: func(ctx context.Context) error { return awaitPods(ctx, e, now, c.given) }},
+			{Name: "rollout", Back: back, Do: func(ctx context.Context) error {
+				return awaitPods(ctx, e, now, c.given)
+			}},
 			{Name: "leader", Back: back, Do: func(ctx context.Context) error {
 				open, err := awaitLeader(ctx, checkEnv(e), inspect.Run, nil, e.Progress)
 				if err == nil && open != nil {

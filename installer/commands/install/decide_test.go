@@ -68,6 +68,7 @@ func TestTemplatePrintsWhatInstallApplies(t *testing.T) {
 			Values: map[string]any{"logVerbosity": len(status), "replicaCount": 1},
 		}
 	}
+
 	for cluster, change := range map[string]func(t *testing.T, e *env){
 		"one control plane node":  func(*testing.T, *env) {},
 		"two control plane nodes": func(t *testing.T, e *env) { t.Helper(); e.label(t, "demo-worker-1", true) },
@@ -101,12 +102,13 @@ func TestTemplatePrintsWhatInstallApplies(t *testing.T) {
 					given := e.keys(t)
 					e.putKeys(t, given.Answers["api-key"], given.Answers["secret-key"])
 					change(t, e)
-					o := Config{Values: values, SkipTaint: true}
+
 					chart, err := helm.Embedded()
 					require.NoError(t, err)
 					manifest, err := Manifest(t.Context(), e.Env.Env, chart, values)
 					require.NoError(t, err)
-					e.install(t, o)
+
+					e.install(t, Config{Values: values, SkipTaint: true})
 					require.Equal(t, e.Releases.Release().Manifest, manifest)
 				})
 			}
@@ -127,6 +129,7 @@ func TestTemplateNamesTheOtherProvider(t *testing.T) {
 		if state == "replaced" {
 			old.Annotations = map[string]string{family.ReplacedAnnotation: "true"}
 		}
+
 		e, _ := takenEnv(t, leftby.Apache, objects...)
 		o := e.installer(t, e.taking(t))
 		manifest, err := Manifest(t.Context(), e.Env.Env, o.Chart, nil)

@@ -112,9 +112,10 @@ func TestInstallAsksWhichOfTwoPredecessors(t *testing.T) {
 	}))
 	o := e.taking(t)
 	o.FromPredecessor = true
-	testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), "use different credentials: Secret kube-system/cloud-config of "+
-		"Deployment kube-system/cloud-controller-manager, API "+e.cloud.URL+"; Secret kube-system/other of "+
-		"Deployment kube-system/second", "--cloud-config FILE", report.ExitUsage)
+	testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()),
+		"use different credentials: Secret kube-system/cloud-config of "+
+			"Deployment kube-system/cloud-controller-manager, API "+e.cloud.URL+"; Secret kube-system/other of Deployment kube-system/second",
+		"--cloud-config FILE", report.ExitUsage)
 	e.requireNoSecrets(t, "canary")
 
 	second.Spec.Replicas = ptr.To(int32(0))

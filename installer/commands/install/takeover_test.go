@@ -190,7 +190,9 @@ func TestCrashAtEveryWriteOfATakeover(t *testing.T) {
 	e.install(t, e.taking(t))
 	handedOver := e.cloud.HandedOver(t, leftby.Account)
 	require.NotEmpty(t, handedOver)
-	for name, electing := range map[string][]string{"lease": {"true"}, "no lease": {"false"}, "two": {"true", "false"}} {
+	for name, electing := range map[string][]string{
+		"lease": {"true"}, "no lease": {"false"}, "two": {"true", "false"},
+	} {
 		for _, killed := range []string{"takeover", "takeover that is undone", "undo"} {
 			t.Run(name+", "+killed, func(t *testing.T) {
 				t.Parallel()

@@ -78,7 +78,10 @@ type rivalCase struct {
 func TestRivals(t *testing.T) {
 	cases.Run(t, "testdata/rivals.yaml", func(t *testing.T, _ string, c rivalCase) {
 		t.Helper()
-		kube := fake.NewClientset(&appsv1.DeploymentList{Items: c.Deployments}, &appsv1.DaemonSetList{Items: c.DaemonSets})
+		kube := fake.NewClientset(
+			&appsv1.DeploymentList{Items: c.Deployments}, &appsv1.DaemonSetList{Items: c.DaemonSets},
+		)
+
 		workloads, err := cluster.Workloads(t.Context(), kube, "", metav1.ListOptions{})
 		require.NoError(t, err)
 		e := Evidence{
