@@ -6,6 +6,7 @@ package inspect_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -150,4 +151,23 @@ func TestPlansOfManyServices(t *testing.T) {
 		lb := byCode(inspect.Run(t.Context(), w.env, c.sel, nil))["LB-001"]
 		require.Len(t, lb.Objects, c.found, "%+v", lb)
 	}
+}
+
+// In a large cluster a Service that is Ready is planned if it has a warning: without a plan, the warning would count for
+// an hour.
+func TestPlansOfServicesWithWarnings(t *testing.T) {
+	t.Parallel()
+	w := sized(t, 20, 30)
+	w.add(t, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "e"},
+		Type:           corev1.EventTypeWarning,
+		Reason:         "NoBackends",
+		LastTimestamp:  metav1.NewTime(fixed.Add(-time.Minute)),
+		Source:         corev1.EventSource{Component: "service-controller"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: "extra-007"},
+	})
+
+	_, f := inspect.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
+	require.Len(t, f.Planned, 2, "and the example's Service, which has no condition")
+	require.Contains(t, f.Planned, "default/extra-007")
 }
