@@ -1244,7 +1244,7 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 // firewallIsUsed checks that the firewall rules of an address open only ports that a Service has.
 func (e *explorer) firewallIsUsed(a *addressSnapshot, users []*corev1.Service) {
 	for _, f := range a.firewall {
-		if e.protects(f.ID) || e.raced[a.ID] {
+		if e.protects(f.ID) || e.raced[a.ID] || e.unowned(a) && e.disowned[f.ID] {
 			continue
 		}
 		for port := f.StartPort; port <= f.EndPort; port++ {
@@ -1272,7 +1272,7 @@ func (e *explorer) mayStay(a *addressSnapshot) bool {
 	if e.protects(a.ID) || e.protectedOn(a.ID) != "" || a.SourceNAT || a.Tags[plan.TagKeptBy] != "" {
 		return true
 	}
-	if e.unproven(a) {
+	if e.unproven(a) || e.unowned(a) {
 		return true
 	}
 	e.mu.Lock()
@@ -1309,6 +1309,15 @@ func (e *explorer) unproven(a *addressSnapshot) bool {
 	return false
 }
 
+// unowned reports whether an address has a firewall rule whose tags an operator has removed, in a history in which an
+// owner has removed records: nothing may prove to whom it belongs.
+func (e *explorer) unowned(a *addressSnapshot) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	disowned := func(f cloudstack.FirewallRule) bool { return e.disowned[f.ID] }
+	return len(e.forgotten) > 0 && slices.ContainsFunc(a.firewall, disowned)
+}
+
 // everKept reports whether a Service ever had keep-ip. The caller holds e.mu.
 func (e *explorer) everKept() bool {
 	for _, asks := range e.asks {
@@ -1323,7 +1332,11 @@ func (e *explorer) everKept() bool {
 func (e *explorer) noTagsLeft(now reading) {
 	stays := map[string]bool{}
 	for _, a := range now.addresses {
-		stays[a.ID] = a.Tags[plan.TagKeptBy] != "" || e.protectedOn(a.ID) != "" || e.disowned[a.ID] || e.unproven(a)
+		stays[a.ID] = a.Tags[plan.TagKeptBy] != "" ||
+			e.protectedOn(a.ID) != "" ||
+			e.disowned[a.ID] ||
+			e.unproven(a) ||
+			e.unowned(a)
 	}
 	for _, t := range now.tags {
 		if t.Key == plan.TagCluster && t.Value == "test" && !stays[t.ResourceID] {
