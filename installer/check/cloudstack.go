@@ -215,8 +215,8 @@ var cs005 = Check{
 		"use, and CloudStack does not ask for its restart. Whether its virtual router runs is shown to " +
 		"administrators only: `csccm test` sends traffic through it.",
 	Why: `A Service of type LoadBalancer gets no address in a network whose offering lacks Lb.`,
-	Remedy: "where the offering lacks something, use one with Lb, SourceNat and Firewall (isolated network) or Lb and " +
-		"NetworkACL (VPC tier) for the nodes; restart the network in CloudStack with clean-up, which interrupts its " +
+	Remedy: "where the offering lacks something, use one with Lb, SourceNat and Firewall (isolated network) or Lb " +
+		"and NetworkACL (VPC tier) for the nodes; restart the network in CloudStack with clean-up, which interrupts its " +
 		"traffic, where its router does not run or lacks changes: `cmk restart network cleanup=true id=ID`; without " +
 		"LoadBalancer Services ignore this",
 }
@@ -253,7 +253,8 @@ func networks(f *Facts) Finding {
 		case n.State != "" && n.State != "Implemented" && n.State != "Setup": // Setup: a shared network
 			objects.addf("Network", n.Name, "of %s is in state %s: its router does not run", of, n.State)
 		case n.RestartRequired:
-			objects.addf("Network", n.Name, "of %s is to be restarted, says CloudStack: its router may lack changes", of)
+			objects.addf("Network", n.Name,
+				"of %s is to be restarted, says CloudStack: its router may lack changes", of)
 		}
 
 		needed := []string{"Lb", "Firewall"}

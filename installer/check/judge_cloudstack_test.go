@@ -451,7 +451,8 @@ func TestServices(t *testing.T) {
 				f.Services[0].DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Hour)}
 				f.Services[0].Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
 			}, is(metav1.Condition{Status: "False", Message: "no answer"}), tries("1m30s")},
-			fails("1 of 1 Service", web+"was deleted 1h0m0s ago and is not cleaned up: no answer; next try at 03:05:05Z"),
+			fails("1 of 1 Service",
+				web+"was deleted 1h0m0s ago and is not cleaned up: no answer; next try at 03:05:05Z"),
 		},
 		"a new Service that is refused is given no time": {
 			changes{address, fresh, planned(refused)}, fails("1 of 1 Service", web+"refused: port 80 is taken"),

@@ -204,7 +204,8 @@ func TestHealth(t *testing.T) {
 
 	found := func(code, title string, outcome check.Outcome, o check.Object) func(*Page) {
 		return func(f *Page) {
-			f.Findings = []check.Result{{Code: code, Title: title, Finding: check.Finding{Outcome: outcome, Objects: []check.Object{o}}}}
+			found := check.Finding{Outcome: outcome, Objects: []check.Object{o}}
+			f.Findings = []check.Result{{Code: code, Title: title, Finding: found}}
 			if code == "LB-003" { // LB-003 is about a rule without a Service
 				f.Services = nil
 			}

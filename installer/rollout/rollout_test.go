@@ -79,7 +79,8 @@ func TestWait(t *testing.T) {
 		for i := range c.Pods {
 			p := &c.Pods[i]
 			own := p.Labels
-			p.Namespace, p.Spec.NodeName, p.Labels = "kube-system", "n1", map[string]string{"pod-template-generation": "2"}
+			p.Namespace, p.Spec.NodeName = "kube-system", "n1"
+			p.Labels = map[string]string{"pod-template-generation": "2"}
 			maps.Copy(p.Labels, labels)
 			maps.Copy(p.Labels, own)
 			objects = append(objects, p)

@@ -35,7 +35,9 @@ type measured struct {
 }
 
 // rowOfFault matches a row of docs/contributing/faults.md: code, text before the first time, said, end.
-var rowOfFault = regexp.MustCompile(`(?m)^(\| ([A-Z0-9]+-\d+) \| .* \| )[\d.]+( s \| ` + "`(.*)`" + ` \| )[\d.]+( s \|)$`)
+var rowOfFault = regexp.MustCompile(
+	`(?m)^(\| ([A-Z0-9]+-\d+) \| .* \| )[\d.]+( s \| ` + "`(.*)`" + ` \| )[\d.]+( s \|)$`,
+)
 
 // record writes the measured times to the page that CSCCM_FAULTS names.
 func (s *scene) record() {

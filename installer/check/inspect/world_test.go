@@ -205,7 +205,9 @@ func newWorld(t *testing.T, changes ...func(*simulator.World)) *world {
 		edit:    strings.NewReplacer(),
 	}
 	w.log = logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
-	for path, text := range map[string]string{rolePath: roleOfChart, accountPath: accountOfChart, workloadPath: workloadOfChart} {
+	for path, text := range map[string]string{
+		rolePath: roleOfChart, accountPath: accountOfChart, workloadPath: workloadOfChart,
+	} {
 		var o map[string]any
 		require.NoError(t, yaml.Unmarshal([]byte(text), &o))
 		w.objects[path] = o

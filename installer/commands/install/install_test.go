@@ -150,7 +150,9 @@ func TestInstallSkipsAndOverwritesIfAsked(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.putSecret(t, "[Global]\napi-url="+e.cloud.URL+"\napi-key=a\nsecret-key=b\nrate-limit=7\n")
-	e.failing = []check.Result{{Code: "CCM-003", Finding: check.Finding{Outcome: check.Failed, Message: "another controller"}}}
+	e.failing = []check.Result{
+		{Code: "CCM-003", Finding: check.Finding{Outcome: check.Failed, Message: "another controller"}},
+	}
 	// while a cluster grows, some nodes may have no VM
 	require.NoError(t, e.Kube.Tracker().Add(aNode("elsewhere", "10.9.9.9")))
 	o := e.admin()
