@@ -15,11 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/diff"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/prompt"
 	"github.com/csccm/csccm/installer/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Helm is the part of *helm.Client that these commands use.
@@ -31,6 +33,11 @@ type Helm interface {
 	Uninstall(ctx context.Context, name string) error
 	Template(ctx context.Context, r helm.ApplyRequest) (string, error)
 }
+
+// LogIn opens an administrator's session for the API at the URL of a cloud-config; end closes it.
+type LogIn func(
+	ctx context.Context, e *Env, at *cloudstack.Config,
+) (admin *cloudapi.Client, end func(), err error)
 
 // Env is the environment of one run of a command.
 type Env struct {

@@ -12,7 +12,6 @@ import (
 	"fmt"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -27,11 +26,6 @@ type Cloud struct {
 	Secret *Secret // source of the credentials; may be nil
 	Close  func()
 }
-
-// LogIn opens an administrator's session for the API at the URL of a cloud-config; end closes it.
-type LogIn func(
-	ctx context.Context, e *engine.Env, at *cloudstack.Config,
-) (admin *cloudapi.Client, end func(), err error)
 
 // Inventory returns the inventory of VMs and networks, with the controller's settings.
 func (c *Cloud) Inventory() *inventory.Inventory {

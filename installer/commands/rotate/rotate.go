@@ -36,7 +36,7 @@ type Options struct {
 	// still uses them.
 	Finish, Force bool
 
-	Admin access.LogIn
+	Admin engine.LogIn
 	// API commands that the controller must and may call.
 	Required, Optional []string
 }

@@ -47,7 +47,7 @@ type Options struct {
 	// DeleteUser also removes what csccm created in CloudStack: user, keys, account and role.
 	DeleteUser bool
 	// Admin opens the session for DeleteUser.
-	Admin access.LogIn
+	Admin engine.LogIn
 }
 
 // run is the state of one uninstall.
