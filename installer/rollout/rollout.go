@@ -295,7 +295,7 @@ func judge(o *cluster.Workload, pods []corev1.Pod, refused map[string]string, no
 			s.Stuck++
 		}
 
-		waits := p.Status.Phase == corev1.PodPending && lasts(problem) && !(unschedulable && ending)
+		waits := p.Status.Phase == corev1.PodPending && lasts(problem) && (!unschedulable || !ending)
 		s.Hopeless = s.Hopeless || crashes || waits
 		if problem != "" {
 			s.Problems = append(s.Problems, fmt.Sprintf("Pod %s: %s", p.Name, problem))

@@ -79,7 +79,6 @@ func section(b *strings.Builder, title string, w annotation.Writer) {
 		if d.Example != "" {
 			fmt.Fprintf(b, "- Example: `%s`\n", d.Example)
 		}
-
 	}
 }
 

@@ -143,7 +143,7 @@ func TestUnknownNodesShareTheirLists(t *testing.T) {
 	}
 	p.spent(2, 0, "five new Nodes, one new list")
 	for i := range 5 {
-		require.True(t, ReasonOf(p.unknown(k8sNode(fmt.Sprintf("nobody%d", i), ""))) == ReasonWithoutVM)
+		require.Equal(t, ReasonWithoutVM, ReasonOf(p.unknown(k8sNode(fmt.Sprintf("nobody%d", i), ""))))
 	}
 	p.spent(2, 0, "Nodes that stay unknown cause no list within MissAge")
 	assert.Len(t, drain(p.events), 5)

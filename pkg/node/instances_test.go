@@ -239,7 +239,7 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	lists, _ := p.api.counts()
 	for range 5 { // asking again costs no call while the list is recent
 		_, err := p.InstanceExists(t.Context(), all[2])
-		require.True(t, ReasonOf(err) == ReasonDeletionRefused)
+		require.Equal(t, ReasonDeletionRefused, ReasonOf(err))
 		p.clock.Step(5 * time.Second)
 	}
 	p.spent(lists, 2, "by id only the two that were given up")

@@ -147,7 +147,7 @@ func TestSecurityVMOutsideOfTheCluster(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, c.refused)
-			require.True(t, ReasonOf(err) == ReasonVMRefused)
+			require.Equal(t, ReasonVMRefused, ReasonOf(err))
 			require.Empty(t, got.ID)
 			_, failed := new(Members).Match(lookup(c.nodeVMs, db), []*corev1.Node{c.node})
 			require.Len(t, failed, 1, "it is behind no load balancer")

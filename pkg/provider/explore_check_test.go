@@ -1234,7 +1234,8 @@ func (e *explorer) nothingLeft(now reading, services []*corev1.Service) {
 
 	for _, l := range now.internal {
 		name, _, _ := strings.Cut(l.Name, "-")
-		stays := unproven[name] && len(l.Tags) == 0 // nothing proves whose it is if its Service vanished with its record
+		// Nothing proves whose it is if its Service vanished with its record.
+		stays := unproven[name] && len(l.Tags) == 0
 		if !living[name] && !stays && !e.protects(l.ID) {
 			left("internal load balancer", "%s at %s", l.Name, l.Address)
 		}

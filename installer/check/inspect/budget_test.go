@@ -153,8 +153,8 @@ func TestPlansOfManyServices(t *testing.T) {
 	}
 }
 
-// In a large cluster a Service that is Ready is planned if it has a warning: without a plan, the warning would count for
-// an hour.
+// In a large cluster, a Service that is Ready is planned if it has a warning. Without a plan, the warning would count
+// for an hour.
 func TestPlansOfServicesWithWarnings(t *testing.T) {
 	t.Parallel()
 	w := sized(t, 20, 30)

@@ -90,8 +90,8 @@ func (t *Tester) run(
 		return nil, err
 	}
 
-	p.ObjectMeta, p.Spec.Containers[0].Image = t.meta(name), t.Image
-	p.Spec.Containers[0].Args = append(args, "--"+echo.TokenFlag+"="+t.id)
+	args = append(args, "--"+echo.TokenFlag+"="+t.id)
+	p.ObjectMeta, p.Spec.Containers[0].Image, p.Spec.Containers[0].Args = t.meta(name), t.Image, args
 	p.Labels[label+"-pod"] = name
 
 	pods := t.Cluster.Kube.CoreV1().Pods(t.result.Namespace)

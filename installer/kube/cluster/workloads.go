@@ -238,7 +238,8 @@ func PodProblem(p *corev1.Pod) string {
 	}
 
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		problem, waits, ended := "", c.State.Waiting, cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+		problem := "runs, but is not ready"
+		waits, ended := c.State.Waiting, cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
 		switch {
 		case waits != nil && waits.Reason != "ContainerCreating" && waits.Reason != "PodInitializing":
 			problem = because(waits.Reason, waits.Message)
@@ -250,8 +251,6 @@ func PodProblem(p *corev1.Pod) string {
 			problem = "restarts"
 		case c.Ready:
 			continue
-		default:
-			problem = "runs, but is not ready"
 		}
 
 		if ended != nil {
