@@ -54,6 +54,8 @@ type explorer struct {
 	setup  controllerSetup
 	place  string     // net, vpc or project
 	second *apiServer // of another cluster that uses the account, too; nil if there is none
+	// changedAt is when the second cluster's Service was changed last.
+	changedAt time.Time
 	// endless means that a job may never end.
 	endless bool
 	noTags  bool // the role may not tag
@@ -234,10 +236,11 @@ func (e *explorer) runSecondCluster() {
 
 // changeSecond changes the Service of the second cluster. What it has is not protected until it is served again.
 func (e *explorer) changeSecond(words []string) error {
-	if e.second == nil || !e.calm() {
+	if e.second == nil || !e.calm() || time.Since(e.changedAt) < 5*time.Minute {
 		return errSenseless
 	}
 
+	e.changedAt = time.Now()
 	e.unprotect(slices.Collect(maps.Keys(e.ofSecond()))...)
 	e.second.edit("default/a", changed(e.t, words))
 	var protect func()
