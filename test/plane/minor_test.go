@@ -30,8 +30,8 @@ func TestMinorsAreGenerated(t *testing.T) {
 	}
 	assert.Equal(t, Newest, Minors()[0])
 
-	// With other versions than the product's, each package that both need is compiled twice: minutes of the first demo, or
-	// of the first test.
+	// With other versions than the product's, each package that both need is compiled twice: minutes of the first demo,
+	// or of the first test.
 	for _, folder := range []string{Newest.Folder(), "../../release/tools/helm"} {
 		for line := range strings.Lines(read("../..", "go.mod")) {
 			f, other := strings.Fields(line), read(folder, "go.mod")

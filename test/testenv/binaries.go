@@ -59,7 +59,8 @@ func Build(ctx context.Context, out io.Writer) (_ Binaries, err error) {
 	return b, nil
 }
 
-// Helm returns the path of the helm program, in the version of release/tools/helm. The first call on a machine builds it.
+// Helm returns the path of the helm program, in the version of release/tools/helm. The first call on a machine builds
+// it.
 func Helm(ctx context.Context, out io.Writer) (_ string, err error) {
 	defer must.Return(&err)
 	source := filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "release", "tools", "helm")
