@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
@@ -30,10 +31,10 @@ import (
 // noBook is the address book of a cluster without Services.
 type noBook struct{}
 
-func (noBook) Use(string, string) plan.AddressUse        { return plan.AddressUse{} }
-func (noBook) ByUID(string) *plan.Holder                 { return nil }
-func (noBook) Find(func(*plan.Holder) bool) *plan.Holder { return nil }
-func (noBook) Reserve(string, plan.Wish) error           { return nil }
+func (noBook) Use(string, evidence.Instant, string) plan.AddressUse { return plan.AddressUse{} }
+func (noBook) ByUID(string) *plan.Holder                            { return nil }
+func (noBook) Find(func(*plan.Holder) bool) *plan.Holder            { return nil }
+func (noBook) Reserve(string, plan.Wish) error                      { return nil }
 
 // reconcile syncs every Service as the new controller does, and returns the executed steps.
 func (e *env) reconcile(f *Facts) map[string][]plan.Step {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -198,14 +199,14 @@ func (r *Reconciler) countKeepIP(ctx context.Context, t *task) (int, error) {
 			return 0, fmt.Errorf("count the addresses that are kept for namespace %s: %w", t.Service.Namespace, err)
 		}
 
-		for i := range ips {
-			tags := ips[i].Tags
+		for _, ip := range ips {
+			tags := ip.Tags
 			ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) &&
 				strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
-			use := r.Book.Use(ips[i].Address, "")
+			use := r.Book.Use(ip.Address, evidence.InstantOf(ip.Allocated), "")
 			// Do not count the Service's own addresses: the plan counts them.
 			if own, shared := use.Users(t.Service.UID); ours && !own && !shared {
-				kept.Insert(ips[i].ID)
+				kept.Insert(ip.ID)
 			}
 		}
 	}
@@ -221,7 +222,7 @@ func (t *task) keepIPLimited() bool { return t.Spec.KeepIP && t.req.Grants.MaxKe
 func (r *Reconciler) reserve(ctx context.Context, t *task, address string, tags plan.AddressUse) error {
 	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
 	adds := address == "" && !t.Desired.Internal && t.keepIPLimited()
-	use := r.Book.Use(address, "")
+	use := r.Book.Use(address, tags.Acquired, "")
 	uses, _ := use.Users(t.Service.UID) // nobody has the empty address
 	wish := plan.Wish{Address: address, Tags: tags, Ports: len(t.Service.Ports), Grants: t.req.Grants}
 	if !uses && (adds || wish.Grants.MaxAddresses >= 0) {

@@ -105,7 +105,7 @@ func (r *Reconciler) newTask(req Request) *task {
 // ElsewhereError means that what a Service has is in another project than the request says. Reconcile has changed
 // nothing, and should be called again for that project.
 type ElsewhereError struct {
-	Project string // its id
+	Project string // its id; empty for the account itself
 }
 
 func (e *ElsewhereError) Error() string { return "the Service has its address in project " + e.Project }
@@ -113,13 +113,13 @@ func (e *ElsewhereError) Error() string { return "the Service has its address in
 // findProject looks for the project of a Service that has lost its records, and perhaps the annotation with the project
 // as well.
 func (r *Reconciler) findProject(ctx context.Context, t *task) error {
-	has, err := r.Observer.ProjectOf(ctx, t.Service.UID)
+	has, found, err := r.Observer.ProjectOf(ctx, t.Service.UID, t.Project)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for the project of Service %s: %w", t.Service.Key(), err)
-	case has == "" || has == t.Project:
+	case !found || has == t.Project:
 		return nil
-	case !t.Desired.Absent:
+	case !t.Desired.Absent && !t.req.Keep:
 		return plan.ProjectChanged(t.Spec.Project, has)
 	}
 	return &ElsewhereError{has}

@@ -257,10 +257,10 @@ func (b *book) settle(uid types.UID) {
 	})
 }
 
-// addressUse returns who has an address and for whom it is reserved. of is the Service that asks; it may be nil. The
-// Services that have the address are ordered: first the one that acquired it, then one that shares it with all others,
-// then the oldest. Guests come last.
-func (b *book) addressUse(address string, of *entry) (c plan.AddressUse) {
+// addressUse returns who has an address and for whom it is reserved, see plan.Book. of is the Service that asks; it may
+// be nil. The Services that have the address are ordered: first the one that acquired it, then one that shares it with
+// all others, then the oldest. Guests come last.
+func (b *book) addressUse(address string, acquired evidence.Instant, of *entry) (c plan.AddressUse) {
 	// guest and excluding are 1 for a Service that is a guest, or does not share with all. They are computed once for
 	// each Service instead of in each comparison: tenants decide how long their lists are.
 	type user struct {
@@ -271,7 +271,10 @@ func (b *book) addressUse(address string, of *entry) (c plan.AddressUse) {
 	var users []user
 	namespaces := sets.New[string]()
 	for _, e := range b.services {
-		if u := e.uses[address]; u.kind != "" {
+		u := e.uses[address]
+		// The status of a Service shows an address that it has lost until it gets another one.
+		lost := acquired != "" && u.acquired != "" && evidence.InstantOf(u.acquired) != acquired
+		if u.kind != "" && !lost {
 			users = append(users, user{entry: e, use: u, guest: min(len(u.guestOf), 1)})
 			namespaces.Insert(e.Namespace)
 		}
@@ -315,10 +318,10 @@ func (b *book) addressUse(address string, of *entry) (c plan.AddressUse) {
 }
 
 // Use implements plan.Book.
-func (b *book) Use(address, uid string) plan.AddressUse {
+func (b *book) Use(address string, acquired evidence.Instant, uid string) plan.AddressUse {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.addressUse(address, b.services[types.UID(uid)])
+	return b.addressUse(address, acquired, b.services[types.UID(uid)])
 }
 
 // Find implements plan.Book.
@@ -368,7 +371,7 @@ func (b *book) Reserve(uid string, w plan.Wish) error {
 
 // mayUse returns why a Service may not use one more address; nil if it may use one.
 func (b *book) mayUse(e *entry, w plan.Wish) error {
-	found := b.addressUse(w.Address, e)
+	found := b.addressUse(w.Address, w.Tags.Acquired, e)
 	found.Tagged, found.TaggedUID = w.Tags.Tagged, w.Tags.TaggedUID
 	if refusal := found.Refuses(path.Base(w.Address), e.Namespace); refusal != nil && w.Address != "" {
 		return refusal

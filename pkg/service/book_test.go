@@ -47,7 +47,7 @@ func requireRefused(t *testing.T, err error, text ...any) {
 
 func holdersOf(b *book, address string) []string {
 	out := []string{}
-	for _, h := range b.Use(address, "").Holders {
+	for _, h := range b.Use(address, "", "").Holders {
 		out = append(out, h.Name)
 	}
 	return out
@@ -106,7 +106,7 @@ func TestFirstOwnerComesBeforeItsGuests(t *testing.T) {
 	assert.Equal(t, []string{"owner", "guest"}, holdersOf(b, ip1))
 	assert.Equal(t, []string{"shares", "old", "young"}, holdersOf(b, ip2))
 	b.remove("owner")
-	claim := b.Use(ip1, "")
+	claim := b.Use(ip1, "", "")
 	namespace, decides := claim.Owner()
 	assert.Equal(t, "bank", namespace, "by the record of the guest")
 	assert.Nil(t, decides)
@@ -272,7 +272,7 @@ func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
 		c.ServiceChanged(aService("b", "late"))
 
 		goes(c)
-		holders := c.book.Use(ip1, "").Holders
+		holders := c.book.Use(ip1, "", "").Holders
 		require.Len(t, holders, 1, name)
 		assert.True(t, holders[0].Leaving, name)
 		err := c.book.Reserve("late", wish(ip1, plan.AddressUse{}, -1))

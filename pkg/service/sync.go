@@ -154,7 +154,7 @@ attempts:
 
 		elsewhere, found := errors.AsType[*loadbalancer.ElsewhereError](err)
 		switch {
-		case found:
+		case found && w.project != elsewhere.Project: // else that place cannot be named: the account itself
 			w.project = elsewhere.Project
 		case w.absent && w.project != "" && cloudstack.IsNotFound(err) && !w.served():
 			w.project = "" // nothing was ever in that project; what the Service had before is in the configured one
@@ -248,10 +248,9 @@ func (c *Controller) report(ctx context.Context, w *work, err error) error {
 		return c.reportRemoval(ctx, w, err)
 	}
 
-	status := w.svc.Status.LoadBalancer.DeepCopy()
+	var status *corev1.LoadBalancerStatus // nil leaves it as it is
 	switch {
 	case err != nil:
-		status = nil
 	case c.applies():
 		status = statusOf(w)
 	case len(w.Plan) > 0:
@@ -329,9 +328,8 @@ func (c *Controller) settle(ctx context.Context, w *work, err error) (again time
 // maintain maintains what a Service serves while its new request is refused or has to wait. It returns when the Service
 // has to be synced again: after a failure of maintain, or at the end of the wait.
 func (c *Controller) maintain(ctx context.Context, w *work, wait time.Duration) (again time.Duration) {
-	now := c.Clock.Now()
 	c.mu.Lock()
-	lasting, again := w.overBudget || w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(now)
+	lasting, again := w.overBudget || w.state.retry.kind >= byOthers, w.state.upkeep.until.Sub(c.Clock.Now())
 	w.version = w.state.version // it has the record of an address that this sync has acquired
 	c.mu.Unlock()
 
@@ -383,7 +381,12 @@ func (c *Controller) applyMaintenance(ctx context.Context, w *work) (loadbalance
 
 	unreadable := w.spec.NodeSelector == nil && w.svc.Annotations[annotation.NodeSelector] != ""
 	w.request.Keep, w.request.MembersKnown = true, !refused && !unreadable
-	return c.balance(ctx, w)
+	result, err := c.balance(ctx, w)
+	if elsewhere, found := errors.AsType[*loadbalancer.ElsewhereError](err); found && w.project != elsewhere.Project {
+		w.project = elsewhere.Project
+		return c.applyMaintenance(ctx, w)
+	}
+	return result, err
 }
 
 // succeeded records that a Service is served. Ports that it no longer uses are free for others. If it has acquired the

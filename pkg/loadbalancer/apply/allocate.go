@@ -219,7 +219,7 @@ func (w *Work) unrecorded(
 		}
 	}
 
-	use := w.Book.Use(ip.Address, "")
+	use := w.Book.Use(ip.Address, evidence.InstantOf(ip.Allocated), "")
 	_, others := use.Users(w.Service.UID)
 	owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
 	foreign := owner != plan.Owned && owner != plan.Unknown ||

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -63,9 +64,9 @@ func (o *Observer) Orphans(
 	ips, err4 := r.allIPs(ctx)
 
 	if unfinished {
-		all := false
-		q := cloudstack.PublicIPQuery{ProjectID: project, State: plan.StateReleasing, AllocatedOnly: &all}
-		releasing, err := r.api.ListPublicIPs(ctx, q)
+		releasing, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{
+			ProjectID: project, State: plan.StateReleasing, AllocatedOnly: new(false),
+		})
 		ips, err4 = slices.Concat(ips, releasing), errors.Join(err4, err)
 	}
 
@@ -73,18 +74,18 @@ func (o *Observer) Orphans(
 		return nil, fmt.Errorf("list the cluster's objects in CloudStack: %w", err)
 	}
 
-	for i := range rules {
-		add("rule", rules[i].ID, rules[i].Tags, rules[i].PublicIP, rules[i].PublicIPID)
-		used[rules[i].PublicIPID] = true
+	for _, l := range rules {
+		add("rule", l.ID, l.Tags, l.PublicIP, l.PublicIPID)
+		used[l.PublicIPID] = true
 	}
 
-	for i := range forwards {
-		add("forward", forwards[i].ID, forwards[i].Tags, forwards[i].PublicIP, forwards[i].PublicIPID)
-		used[forwards[i].PublicIPID] = true
+	for _, f := range forwards {
+		add("forward", f.ID, f.Tags, f.PublicIP, f.PublicIPID)
+		used[f.PublicIPID] = true
 	}
 
-	for i := range firewall {
-		add("firewall", firewall[i].ID, firewall[i].Tags, "", firewall[i].PublicIPID)
+	for _, f := range firewall {
+		add("firewall", f.ID, f.Tags, "", f.PublicIPID)
 	}
 
 	for _, ip := range ips {
@@ -92,7 +93,7 @@ func (o *Observer) Orphans(
 		if ip.Tags[plan.TagManagedBy] == plan.ManagedBy {
 			add("address", ip.ID, ip.Tags, ip.Address, ip.ID)
 		}
-		if plan.Unused(ip.Tags, clusters) && !used[ip.ID] && len(book.Use(ip.Address, "").Holders) == 0 {
+		if plan.Unused(ip.Tags, clusters) && !used[ip.ID] && len(book.Use(ip.Address, evidence.InstantOf(ip.Allocated), "").Holders) == 0 {
 			out = append(out, Orphan{Kind: "address", ID: ip.ID, IP: ip.Address, AddressID: ip.ID, Project: project})
 		}
 	}
@@ -128,15 +129,23 @@ func (o *Observer) Orphans(
 	return out, nil
 }
 
-// ProjectOf returns the project of an address that is tagged for a Service, of all projects visible to the API keys;
-// empty if there is none.
-func (o *Observer) ProjectOf(ctx context.Context, uid string) (string, error) {
-	ips, err := o.api.ListPublicIPs(ctx,
-		cloudstack.PublicIPQuery{ProjectID: "-1", Tags: map[string]string{plan.TagServiceUID: uid}})
-	if err != nil || len(ips) == 0 {
-		return "", err
+// ProjectOf looks for an address that is tagged for a Service, in all projects visible to the API keys, and in the
+// account itself, whose id is empty, unless the address was looked for there.
+func (o *Observer) ProjectOf(ctx context.Context, uid, lookedIn string) (id string, found bool, err error) {
+	for _, project := range []string{"-1", ""} {
+		if project == lookedIn {
+			continue
+		}
+		ips, err := o.api.ListPublicIPs(ctx,
+			cloudstack.PublicIPQuery{ProjectID: project, Tags: map[string]string{plan.TagServiceUID: uid}})
+		switch {
+		case err != nil:
+			return "", false, err
+		case len(ips) > 0:
+			return ips[0].ProjectID, true, nil
+		}
 	}
-	return ips[0].ProjectID, nil
+	return "", false, nil
 }
 
 // Lists returns the public addresses and the load balancer rules of a project, from whole lists started since. Orphans

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/evidence"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 	"github.com/csccm/csccm/pkg/testenv/cases"
 )
@@ -270,7 +271,9 @@ type someBook struct {
 	claims map[string]AddressUse
 }
 
-func (b someBook) Use(address, _ string) AddressUse { return b.claims[address] }
+func (b someBook) Use(address string, _ evidence.Instant, _ string) AddressUse {
+	return b.claims[address]
+}
 
 // The tags and the address book decide who owns an address, and who may use it.
 func TestConsultAddressBook(t *testing.T) {

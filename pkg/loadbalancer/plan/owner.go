@@ -123,8 +123,9 @@ func (c *AddressUse) Refuses(address, namespace string) *RefusalError {
 // itself knows, independent of the rules that exist in CloudStack. Methods that return a pointer return nil if there is
 // no such Service.
 type Book interface {
-	// Use returns the use of an address, given by its Key. uid is the Service that asks; empty for none.
-	Use(address, uid string) AddressUse
+	// Use returns the use of an address, given by its Key, since it was acquired at a time: Services whose records are
+	// of another acquisition have lost it. acquired may be empty for any. uid is the Service that asks; empty for none.
+	Use(address string, acquired evidence.Instant, uid string) AddressUse
 	ByUID(uid string) *Holder
 	// Find returns the Service that meant selects. If it selects several, one that still exists takes precedence.
 	Find(meant func(*Holder) bool) *Holder
@@ -170,12 +171,9 @@ func (a *Address) TaggedUse(holders int) (c AddressUse) {
 func (a *Actual) Consult(book Book, svc Service) {
 	for i := range a.Addresses {
 		x := &a.Addresses[i]
-		use := book.Use(x.Key(), svc.UID)
+		use := book.Use(x.Key(), x.Acquired, svc.UID)
 		x.Use = x.TaggedUse(len(use.Holders))
 		use.Tagged, use.TaggedUID = x.Use.Tagged, x.Use.TaggedUID
-		// The status of a Service shows an address that it has lost until it gets another one.
-		lost := func(h Holder) bool { return h.Acquired != "" && h.Acquired != x.Acquired }
-		use.Holders = slices.DeleteFunc(use.Holders, lost)
 
 		_, x.Shared = use.Users(svc.UID)
 		x.Has = false

@@ -352,11 +352,11 @@ func DefaultACL(d Desired, n *Network) *Notice {
 func ProjectChanged(named, has string) *RefusalError {
 	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, named)
 	if named == "" {
-		names = "annotation " + annotation.Project + " is not set any more"
+		names = "annotation " + annotation.Project + " names no project"
 	}
 	in, back := "project "+has, "set the annotation to "+has+" again"
 	if has == "" {
-		in, back = "no project", "remove the annotation"
+		in, back = "no project", "remove the annotation, or project-id from the cloud-config"
 	}
 	return Refuse(ReasonProjectChanged,
 		names+", and the Service has an address in "+in+", which CloudStack cannot move",

@@ -50,16 +50,16 @@ func parts() []*part {
 		{name: "pkg/cloudstack", ceiling: 23_000},
 		{name: "pkg/inventory", ceiling: 4_500},
 		{name: "pkg/annotation", ceiling: 8_400},
-		{name: "pkg/service", ceiling: 16_000, until: 19_077},
-		{name: "pkg/loadbalancer", ceiling: 47_000, until: 54_012},
+		{name: "pkg/service", ceiling: 16_000, until: 19_167},
+		{name: "pkg/loadbalancer", ceiling: 47_000, until: 53_995},
 		{name: "pkg/node", ceiling: 14_500},
 		{name: "pkg/provider", ceiling: 5_700},
 		{name: "pkg/ui", ceiling: 14_000},
 		{name: "pkg/simulator", ceiling: 152_000},
 		{name: smallPackages, ceiling: 6_500},
-		{name: "installer", ceiling: 152_000, until: 170_385},
+		{name: "installer", ceiling: 152_000, until: 170_383},
 		{name: "release", ceiling: 500},
-		{name: tests, ceiling: 530_000, until: 554_945},
+		{name: tests, ceiling: 530_000, until: 554_006},
 	}
 }
 
