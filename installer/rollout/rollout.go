@@ -308,10 +308,10 @@ func judge(o *cluster.Workload, pods []corev1.Pod, refused map[string]string, no
 	return s
 }
 
-// passing matches reasons that may be temporary: a registry that is busy, a node that is about to become ready, room
-// that Pods of another controller free when they terminate, and a crash.
+// passing matches reasons that may be temporary: a registry that is busy, a node or its network that is about to become
+// ready, a webhook that starts, room that Pods of another controller free when they terminate, and a crash.
 var passing = regexp.MustCompile(`(?i)time-?out|timed out|temporar|connection (refused|reset)|too many|\b50[0-9]\b|` +
-	`free ports|insufficient|not-ready|not registered|unreachable|CrashLoopBackOff`)
+	`free ports|insufficient|not.ready|not registered|sandbox|no endpoints|unreachable|CrashLoopBackOff`)
 
 // lasts reports whether there is a problem that does not end by waiting.
 func lasts(problem string) bool { return problem != "" && !passing.MatchString(problem) }
