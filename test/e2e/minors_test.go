@@ -126,7 +126,9 @@ func (e *clusterEnv) testChart(t *testing.T) {
 	for _, file := range files {
 		path, err := filepath.Abs(file)
 		require.NoError(t, err)
-		manifest := e.csccm(t, "", "template", "--values", path).want(t, 0).out
+		// csccm refuses other names, Helm does not.
+		manifest := e.csccm(t, "", "template", "--values", path,
+			"--set", "nameOverride=,fullnameOverride=cloud-controller-manager").want(t, 0).out
 		kubectl(manifest, "apply", "--validate=strict", "-f", "-")
 		kubectl(manifest, "delete", "--timeout=5m", "-f", "-")
 	}
