@@ -93,7 +93,8 @@ func (o *Observer) Orphans(
 		if ip.Tags[plan.TagManagedBy] == plan.ManagedBy {
 			add("address", ip.ID, ip.Tags, ip.Address, ip.ID)
 		}
-		if plan.Unused(ip.Tags, clusters) && !used[ip.ID] && len(book.Use(ip.Address, evidence.InstantOf(ip.Allocated), "").Holders) == 0 {
+		use := book.Use(ip.Address, evidence.InstantOf(ip.Allocated), "")
+		if plan.Unused(ip.Tags, clusters) && !used[ip.ID] && len(use.Holders) == 0 {
 			out = append(out, Orphan{Kind: "address", ID: ip.ID, IP: ip.Address, AddressID: ip.ID, Project: project})
 		}
 	}
@@ -113,13 +114,13 @@ func (o *Observer) Orphans(
 		if Permitted(err) != nil {
 			return nil, err
 		}
-		for i := range items {
-			tags := items[i].Tags
-			if cluster, uid, ok := plan.ACLOwner(items[i].Reason); ok && tags[plan.TagServiceUID] == "" {
-				name, _, _ := strings.Cut(strings.TrimPrefix(items[i].Reason, "Service "), " ")
+		for _, it := range items {
+			tags := it.Tags
+			if cluster, uid, ok := plan.ACLOwner(it.Reason); ok && tags[plan.TagServiceUID] == "" {
+				name, _, _ := strings.Cut(strings.TrimPrefix(it.Reason, "Service "), " ")
 				tags = map[string]string{plan.TagCluster: cluster, plan.TagServiceUID: uid, plan.TagService: name}
 			}
-			add("acl", items[i].ID, tags, "", "")
+			add("acl", it.ID, tags, "", "")
 		}
 	}
 
