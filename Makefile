@@ -74,7 +74,7 @@ lesson: ## what a cloud controller manager does: two clusters side by side, one 
 ##@ Change
 # The control plane (etcd, kube-apiserver ...) is built once, and cached outside the repository.
 .PHONY: test
-test: ## run the unit, contract, controller and system tests (7 minutes on 2 cores; make lint has go vet's checks)
+test: ## run the unit, contract, controller and system tests (10 minutes on 2 cores; make lint has go vet's checks)
 	$(COMPILE) cd test && go run ./cmd/plane-build
 	$(COMPILE) $(GOTEST) -vet=off -timeout=15m $(TESTFLAGS) ./...
 	$(COMPILE) cd test && $(GOTEST) -vet=off -timeout=30m $(TESTFLAGS) ./...
