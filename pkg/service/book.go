@@ -66,7 +66,8 @@ type use struct {
 	kind string
 	// acquired is when the address was acquired for the Service. guestOf is the namespace that owns the address, if it
 	// is another one.
-	acquired, guestOf string
+	acquired evidence.Instant
+	guestOf  string
 }
 
 // entry is one Service in the book.
@@ -219,7 +220,7 @@ func usesOf(v *version) map[string]use {
 		// A record alone does not make its Service the owner, because a user can write one if no admission policy
 		// protects records.
 		if r.Allocated && uses[r.IP].kind == shown {
-			uses[r.IP] = use{kind: acquired, acquired: r.Acquired, guestOf: r.GuestOf}
+			uses[r.IP] = use{kind: acquired, acquired: evidence.InstantOf(r.Acquired), guestOf: r.GuestOf}
 		}
 	}
 
@@ -273,7 +274,7 @@ func (b *book) addressUse(address string, acquired evidence.Instant, of *entry) 
 	for _, e := range b.services {
 		u := e.uses[address]
 		// The status of a Service shows an address that it has lost until it gets another one.
-		lost := acquired != "" && u.acquired != "" && evidence.InstantOf(u.acquired) != acquired
+		lost := acquired != "" && u.acquired != "" && u.acquired != acquired
 		if u.kind != "" && !lost {
 			users = append(users, user{entry: e, use: u, guest: min(len(u.guestOf), 1)})
 			namespaces.Insert(e.Namespace)
@@ -299,7 +300,7 @@ func (b *book) addressUse(address string, acquired evidence.Instant, of *entry) 
 	})
 	for _, u := range users {
 		h := u.Holder
-		h.Acquired, h.GuestOf, h.Proven = evidence.InstantOf(u.acquired), u.guestOf, u.kind != recorded
+		h.Acquired, h.GuestOf, h.Proven = u.acquired, u.guestOf, u.kind != recorded
 		c.Holders = append(c.Holders, h)
 	}
 

@@ -152,10 +152,8 @@ attempts:
 			w.Result, err = c.balance(ctx, w)
 		}
 
-		elsewhere, found := errors.AsType[*loadbalancer.ElsewhereError](err)
 		switch {
-		case found && w.project != elsewhere.Project: // else that place cannot be named: the account itself
-			w.project = elsewhere.Project
+		case w.follow(err):
 		case w.absent && w.project != "" && cloudstack.IsNotFound(err) && !w.served():
 			w.project = "" // nothing was ever in that project; what the Service had before is in the configured one
 		case errors.Is(err, loadbalancer.ErrStale): // only before w.fresh is set
@@ -170,6 +168,17 @@ attempts:
 			refusal.Remedy)
 	}
 	return projectRefusal(w.spec.Project, err)
+}
+
+// follow makes the sync continue in the project in which an error says that the Service has its address, and reports
+// whether there is such a project. Nothing names the account itself while a project is configured.
+func (w *work) follow(err error) bool {
+	elsewhere, found := errors.AsType[*loadbalancer.ElsewhereError](err)
+	if !found || w.project == elsewhere.Project {
+		return false
+	}
+	w.project = elsewhere.Project
+	return true
 }
 
 // balance passes the request to the load balancers, and writes their notices as Events.
@@ -382,8 +391,7 @@ func (c *Controller) applyMaintenance(ctx context.Context, w *work) (loadbalance
 	unreadable := w.spec.NodeSelector == nil && w.svc.Annotations[annotation.NodeSelector] != ""
 	w.request.Keep, w.request.MembersKnown = true, !refused && !unreadable
 	result, err := c.balance(ctx, w)
-	if elsewhere, found := errors.AsType[*loadbalancer.ElsewhereError](err); found && w.project != elsewhere.Project {
-		w.project = elsewhere.Project
+	if w.follow(err) {
 		return c.applyMaintenance(ctx, w)
 	}
 	return result, err
